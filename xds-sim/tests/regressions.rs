@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 94] = [
+const MENDED: [(&str, &str, &str); 96] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -479,6 +479,16 @@ const MENDED: [(&str, &str, &str); 94] = [
         "who asks by another name is answered though all of it goes (IS7)",
         "variant=delta types=3 names=6 operations=20 order=AfterAcks verdicts=Late actions={unwatch,set-back,storm,empty,watch-many,watch-alias} faults={starve,wake-for-nothing,refuse,hang,restart-server,restart-client,lag,hang-up,go-away,late-timers,narrow,other-replica,cut-off,partition}",
         "AAABABcAAAUIAQkAAAAAAAEHAAACAAABCQAAAAAAAQkAAAAAAAEABgAAAAABCQAAAAAAAQAJAAABAAEDBw",
+    ),
+    (
+        "who asks for what lingers is told after a move (IS7)",
+        "variant=delta types=2 names=1 operations=20 order=AfterAcks verdicts=Late views=2 actions={watch-all,set-bad,storm,empty,move} faults={wake-for-nothing,reset,end}",
+        "AAEAAAAAAAABAAEAAQAAAAEABAABAAABDAEAAAAAAQAHAAEAAAEACgAAAAABBwAAAQAAAQMI",
+    ),
+    (
+        "what was found missing of everything is told to who asks for it just then (IC24, the rule was wrong)",
+        "variant=delta types=1 names=6 operations=20 actions={watch-all,unwatch,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve,wake-for-nothing,reset,hang,block-responses,restart-server,lag,slow,hang-up,late-timers,clock-jump,other-replica}",
+        "AAABAAAAAAAAAQAJAAAEGAEAEAAAAAABABAAAAAAAQAAAAAAAAEABAAAAAABAAAAAAAAAQAWAAAAAAEAFgAAAAABAAAAAAAAAQUWAAAFIgEJCAAABCABBw",
     ),
 ];
 

@@ -352,7 +352,8 @@ impl Trouble {
                     || keys
                         .iter()
                         .any(|(kind, name)| self.waited.contains(&(client, *kind, name.clone())))
-                    || is_kept && self.has_waited_for_rest(client, watch.kind, *patience, world);
+                    || (is_kept || world.watched(client, watch.kind).has_all())
+                        && self.has_waited_for_rest(client, watch.kind, *patience, world);
                 report.ensure(has_waited, PATIENCE, || {
                     format!("{name} after {longest:?} of {patience:?}")
                 });

@@ -342,7 +342,7 @@ impl Turn<'_> {
         if is_due && !is_alias {
             self.make_due(edge, cause);
             self.edges.note_claim(edge, claim);
-            if sent != 0 {
+            if sent != 0 && claim == Claim::Nothing {
                 self.let_linger_if_gone(edge);
                 self.bring(edge, carried);
             }

@@ -602,3 +602,29 @@ fn what_was_rejected_before_a_move_and_is_not_there_holds_up_nothing() {
     );
     println!("covers: M223 M148 IL1");
 }
+
+/// IS7: who has asked by name for what was to be told gone, and could not be yet, is told after the move, at once.
+#[test]
+fn a_question_about_what_lingers_is_answered_after_a_move() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set eds r=1
+        9d> eds +*
+        9d< eds first r=1
+        set cds c=1; eds -r
+        set @v cds c=2
+        d> cds +c
+        d> eds +* has:r=1
+        d< cds first c=1
+        d< eds first
+        d> eds +r
+        assign 1 v
+        d> eds ack
+        d< eds changed -r
+        d> eds ack
+        d> cds ack
+        d< cds changed c=2",
+    );
+    println!("covers: M223 M148 IS7");
+}
