@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 96] = [
+const MENDED: [(&str, &str, &str); 97] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -489,6 +489,11 @@ const MENDED: [(&str, &str, &str); 96] = [
         "what was found missing of everything is told to who asks for it just then (IC24, the rule was wrong)",
         "variant=delta types=1 names=6 operations=20 actions={watch-all,unwatch,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve,wake-for-nothing,reset,hang,block-responses,restart-server,lag,slow,hang-up,late-timers,clock-jump,other-replica}",
         "AAABAAAAAAAAAQAJAAAEGAEAEAAAAAABABAAAAAAAQAAAAAAAAEABAAAAAABAAAAAAAAAQAWAAAAAAEAFgAAAAABAAAAAAAAAQUWAAAFIgEJCAAABCABBw",
+    ),
+    (
+        "who drops a name just then has accepted nothing without it (IS29, the rule was wrong)",
+        "types=1 names=3 operations=20 actions={unwatch,set-bad,empty,set-for-a-while,set-error} faults={starve}",
+        "AAEAAAAAAAABAAEAAAAAAQAAAAACAAEAAwAAAAABAAMAAAAAAQABAAAAAAEAAQAAAAABAAkAAAADAQMEAAAAAAEAAwAAAgABAw",
     ),
 ];
 

@@ -245,11 +245,12 @@ impl ServerTalk {
 }
 
 impl Talk {
-    /// Whether a request asks for what it did not before it, or once more.
+    /// Whether a request asks for something else than before it, or once more: of a state without a name nothing is
+    /// accepted yet, though that with the name was.
     pub(super) fn asks_for_more(&self, request: &Request) -> bool {
         let is_again =
             matches!(&request.names, Names::Change { subscribe, .. } if !subscribe.is_empty());
-        is_again || !self.fold.gained.is_empty()
+        is_again || !self.fold.gained.is_empty() || !self.fold.lost.is_empty()
     }
 
     fn expected(&self, link: LinkId, kind: usize, world: &World) -> Expected {
