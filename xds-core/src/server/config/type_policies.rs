@@ -77,7 +77,8 @@ pub enum AbsenceGrace {
     #[default]
     Prompt,
     /// If it does not exist after this time either: for resources that may come a little later than
-    /// those that refer to them. Deletions are told at once.
+    /// those that refer to them. Deletions are told at once. Whoever comes to see another view meanwhile waits as long
+    /// once more.
     Grace(Duration),
     /// Never, as long as it has not existed: for clients that no server ever told so.
     Never,
