@@ -291,7 +291,7 @@ fn what_is_too_long_to_be_renewed_is_told_so() {
     rig.run(&format!("td> eds +a has:a={long}\ntd< eds heartbeat a~10s"));
     // So late that the client may have let go of it.
     rig.run("wait 12s\ntd> eds ack\ntd< eds first !a=8\ntd> eds ack\nwait 30s\ntd<");
-    println!("covers: IS26 M161 TP3");
+    println!("covers: IS26 M161");
 }
 
 /// Who asks for everything is answered by the first part of it. If all the rest goes before it is sent, there is
