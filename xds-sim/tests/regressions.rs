@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 97] = [
+const MENDED: [(&str, &str, &str); 98] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -494,6 +494,11 @@ const MENDED: [(&str, &str, &str); 97] = [
         "who drops a name just then has accepted nothing without it (IS29, the rule was wrong)",
         "types=1 names=3 operations=20 actions={unwatch,set-bad,empty,set-for-a-while,set-error} faults={starve}",
         "AAEAAAAAAAABAAEAAAAAAQAAAAACAAEAAwAAAAABAAMAAAAAAQABAAAAAAEAAQAAAAABAAkAAAADAQMEAAAAAAEAAwAAAgABAw",
+    ),
+    (
+        "what goes after it was asked about waits for what refers to it (IS25, the rule was wrong)",
+        "variant=delta types=2 names=1 latency=0ns operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,set-privileged} faults={end,refuse,hang,half-open,block-requests,block-responses}",
+        "AAABAAAAAQAAAQAAAAAAAAEABAABAAABAAcAAQAAAQATAAAAAAEABQAAAAABAAgAAQ",
     ),
 ];
 

@@ -113,7 +113,12 @@ impl ServerTalk {
                 });
                 let lacking = talk.lacking(has, &beside);
                 let lacking = lacking.map(|(name, _)| name);
-                let lacking = lacking.or_else(|| talk.unsaid().filter(|_| !is_whole));
+                // That something is gone, who has it and asked before it went may have to wait for.
+                let may_wait = |name: &Text| {
+                    is_gated(world) && !has.contains_key(name) && talk.sent.contains_key(name)
+                };
+                let unsaid = talk.unsaid().filter(|name| !is_whole && !may_wait(name));
+                let lacking = lacking.or(unsaid);
                 report.ensure(lacking.is_none(), AT_ONCE, || {
                     format!("stream {} takes responses, and {lacking:?} is not sent", link.0)
                 });
