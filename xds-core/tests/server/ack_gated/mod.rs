@@ -6,6 +6,7 @@
 mod asking;
 mod lingering;
 mod moved;
+mod moved_and_rejected;
 mod repointed;
 mod steps;
 mod stuck;
