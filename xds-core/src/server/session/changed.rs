@@ -22,8 +22,7 @@ impl Turn<'_> {
         }
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
-        let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
-        let edge_due = edge.due;
+        let (was_sent, edge_due) = (edge.sent != 0, edge.due);
         // Who does not name it is told nothing but that it is gone (M178).
         let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
         if touch == Touch::Error && exists && !has_error {
@@ -77,7 +76,7 @@ impl Turn<'_> {
             }
             // It was asked for by name, so it is told even if it never was sent (M115, M131).
             (false, Sends::ChangesAndRemovals)
-                if !was_sent && !is_due && touch != Touch::Answer => {}
+                if !was_sent && edge_due.is_none() && touch != Touch::Answer => {}
             // What it has it keeps; what it asked for it is told (M133).
             (false, Sends::ChangesAndRemovals)
                 if !self.arena.tells_removals() && touch != Touch::Answer =>

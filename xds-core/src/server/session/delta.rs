@@ -250,11 +250,11 @@ impl Turn<'_> {
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
             let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
-            let has_error = found.is_some_and(|slot| self.error_of(slot).is_some());
-            if (is_current || !exists && !tells_removals) && has_it && has_error {
+            let is_settled = has_it && (is_current || !exists && !tells_removals);
+            if is_settled && found.is_some_and(|slot| self.error_of(slot).is_some()) {
                 // To have it is not to have been told of that.
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
-            } else if (is_current || !exists && !tells_removals) && has_it {
+            } else if is_settled {
                 if self.session.variant == Variant::Incremental {
                     self.leave_out_what_is_had();
                 }
