@@ -232,31 +232,33 @@ impl Client {
     /// A server has changed what was held from another one: the other's version no longer says what is
     /// held. Where it was stated already, and not answered yet, the stream starts over: a server sends
     /// nothing again that it takes to be known. If it is still the same, but held from this one now, the other's version
-    /// of the whole is right yet; only where single resources were stated nothing could be concluded from silence.
+    /// of the whole is right until this one changes something; only where single resources were stated nothing could be
+    /// concluded from silence.
     pub(super) fn outdate_versions_of_others(
         &mut self,
         upstream: usize,
         type_index: usize,
         overruling: Overruling,
+        has_changed: bool,
         now: Time,
     ) {
         for other in 0..self.upstreams.servers.len() {
+            let Some(server) = self.upstreams.servers.get_mut(other) else { return };
+            let states_each = server.server.variant == Variant::Incremental;
+            let Some(held) = server.held.get_mut(type_index) else { return };
+            let is_outdated = overruling == Overruling::Content || (has_changed && held.is_shared);
             let mut authorities = self.upstreams.authorities.iter();
             let shares = |it: &Authority| {
                 let servers = it.servers(type_index);
                 servers.contains(&upstream) && servers.contains(&other)
             };
-            if other == upstream || !authorities.any(shares) {
+            let is_concerned = is_outdated || overruling != Overruling::Nothing;
+            if other == upstream || !is_concerned || !authorities.any(shares) {
                 continue;
             }
-            let Some(server) = self.upstreams.servers.get_mut(other) else { return };
-            let states_each = server.server.variant == Variant::Incremental;
-            if overruling == Overruling::Content
-                && let Some(held) = server.held.get_mut(type_index)
-            {
-                held.is_outdated = true;
-            }
-            if overruling == Overruling::Sender && !states_each {
+            held.is_outdated |= is_outdated;
+            held.is_shared |= overruling == Overruling::Sender;
+            if !is_outdated && !states_each {
                 continue;
             }
             let Some(lane) = self.upstreams.lane_of(other, type_index) else { return };

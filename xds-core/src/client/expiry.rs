@@ -43,11 +43,13 @@ impl Client {
     fn expire(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
-        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
-        if let Some(held) = upstream.held.get_mut(type_index) {
-            held.is_outdated = true;
+        for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
+            if let Some(held) = server.held.get_mut(type_index) {
+                held.is_outdated |= held.is_shared || position == upstream;
+            }
         }
-        let Some(source) = upstream.sources.get(type_index) else { return };
+        let Some(server) = self.upstreams.servers.get(upstream) else { return };
+        let Some(source) = server.sources.get(type_index) else { return };
         let name = known.cache.get(slot).map(|entry| entry.name.clone());
         let error = WatchError::new(WatchErrorKind::Expired, name, source);
         self.end_resource(type_index, slot, error);

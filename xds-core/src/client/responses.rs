@@ -123,7 +123,7 @@ impl Client {
         let accepted =
             server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
         let stats_before = self.stats;
-        let drops_before = known.cache.drops();
+        let (drops_before, sequence_before) = (known.cache.drops(), known.cache.sequence());
         let mut moved = Vec::new();
         let judge = Judge {
             resource_type: &*known.resource_type,
@@ -152,14 +152,15 @@ impl Client {
         };
         let overruling = known.cache.take_overruling();
         let has_ended_use = known.cache.drops() > drops_before;
+        let has_changed = known.cache.sequence() > sequence_before;
         server.tally.judged(type_index, stats_before, self.stats);
         self.note_moved(type_index, &moved);
         if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);
         }
-        if overruling != Overruling::Nothing {
-            self.outdate_versions_of_others(upstream, type_index, overruling, now);
+        if has_changed || overruling != Overruling::Nothing {
+            self.outdate_versions_of_others(upstream, type_index, overruling, has_changed, now);
         }
         self.limit_tombstones(type_index);
         let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource
