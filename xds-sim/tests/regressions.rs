@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 98] = [
+const MENDED: [(&str, &str, &str); 100] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -499,6 +499,16 @@ const MENDED: [(&str, &str, &str); 98] = [
         "what goes after it was asked about waits for what refers to it (IS25, the rule was wrong)",
         "variant=delta types=2 names=1 latency=0ns operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,set-privileged} faults={end,refuse,hang,half-open,block-requests,block-responses}",
         "AAABAAAAAQAAAQAAAAAAAAEABAABAAABAAcAAQAAAQATAAAAAAEABQAAAAABAAgAAQ",
+    ),
+    (
+        "a version is no longer stated once the server that has renewed what it stands for takes it back (IL1)",
+        "clients=3 servers=3 types=2 names=4 data_errors=DropCached operations=20 actions={watch-again,set-bad,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,watch-many,set-privileged} faults={end,hang,block-responses,restart-server,restart-client,lag,late-timers,narrow,other-replica,cut-off,reset-connection,slow-link,expire} lies={truncate,flip}",
+        "AAEAAwAAAAABAAACAAMAAAEACAIAACgBCAAAAAMAAQgZAAADAAEAAAIBAAABAAAAAAAAAQgbAAAAGwEAAwABAAABAw",
+    ),
+    (
+        "what comes again in parts is renewed by its part (IS5)",
+        "types=2 names=4 operations=20 responses=Short actions={watch-all,unwatch,watch-again,delete,set-back,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve}",
+        "AAEAAwABAAABAAAAAAAAAAEABAABAAABAAgAAQIAAQAKAAADAAEADAABAQABBQ4AAAMAAQAMAAAAAQEABwAAAAABCQ",
     ),
 ];
 

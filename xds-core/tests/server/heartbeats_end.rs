@@ -323,6 +323,68 @@ fn many_heartbeats_go_in_several_responses() {
     );
 }
 
+/// Everything that comes again comes in parts. What was due of it before needs no heartbeat after its part, and what
+/// falls due between the parts needs one if it was in a part before.
+#[test]
+fn what_comes_again_in_parts_is_renewed_by_its_part() {
+    let mut config = ServerConfig::default();
+    config.limits.response_bytes = 150;
+    run_all_with(
+        &config,
+        &[
+            (
+                "M163 M164 IS5",
+                "
+                set eds a=1
+                set eds b~10s=1
+                td> eds +*
+                td< eds first a=1
+                td> eds ack
+                td< eds first b~10s=1
+                wait 6s
+                td> eds ack +*
+                td< eds resubscribed a=1
+                td> eds ack
+                td< eds resubscribed b~10s=1
+                td> eds ack
+                td<",
+            ),
+            (
+                "M161 M163 M164 IS5",
+                "
+                set eds a~10s=1
+                set eds b~10s=1
+                set eds c~10s=1
+                td> eds +*
+                td< eds first a~10s=1
+                td> eds ack
+                td< eds first b~10s=1
+                td> eds ack
+                td< eds first c~10s=1
+                td> eds ack +*
+                td< eds resubscribed a~10s=1
+                wait 6s
+                td> eds ack
+                td< eds resubscribed b~10s=1
+                td> eds ack
+                td< eds resubscribed c~10s=1
+                td> eds ack
+                td< eds heartbeat a~10s
+                td> eds ack
+                td<
+                wait 4s
+                td< eds heartbeat a~10s
+                td> eds ack
+                td< eds heartbeat b~10s
+                td> eds ack
+                td< eds heartbeat c~10s
+                td> eds ack
+                td<",
+            ),
+        ],
+    );
+}
+
 #[test]
 fn a_ttl_must_be_one_that_can_be_told_and_kept_to() {
     let mut rig = Rig::default();

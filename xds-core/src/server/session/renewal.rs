@@ -45,7 +45,7 @@ pub(super) struct Renewals {
     state: Renewal,
     /// Under the wildcard: the client has heard all heartbeats up to here.
     heard: Beat,
-    /// What it has by name.
+    /// What it has by name, and what was due before a part of everything that comes once more.
     owed: BTreeSet<Slot>,
     /// When the oldest heartbeat became due that was not sent.
     since: Option<Time>,
@@ -378,6 +378,10 @@ impl Turn<'_> {
         if self.sends_full_state() || is_all {
             renewals.settle(clock);
             renewals.refused.clear();
+        } else if renewals.are_due() && before.is_some_and(|it| it.owed.is_some()) {
+            // A part of everything: one by one, as what is due of the other parts goes with them.
+            let due = self.arena.beats.after(mem::replace(&mut renewals.heard, clock));
+            renewals.owed.extend(due.map(|(_, slot)| slot));
         }
         let is_named_in_it = |slot: Slot| {
             let edge = self.edges.find(self.slot, slot).and_then(|it| self.edges.at(it));
