@@ -9,19 +9,18 @@
 //! Names without an authority may have other servers for some types than for the rest, as every type of a
 //! proxy has a source of its own (S0.052).
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use super::{
     Client,
-    cache::Overruling,
     config::{ClientConfig, Fallback, ManagementServer},
     error::InvalidWatch,
     interest::Collection,
     names::KeptName,
     resource_type::ResourceType,
     status::EntryState,
-    upstream::Link,
+    upstream::{Channel, Link},
 };
 use crate::{
     id::ChannelId,
@@ -229,44 +228,59 @@ impl Client {
         }
     }
 
-    /// A server has changed what was held from another one: the other's version no longer says what is
-    /// held. Where it was stated already, and not answered yet, the stream starts over: a server sends
-    /// nothing again that it takes to be known. If it is still the same, but held from this one now, the other's version
-    /// of the whole is right until this one changes something; only where single resources were stated nothing could be
-    /// concluded from silence.
+    /// A server has changed something, or what came from it has ended: the version of the whole that another one
+    /// gave says no longer what is held.
     pub(super) fn outdate_versions_of_others(
         &mut self,
         upstream: usize,
         type_index: usize,
-        overruling: Overruling,
-        has_changed: bool,
         now: Time,
     ) {
-        for other in 0..self.upstreams.servers.len() {
-            let Some(server) = self.upstreams.servers.get_mut(other) else { return };
-            let states_each = server.server.variant == Variant::Incremental;
-            let Some(held) = server.held.get_mut(type_index) else { return };
-            let is_outdated = overruling == Overruling::Content || (has_changed && held.is_shared);
-            let mut authorities = self.upstreams.authorities.iter();
-            let shares = |it: &Authority| {
-                let servers = it.servers(type_index);
-                servers.contains(&upstream) && servers.contains(&other)
-            };
-            let is_concerned = is_outdated || overruling != Overruling::Nothing;
-            if other == upstream || !is_concerned || !authorities.any(shares) {
-                continue;
+        for other in self.others_beside(upstream, type_index, Variant::StateOfTheWorld) {
+            let server = self.upstreams.servers.get_mut(other);
+            if let Some(held) = server.and_then(|server| server.held.get_mut(type_index)) {
+                held.is_outdated = true;
             }
-            held.is_outdated |= is_outdated;
-            held.is_shared |= overruling == Overruling::Sender;
-            if !is_outdated && !states_each {
-                continue;
-            }
-            let Some(lane) = self.upstreams.lane_of(other, type_index) else { return };
-            let channel = self.upstreams.on_lane(lane).and_then(|id| self.upstreams.channel(id));
-            if channel.is_some_and(|it| it.has_stated_held && it.responded.is_none()) {
-                self.close_lane(lane, now);
-                self.connect_if_wanted(now);
-            }
+            self.start_over_if_stated(other, type_index, now);
+        }
+    }
+
+    /// A server has sent what was held from others, changed or not. Single resources that were stated to one of these
+    /// are not held from it any more.
+    pub(super) fn start_over_where_resources_were_stated(
+        &mut self,
+        upstream: usize,
+        type_index: usize,
+        now: Time,
+    ) {
+        for other in self.others_beside(upstream, type_index, Variant::Incremental) {
+            self.start_over_if_stated(other, type_index, now);
+        }
+    }
+
+    /// The servers of a variant that an authority uses for a type beside this one.
+    fn others_beside(&self, upstream: usize, type_index: usize, variant: Variant) -> Vec<usize> {
+        let authorities = self.upstreams.authorities.iter();
+        let shared =
+            authorities.map(|it| it.servers(type_index)).filter(|it| it.contains(&upstream));
+        let is_meant = |other: &usize| {
+            let server = self.upstreams.servers.get(*other);
+            *other != upstream && server.is_some_and(|it| it.server.variant == variant)
+        };
+        let others: BTreeSet<usize> = shared.flatten().copied().filter(is_meant).collect();
+        others.into_iter().collect()
+    }
+
+    /// Nothing follows from the silence of a server that was told that something is held which is not, or not from
+    /// it: its stream starts over, unless it has answered.
+    fn start_over_if_stated(&mut self, upstream: usize, type_index: usize, now: Time) {
+        let Some(lane) = self.upstreams.lane_of(upstream, type_index) else { return };
+        let channel = self.upstreams.on_lane(lane).and_then(|id| self.upstreams.channel(id));
+        let is_meant =
+            |it: &Channel| it.stated_held.contains(&type_index) && it.responded.is_none();
+        if channel.is_some_and(is_meant) {
+            self.close_lane(lane, now);
+            self.connect_if_wanted(now);
         }
     }
 

@@ -28,7 +28,7 @@ impl Client {
             while let Some(slot) =
                 self.types.get(type_index).and_then(|known| known.cache.expired(now))
             {
-                self.expire(type_index, slot);
+                self.expire(type_index, slot, now);
                 has_expired = true;
             }
             if has_expired {
@@ -40,19 +40,18 @@ impl Client {
 
     /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39): that of
     /// the whole state no longer says what is held.
-    fn expire(&mut self, type_index: usize, slot: Slot) {
+    fn expire(&mut self, type_index: usize, slot: Slot, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
-        for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
-            if let Some(held) = server.held.get_mut(type_index) {
-                held.is_outdated |= held.is_shared || position == upstream;
-            }
+        let Some(server) = self.upstreams.servers.get_mut(upstream) else { return };
+        if let Some(held) = server.held.get_mut(type_index) {
+            held.is_outdated = true;
         }
-        let Some(server) = self.upstreams.servers.get(upstream) else { return };
         let Some(source) = server.sources.get(type_index) else { return };
         let name = known.cache.get(slot).map(|entry| entry.name.clone());
         let error = WatchError::new(WatchErrorKind::Expired, name, source);
         self.end_resource(type_index, slot, error);
+        self.outdate_versions_of_others(upstream, type_index, now);
     }
 
     pub(super) fn tell_wildcards(&mut self, type_index: usize) {

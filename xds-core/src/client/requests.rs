@@ -240,7 +240,9 @@ impl Client {
             }
         };
         channel.last_rendered = Some(type_index);
-        channel.has_stated_held |= rendered.states_held;
+        if rendered.states_held && is_first {
+            channel.stated_held.push(type_index);
+        }
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
         self.settle_subscription(id, type_index, &rendered, now);
 

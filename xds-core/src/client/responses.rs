@@ -159,8 +159,11 @@ impl Client {
             channel.debts = debts;
             channel.settle_timers(now);
         }
-        if has_changed || overruling != Overruling::Nothing {
-            self.outdate_versions_of_others(upstream, type_index, overruling, has_changed, now);
+        if has_changed {
+            self.outdate_versions_of_others(upstream, type_index, now);
+        }
+        if overruling == Overruling::Something {
+            self.start_over_where_resources_were_stated(upstream, type_index, now);
         }
         self.limit_tombstones(type_index);
         let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource

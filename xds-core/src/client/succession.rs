@@ -210,6 +210,9 @@ impl Client {
         let Some(after) = after else { return };
         let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
         let Some(source) = server.sources.get(type_index).cloned() else { return };
+        if leftovers.is_empty() {
+            return;
+        }
         for slot in leftovers {
             let entry = self.types.get(type_index).and_then(|known| known.cache.get(slot));
             let Some(entry) = entry else { continue };
@@ -222,6 +225,7 @@ impl Client {
         }
         self.tell_wildcards(type_index);
         self.limit_tombstones(type_index);
+        self.outdate_versions_of_others(upstream, type_index, self.clock.now());
     }
 
     /// The resource of a wildcard stays in use, with an error beside it.

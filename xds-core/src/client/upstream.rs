@@ -77,12 +77,9 @@ pub(crate) struct Upstream {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldState {
     pub(crate) version: Version,
-    /// Whether some of it has changed since, by another server or by time: then the next stream states no
+    /// Whether something has changed since, by another server or by time: then the next stream states no
     /// version.
     pub(crate) is_outdated: bool,
-    /// Whether some of it has come the same from another server since. The version says what is held until that
-    /// one changes something, or its resource expires.
-    pub(crate) is_shared: bool,
     /// Whether a response was rejected since: something of it may be in use, or the use of something have
     /// ended, and there are errors beside what is in use. The server may by now have again what the version
     /// stands for. Who polls, or begins a stream with a wildcard, would by the version say that all of that

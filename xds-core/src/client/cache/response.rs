@@ -17,14 +17,12 @@ pub(crate) enum Mark {
 }
 
 /// What a response has made of what was held from other servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Overruling {
     #[default]
     Nothing,
-    /// Some of it is held from its server now, and is the same.
-    Sender,
-    /// Some of it is another now, or gone.
-    Content,
+    /// Some of it is held from its server now, changed or not, or gone.
+    Something,
 }
 
 impl Cache {
@@ -99,7 +97,7 @@ impl Cache {
         let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
         if entry.source != source {
-            self.overruling = self.overruling.max(Overruling::Sender);
+            self.overruling = Overruling::Something;
         }
         entry.source = source;
         let old = core::mem::replace(&mut entry.version, current);
@@ -151,7 +149,7 @@ impl Cache {
             return;
         };
         if entry.source != u32::MAX || entry.subscription.is_none() {
-            self.overruling = Overruling::Content;
+            self.overruling = Overruling::Something;
         }
     }
 

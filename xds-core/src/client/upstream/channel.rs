@@ -37,8 +37,8 @@ pub(crate) struct Channel {
     pub(crate) node_sent: bool,
     /// The type of the last request.
     pub(crate) last_rendered: Option<usize>,
-    /// Whether a request has stated that something was held before.
-    pub(crate) has_stated_held: bool,
+    /// The types of which a request has stated that something was held before.
+    pub(crate) stated_held: Vec<usize>,
     /// Since when nothing has been subscribed.
     pub(crate) idle_since: Option<Time>,
     /// ACKs and NACKs in the order in which the responses arrived (DX-45).
@@ -99,7 +99,7 @@ impl Channel {
             trouble_ends: None,
             node_sent: false,
             last_rendered: None,
-            has_stated_held: false,
+            stated_held: Vec::new(),
             idle_since: None,
             acks: VecDeque::new(),
             announced: false,
