@@ -381,8 +381,49 @@ fn what_comes_again_in_parts_is_renewed_by_its_part() {
                 td> eds ack
                 td<",
             ),
+            // What falls due later is as late as it is, not as what went with its part.
+            (
+                "M161 M163 M164",
+                "
+                set eds a~10s=1
+                set eds b=1
+                td> eds +*
+                td< eds first a~10s=1
+                td> eds ack
+                td< eds first b=1
+                wait 5s
+                td> eds ack +*
+                td< eds resubscribed a~10s=1
+                td> eds ack
+                td< eds resubscribed b=1
+                wait 6s
+                td> eds ack
+                td< eds heartbeat a~10s
+                td> eds ack
+                td<",
+            ),
         ],
     );
+}
+
+/// A change that has waited for an answer beyond its time for a heartbeat.
+#[test]
+fn a_change_that_waited_needs_no_heartbeat() {
+    run_all(&[(
+        "M163 M164 IS5",
+        "
+        set eds a~10s=1
+        td> eds +*
+        td< eds first a~10s=1
+        set eds b~10s=1
+        wait 6s
+        td> eds ack
+        td< eds changed b~10s=1
+        td> eds ack
+        td< eds heartbeat a~10s
+        td> eds ack
+        td<",
+    )]);
 }
 
 #[test]

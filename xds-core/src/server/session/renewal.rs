@@ -45,7 +45,7 @@ pub(super) struct Renewals {
     state: Renewal,
     /// Under the wildcard: the client has heard all heartbeats up to here.
     heard: Beat,
-    /// What it has by name, and what was due before a part of everything that comes once more.
+    /// What it has by name, and what was due before other things under the wildcard were sent.
     owed: BTreeSet<Slot>,
     /// When the oldest heartbeat became due that was not sent.
     since: Option<Time>,
@@ -358,11 +358,14 @@ impl Turn<'_> {
         has_ttl && (self.has_in_full(slot) || self.session.has(self.slot, slot, self.edges))
     }
 
-    /// Whether it has it from the wildcard.
+    /// Whether it has it from the wildcard, be it that everything is to be sent once more.
     fn has_in_full(&self, slot: Slot) -> bool {
         let stamp = self.arena.at(slot).map(|resource| resource.stamp);
-        let cursor = self.session.wildcard.map(|wildcard| wildcard.cursor);
-        stamp.zip(cursor).is_some_and(|(stamp, cursor)| stamp <= cursor)
+        let had = self.session.wildcard.map(|wildcard| match wildcard.owed {
+            Some(_) => wildcard.reached,
+            None => wildcard.cursor,
+        });
+        stamp.zip(had).is_some_and(|(stamp, had)| stamp <= had)
     }
 
     /// A response with content was rendered: what is in it needs no heartbeat any more (M163, M164).
@@ -370,35 +373,56 @@ impl Turn<'_> {
     pub(super) fn note_renewed(&mut self, nonce: NonZeroU64, before: Option<Wildcard>) {
         let Some(mut renewals) = self.session.renewals.take() else { return };
         let clock = self.arena.beats.clock();
-        let left_out_nothing = |it: &Wildcard| it.catch_up == CatchUp::Everything;
+        let left_out_nothing = before.is_some_and(|it| it.catch_up == CatchUp::Everything);
         let after = self.session.wildcard;
-        let walked = before.zip(after).map(|(before, after)| (before.cursor, after.cursor));
-        let is_all = before.is_some_and(|it| left_out_nothing(&it) && it.cursor == Stamp::START)
-            && after.is_some_and(|it| it.owed.is_none());
+        let is_all = before.is_some_and(|it| it.cursor == Stamp::START)
+            && after.is_some_and(|it| it.owed.is_none())
+            && left_out_nothing;
         if self.sends_full_state() || is_all {
             renewals.settle(clock);
             renewals.refused.clear();
-        } else if renewals.are_due() && before.is_some_and(|it| it.owed.is_some()) {
-            // A part of everything: one by one, as what is due of the other parts goes with them.
+        }
+        let walked: Vec<Slot> = match before.zip(after) {
+            Some((before, after)) => {
+                self.arena.slots_between(before.cursor, after.cursor).collect()
+            }
+            None => Vec::new(),
+        };
+        let was_due = |&slot: &Slot| self.arena.beats.last(slot) > Some(renewals.heard);
+        if renewals.are_due() && left_out_nothing && walked.iter().any(was_due) {
+            // Some of what is due under the wildcard is not any more: from now on it is remembered one by one.
             let due = self.arena.beats.after(mem::replace(&mut renewals.heard, clock));
             renewals.owed.extend(due.map(|(_, slot)| slot));
         }
-        let is_named_in_it = |slot: Slot| {
-            let edge = self.edges.find(self.slot, slot).and_then(|it| self.edges.at(it));
-            edge.is_some_and(|edge| edge.sent == nonce.get())
-        };
-        let is_walked = |slot: Slot| {
-            let stamp = self.arena.at(slot).map(|it| it.stamp);
-            stamp.zip(walked).is_some_and(|(stamp, (from, to))| stamp > from && stamp <= to)
-        };
-        // What was left out of the walk since the client has it is still to be renewed.
-        let is_covered =
-            |slot: Slot| before.as_ref().is_some_and(left_out_nothing) && is_walked(slot);
-        renewals.owed.retain(|&slot| !is_named_in_it(slot) && !is_covered(slot));
-        renewals.refused.retain(|&slot| !is_named_in_it(slot) && !is_walked(slot));
+        for slot in walked {
+            renewals.refused.remove(&slot);
+            // What was left out of the walk since the client has it is still to be renewed.
+            if left_out_nothing {
+                renewals.owed.remove(&slot);
+            }
+        }
+        for slot in self.sent_by_name(nonce) {
+            renewals.refused.remove(&slot);
+            renewals.owed.remove(&slot);
+        }
+        let hears_all = after.is_some() && self.arena.beats.after(renewals.heard).next().is_some();
+        if renewals.owed.is_empty() && !hears_all {
+            renewals.settle(clock);
+        }
         if !renewals.is_blank() {
             self.session.renewals = Some(renewals);
         }
+    }
+
+    /// What the client has by name and was in the response with this nonce, which is the newest.
+    fn sent_by_name(&self, nonce: NonZeroU64) -> Vec<Slot> {
+        let mut named = Vec::new();
+        let mut edge = self.session.edges.last();
+        while let Some(it) = self.edges.at(edge).filter(|it| it.sent == nonce.get()) {
+            named.push(it.resource);
+            edge = self.edges.previous(Chain::Session, edge);
+        }
+        named
     }
 
     /// The newest response was rejected: what was in it is not renewed (M167).
@@ -420,11 +444,7 @@ impl Turn<'_> {
         if let Some(wildcard) = self.session.wildcard {
             refused = self.arena.slots_between(sent.from, wildcard.cursor).collect();
         }
-        let mut edge = self.session.edges.last();
-        while let Some(it) = self.edges.at(edge).filter(|it| it.sent == sent.nonce.get()) {
-            refused.push(it.resource);
-            edge = self.edges.previous(Chain::Session, edge);
-        }
+        refused.extend(self.sent_by_name(sent.nonce));
         let has_ttl = |slot: &Slot| self.arena.payload(*slot).is_some_and(|it| it.ttl().is_some());
         refused.retain(has_ttl);
         if !refused.is_empty() {

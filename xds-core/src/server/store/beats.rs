@@ -135,6 +135,11 @@ impl Beats {
         self.struck.range(range).map(|(&beat, &slot)| (beat, slot))
     }
 
+    /// When a resource had its newest heartbeat, if it had one since it changed.
+    pub(crate) fn last(&self, slot: Slot) -> Option<Beat> {
+        self.plans.get(&slot)?.last
+    }
+
     /// How often a resource is renewed.
     pub(crate) fn period(&self, slot: Slot) -> Option<Duration> {
         self.plans.get(&slot).map(|plan| plan.period)

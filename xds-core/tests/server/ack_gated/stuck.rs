@@ -251,6 +251,36 @@ fn heartbeats_do_not_begin_the_wait_anew() {
     println!("covers: IS17 M148 M150");
 }
 
+/// Who asks for everything again while that has to wait is told of what it has.
+#[test]
+fn what_is_to_come_again_is_renewed_meanwhile() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set cds c=1; lds l~10s=1
+        td> cds +*
+        td< cds first c=1
+        td> cds ack
+        td> lds +*
+        td< lds first l~10s=1
+        td> lds ack
+        set cds c=2; lds m=1
+        td< cds changed c=2
+        td> lds +*
+        td<
+        wait 5s
+        td< lds heartbeat l~10s
+        td> lds ack
+        td<
+        td> cds ack
+        td< lds changed l~10s=1 m=1
+        td> lds ack
+        td<
+        ",
+    );
+    println!("covers: IS27 M161 M163");
+}
+
 /// What is renewed is not new: who has not asked for its endpoints is not waited for anew.
 #[test]
 fn nor_do_they_where_it_is_asking_that_is_waited_for() {
