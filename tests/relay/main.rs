@@ -5,6 +5,7 @@ mod aliases;
 #[allow(clippy::module_inception, reason = "the thing itself")]
 mod relay;
 mod segment;
+mod transparent;
 
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ fn many_who_want_the_same_are_one_subscription() {
         assert_eq!(relayed.upstream.responses.len(), 2, "and once more");
         assert_eq!(told(&mut relayed).len(), 3);
     }
-    println!("covers: M245 B61 IL6");
+    println!("covers: M245 B61");
 }
 
 #[test]

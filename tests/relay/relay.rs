@@ -238,6 +238,10 @@ impl Relayed {
     fn let_go(&mut self) {
         while self.unwanted.front().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, key)) = self.unwanted.pop_front() else { return };
+            // Its answer may have come after nobody wanted it, and before somebody did again.
+            if self.downstream.server.is_named(&key.0.as_str().into(), &key.1, &key.2) {
+                continue;
+            }
             let Some((member, watch)) = self.watches.remove(&key) else { continue };
             self.upstream.client(member).unwatch(watch, self.now);
             let (view, type_url, name) = key;

@@ -15,11 +15,12 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{Server, config::OnDemand, event::ServerOutput};
+use super::{Server, ViewName, config::OnDemand, event::ServerOutput};
 use crate::{
     id::StreamId,
     slab::Slot,
     text::{ResourceName, TypeUrl},
+    xdstp,
 };
 
 /// What the application has been told of a name.
@@ -97,6 +98,18 @@ impl Server {
             (!names.is_empty()).then_some(ServerOutput::Wanted { view, type_url, names })
         });
         waiting.chain(wanted)
+    }
+
+    /// Whether a client names a resource of a view at present, whatever the application was told of that.
+    #[must_use]
+    pub fn is_named(&self, view: &ViewName, type_url: &str, name: &str) -> bool {
+        let store = &self.subscriptions.store;
+        let is_named = || {
+            let name = xdstp::canonical(&name.into()).ok()?;
+            let arena = store.arena(store.find_arena(store.find_view(view)?, type_url)?)?;
+            Some(!arena.at(arena.find(name.as_str())?)?.subscribers.is_empty())
+        };
+        is_named().unwrap_or_default()
     }
 
     /// Passes on what has come to be wanted, or no longer is.

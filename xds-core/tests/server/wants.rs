@@ -190,6 +190,28 @@ fn wants_follow_a_client_to_its_view() {
     println!("covers: M254 M256 M223");
 }
 
+/// M250, M256: an answer that comes after its last client has gone is there unasked: the next client is no news, and
+/// who is about to let go of it can see that there is one.
+#[test]
+fn who_names_what_was_answered_too_late_can_be_seen() {
+    let mut rig = Rig::new(config());
+    let is_named = |rig: &Rig| {
+        let name = |name| rig.server.is_named(&"".into(), &url("eds"), name);
+        assert!(!name("b") && !rig.server.is_named(&"other".into(), &url("eds"), "a"));
+        name("a")
+    };
+    assert!(!is_named(&rig));
+    rig.run("> eds a\nwanted eds a\nasked");
+    assert!(is_named(&rig));
+    rig.run("close\nunwanted eds a\nset eds a=1");
+    assert!(!is_named(&rig));
+    rig.run("2d> eds +a\n2d< eds first a=1\nasked");
+    assert!(is_named(&rig));
+    rig.run("2d> eds ack -a");
+    assert!(!is_named(&rig));
+    println!("covers: M250 M256");
+}
+
 fn ask(rig: &mut Rig, resource_names: Vec<String>) {
     let stream = rig.stream(1);
     let mut request = request_of("node-1", "eds");

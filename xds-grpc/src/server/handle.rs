@@ -191,6 +191,22 @@ impl ServerHandle {
         self.with_server(move |server, _| server.contents(&view)).await
     }
 
+    /// Whether a client names a resource of a view at present: for who is about to let go of one that nobody wanted
+    /// ([`ServerEvent::Unwanted`](super::ServerEvent::Unwanted)).
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn is_named(
+        &self,
+        view: ViewName,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<String>,
+    ) -> Result<bool, ServerEnded> {
+        let (type_url, name) = (type_url.into(), name.into());
+        self.with_server(move |server, _| server.is_named(&view, type_url.as_str(), &name)).await
+    }
+
     /// The views there are, by name.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ pub const OTHERS: &[Other] = &[
         "IL6",
         "who is served by a relay sees what it would see of its server",
         "no server of a world has a client of its own",
-        &["tests/relay"],
+        &["tests/relay/transparent.rs"],
     ),
 ];
 

@@ -1,0 +1,160 @@
+//! IL6: who is served by a relay comes to see what it would see of the server itself. Random walks of two clients that
+//! watch the same, one on each side of the relay.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use xds_core::{
+    Client, WatchId,
+    client::{Interest, ResourceStatus, WatchError, WatchErrorKind},
+    server::{StatusCode, Variant},
+    types,
+};
+use xds_sim::{Toy, ToyType};
+
+use super::{
+    relay::{Relayed, client},
+    segment::{Member, Network, VARIANTS},
+};
+
+const WALKS: u64 = 1_000;
+const STEPS: usize = 40;
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Longer than any pause between attempts, and than a resource is waited for.
+const REST: Duration = Duration::from_secs(300);
+
+/// The watches of a resource, on both sides.
+type Watches = BTreeMap<(&'static str, &'static str), (WatchId, WatchId)>;
+
+struct Walk {
+    relayed: Relayed,
+    variant: Variant,
+    direct: Member,
+    behind: Member,
+    watches: Watches,
+    state: u64,
+    texts: u64,
+}
+
+impl Walk {
+    fn new(variant: Variant, seed: u64) -> Self {
+        let mut relayed = Relayed::new(variant);
+        let direct = relayed.upstream.join(client("direct", variant, ToyType::new));
+        let behind = relayed.client("behind");
+        let watches = Watches::new();
+        Self { relayed, variant, direct, behind, watches, state: seed, texts: 0 }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        usize::try_from(self.state >> 33).expect("31 bits") % bound
+    }
+
+    /// One of the types of which clients are told everything. That endpoints are gone no state of the world says.
+    fn some_type(&mut self) -> &'static str {
+        match self.variant {
+            Variant::StateOfTheWorld => types::CLUSTER,
+            Variant::Incremental => [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT][self.below(2)],
+        }
+    }
+
+    fn step(&mut self) {
+        let (type_url, name) = (self.some_type(), NAMES[self.below(NAMES.len())]);
+        let now = self.relayed.now;
+        match self.below(10) {
+            0..=2 => {
+                self.texts += 1;
+                let bytes = Toy::bytes(name, &self.texts.to_string());
+                self.relayed.set(|it| {
+                    it.set(type_url, name, bytes);
+                });
+            }
+            3 => self.relayed.set(|it| {
+                it.remove(type_url, name);
+            }),
+            // An error is not ended by a deletion that a state of the world can tell.
+            4 if self.variant == Variant::Incremental => self.relayed.set(|it| {
+                it.set_error(type_url, name, StatusCode::PermissionDenied, "not for you");
+            }),
+            4 | 5 => {
+                let watches = (
+                    self.relayed.upstream.watch(self.direct, type_url, Interest::Name(name), now),
+                    self.relayed.downstream.watch(self.behind, type_url, Interest::Name(name), now),
+                );
+                if let Some(before) = self.watches.insert((type_url, name), watches) {
+                    self.unwatch(before);
+                }
+            }
+            6 => {
+                if let Some(watches) = self.watches.remove(&(type_url, name)) {
+                    self.unwatch(watches);
+                }
+            }
+            7 => self.relayed.upstream.set_network(Network::Down, now),
+            8 => self.relayed.downstream.set_network(Network::Down, now),
+            _ => {
+                self.relayed.upstream.set_network(Network::Up, now);
+                self.relayed.downstream.set_network(Network::Up, now);
+            }
+        }
+        let pause = Duration::from_millis([0, 0, 10, 1_000, 20_000][self.below(5)]);
+        self.relayed.advance(pause);
+    }
+
+    fn unwatch(&mut self, (direct, behind): (WatchId, WatchId)) {
+        let now = self.relayed.now;
+        self.relayed.upstream.client(self.direct).unwatch(direct, now);
+        self.relayed.downstream.client(self.behind).unwatch(behind, now);
+    }
+
+    /// Lets everybody come to rest, and compares.
+    fn compare(&mut self, seed: u64) {
+        let now = self.relayed.now;
+        self.relayed.upstream.set_network(Network::Up, now);
+        self.relayed.downstream.set_network(Network::Up, now);
+        self.relayed.advance(REST);
+        let direct = seen(self.relayed.upstream.client(self.direct));
+        let behind = seen(self.relayed.downstream.client(self.behind));
+        assert_eq!(behind, direct, "seed {seed}, {:?}", self.variant);
+        assert_eq!(direct.len(), self.watches.len());
+    }
+}
+
+/// What a client has of each resource: its text, and in a word what is wrong with it.
+type Seen = BTreeMap<(String, String), (Option<String>, String)>;
+
+fn seen(client: &Client) -> Seen {
+    let of = |it: ResourceStatus<'_>| {
+        let trouble = match it.error.map(WatchError::kind) {
+            None => String::new(),
+            // A relay says it as an error: to a state of the world nothing else is left to say it with.
+            Some(WatchErrorKind::Reported { code: NOT_FOUND, .. }) => "missing".into(),
+            Some(WatchErrorKind::Deleted | WatchErrorKind::Absent) => "missing".into(),
+            Some(WatchErrorKind::DoesNotExist(_)) => "missing".into(),
+            Some(other) => other.to_string(),
+        };
+        // What stays in use beside that is what was told last, which one may have missed.
+        let text = it.bytes.filter(|_| trouble.is_empty()).map(|bytes| Toy::text_of(bytes));
+        ((it.type_url.to_string(), it.name.to_string()), (text, trouble))
+    };
+    client.status().map(of).collect()
+}
+
+const NOT_FOUND: i32 = 5;
+
+#[test]
+fn who_is_behind_a_relay_comes_to_see_the_same() {
+    for variant in VARIANTS {
+        let mut held = 0;
+        for seed in 0..WALKS {
+            let mut walk = Walk::new(variant, seed);
+            for _ in 0..STEPS {
+                walk.step();
+            }
+            walk.compare(seed);
+            held += seen(walk.relayed.upstream.client(walk.direct)).len();
+        }
+        assert!(held > 100, "{held} watches is nothing to compare");
+    }
+    println!("covers: IL6");
+}
