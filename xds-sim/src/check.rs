@@ -424,17 +424,10 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     let config = config.of_scenario(scenario);
     let runs = config.runs;
     let config = config.with_environment();
-    let mut report = Report::default();
-    if let Ok(text) = env::var("XDS_SIM_TAPE") {
-        let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-        let outcome = replay(&tape, &config);
-        let drift = outcome.drift;
-        report.add(outcome, &config);
-        if let Some(drift) = drift {
-            panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
-        }
+    if let Some(report) = of_environment(&config) {
         return report;
     }
+    let mut report = Report::default();
     for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
         report.add(run_seed(seed, &config), &config);
     }
@@ -446,6 +439,24 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
         report.runs
     );
     report
+}
+
+/// The run of `XDS_SIM_TAPE` in the environment, if that says one: then no other is made.
+///
+/// # Panics
+///
+/// If it breaks a rule, or is another run by now.
+pub(crate) fn of_environment(config: &Config) -> Option<Report> {
+    let text = env::var("XDS_SIM_TAPE").ok()?;
+    let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
+    let outcome = replay(&tape, config);
+    let drift = outcome.drift;
+    let mut report = Report::default();
+    report.add(outcome, config);
+    if let Some(drift) = drift {
+        panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
+    }
+    Some(report)
 }
 
 impl Report {

@@ -2,7 +2,7 @@
 //! leaving none of it out.
 
 use crate::{
-    check::{Config, Report, record_tape},
+    check::{Config, Report, of_environment, record_tape},
     run::run,
     tape::{Choice, Choices, Tape},
     trace::Keep,
@@ -28,14 +28,17 @@ use crate::{
 ///
 /// # Panics
 ///
-/// As [`check`](crate::check()) does, of which the environment says nothing here; and if there are more runs than the
-/// [configuration](Config::with_runs) allows: not all of them would have been made.
+/// As [`check`](crate::check()) does; and if there are more runs than the [configuration](Config::with_runs) allows: not
+/// all of them would have been made. Of the environment it takes `XDS_SIM_TAPE`.
 pub fn exhaust(
     config: &Config,
     label: &'static str,
     scenario: impl Fn(&mut World) + Send + Sync + 'static,
 ) -> Report {
     let config = config.of_scenario(scenario);
+    if let Some(report) = of_environment(&config) {
+        return report;
+    }
     let mut report = Report::default();
     let mut next = Some(Tape::default());
     while let Some(tape) = next {

@@ -1,8 +1,9 @@
 //! Deterministic simulation of xDS in virtual time.
 //!
-//! A [`World`] is any number of clients and servers, and the links, watchers and stores between and
-//! behind them. Nothing in it waits: time jumps from one thing that is due to the next, so a run is over in
-//! a millisecond and is the same every time. All that could go one way or another is asked of one
+//! A [`World`] is some clients and servers, and the links, watchers and stores between and behind them: up to a
+//! hundred clients, of up to four types from up to three servers, which are ours or [one's own](ControlPlane). Nothing
+//! in it waits: time jumps from one thing that is due to the next, so a run is over in milliseconds and is the same
+//! every time. All that could go one way or another is asked of one
 //! [tape of choices](tape), which a seed, a text or a fuzzer's bytes fill; [oracles](mod@oracle) judge
 //! everything that happens; and a run in which a rule is broken is made [smaller](shrink()) until little is
 //! left of it but the fault.
@@ -42,6 +43,9 @@
 //! };
 //! check(&Config::default().with_runs(20), scenario);
 //! ```
+//!
+//! What resources say is a text, encoded as a [`Toy`] under the type URL of clusters, endpoints, listeners or routes: an
+//! application reads it with [`Toy::text_of`]. A text that begins with `bad` is invalid to all clients.
 //!
 //! What else has to hold is said by an [`Oracle`](oracle::Oracle) of one's own
 //! ([`Config::with_oracle`]), and what runs have to come to by [`sometimes`] and [`Config::with_situation`].

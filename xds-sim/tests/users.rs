@@ -225,6 +225,7 @@ fn a_tape_of_another_run_is_no_success() {
     const CHILD: &str = "XDS_SIM_TEST_CHILD";
     if env::var(CHILD).is_ok() {
         println!("{} run", check(&Config::default(), storm).runs);
+        println!("{} of all", exhaust(&Config::default(), "operation", storm).runs);
         return;
     }
     let say = |tape: &Tape| {
@@ -236,7 +237,7 @@ fn a_tape_of_another_run_is_no_success() {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
     let (is_fine, told) = say(&run_seed(7, &Config::default()).tape);
-    assert!(is_fine && told.contains("1 run"), "{told}");
+    assert!(is_fine && told.contains("1 run") && told.contains("1 of all"), "{told}");
     let another = "XDS_SIM_TAPE: the tape is of another run: ";
     let (is_fine, told) = say(&Tape::from_values([5_000]));
     let part = format!("{another}its answer number 1 is none to what is asked there, \"lies\"");

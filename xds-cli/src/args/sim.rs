@@ -25,7 +25,7 @@ pub(crate) enum SimCommand {
     /// next interrupt ends it at once.
     ///
     /// The exit code is 1 also if 8,000 runs or more never come to a situation that they should come to, or if something
-    /// that can go wrong takes effect in none of them.
+    /// that can go wrong takes effect in none of them; but not with --options or --unjudged.
     Run(RunArgs),
     /// Make one run again and show what happens in it.
     Replay(ReplayArgs),

@@ -55,7 +55,9 @@
 //! | messages over the size limit of the transport | they do not reach a core | `xds-tokio/tests/hostile` |
 //! | renamed files, swapped links | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
 //! | which statuses and bodies of HTTP are no answers | to a core, all of them are one of a few | `xds-rest/tests` |
-//! | wall clocks that differ | no core reads one | |
+//! | wall clocks that differ | no core reads one: times on the wire are lengths, and what a status is stamped with is the driver's | `xds-tokio/tests/csds.rs` |
+//! | peers that never answer at all | what has to come about in time relies on an answer; in a world they fall silent for up to 40 s | [`Fault::Lag`], [`Fault::BlockResponses`] |
+//! | lies over polls and in files | they are told on streams, and what is made of bytes is the same code | `xds-core/tests`, `fuzz/` |
 //! | a hundred thousand names that are watched | runs have to be short; it is thousands, and a hundred thousand that are removed | `benches` |
 
 mod keys;

@@ -3,7 +3,8 @@
 //! An [`Oracle`] is told each [`Event`] and may look at the whole [`World`]. It says what is wrong in a
 //! [`Report`], and the run ends there. Oracles judge what can be seen from outside: messages, notices,
 //! timers and the state that the cores show. They hold for any peer that keeps to the protocol, so they judge
-//! a user's own control plane or application as they judge ours.
+//! a user's own application as they judge ours, and a user's own control plane but for what only ours does or shows
+//! ([`ControlPlane`](crate::ControlPlane) lists that).
 //!
 //! | rules | judged by | where clients are lied to |
 //! |---|---|---|
@@ -35,7 +36,17 @@
 //! ask for after clusters; what incremental ones are sent unasked is tested in
 //! `xds-core/tests/server/make_before_break`, and routes are not sent again for listeners (M154). That pauses and
 //! deadlines go on while watchers are busy (IC34), but for the times in which a resource has to come, is shown by those
-//! oracles that judge them, in runs with slow watchers as in all others.
+//! oracles that judge them, in runs with slow watchers as in all others. That what went silent is given up in time (IL3) is
+//! the transport's to notice, here as in [`World::half_open`](crate::World::half_open), which is judged to be set right by
+//! the cores; a real one is found out in `xds-tokio/tests/client.rs` (`a_frozen_server_is_found_out_by_keepalive`). By how
+//! much servers spread the ends of streams (IS33) is tested in `xds-core/tests/server/lifecycle.rs`. How long a client waits
+//! at most (IC26) has an upper bound only in gRPC's profile and over one stream to one server, and what a file says
+//! is demanded to be used (IS32) only of that profile, one server and verdicts at once.
+//!
+//! Where something was to be rejected, the end of a storm puts good resources in the place of the bad ones before all have
+//! to agree; for clients that refuse responses whole, and where servers wait for ACKs, it sets everything anew, for the
+//! reasons below. So an update that is lost for ever in such a run may go unnoticed; in all others what was lost has to
+//! come without being said again.
 //!
 //! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the

@@ -73,10 +73,13 @@ pub fn settle(world: &mut World) {
     if may_stay_away(world) && world.choices().chance("without the first server", WITHOUT_FIRST) {
         lose_first_server(world);
     }
-    world.advance(bound(world.options()));
-    world.judge_at_rest();
-    world.advance(SILENCE);
-    world.judge_at_rest();
+    for rest in [bound(world.options()), SILENCE] {
+        world.advance(rest);
+        world.judge_at_rest();
+        if world.is_over() {
+            return;
+        }
+    }
     world.enter(Phase::Teardown);
     if world.choices().chance("shut down while watched", ABRUPT) {
         bring_news(world);
@@ -84,6 +87,9 @@ pub fn settle(world: &mut World) {
         end_all_watches(world);
         world.advance(IDLE);
         world.judge_at_rest();
+    }
+    if world.is_over() {
+        return;
     }
     for client in 0..world.client_count() {
         world.shut_down(client);

@@ -50,7 +50,25 @@ pub trait Application {
 
 /// A management server of the user's own, to be tried out in a world.
 ///
-/// Streams go by numbers that are never used twice.
+/// Streams go by numbers that are never used twice. It is asked over streams, in one view, and resources are set and
+/// deleted; it is told of no errors of resources, nor how long they may be used, and no lies are told to it by
+/// strangers.
+///
+/// It is judged by what its clients see of it, as our server is, with the exception of what a server need not do or
+/// only ours can be asked:
+///
+/// | judged | by |
+/// |---|---|
+/// | that each response can be read, has a nonce of its own, is of a type that was asked for and says something new, and that a version stands for one content | IS1 to IS15 |
+/// | that streams and what is held for them end | IL7 |
+/// | that in the end clients have what is true | IL1, IL2, and the rules of clients |
+///
+/// | not judged | why |
+/// |---|---|
+/// | one response at a time of each type (IS16) | a server may send more before it has the answer |
+/// | the order of types, and waiting for their ACKs (IS17); endpoints of clusters that come again (IS18) | this is what [`Options::order`](crate::Options) makes ours do |
+/// | that what can be sent is sent at once (IS25, IS28) | it may take its time, within the bound of IL1 |
+/// | what it shows of its streams and of who has accepted what (IS29, IS30), its counts and bounds (IS23, IS24) | it shows nothing |
 pub trait ControlPlane {
     /// A client opens a stream.
     fn opened(&mut self, stream: u64, via: &Via, now: Time) {

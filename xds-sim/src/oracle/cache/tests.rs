@@ -197,3 +197,29 @@ fn what_came_again_and_is_not_used_is_found_out() {
     assert_eq!(found("better"), Some("IC23"));
     println!("covers: IC23");
 }
+
+#[test]
+fn what_a_response_leaves_out_and_is_gone_is_found_out() {
+    let options: Options = "variant=delta".parse().expect("options");
+    let found = |does_delete: bool| {
+        broken_rule(options.clone(), move |world, link, report| {
+            let before = knowledge(world, 0, 0);
+            match does_delete {
+                true => world.delete(0, "r0"),
+                false => world.set(0, "r1", "good"),
+            }
+            world.advance(Duration::from_secs(1));
+            let stats = world.client(0).stats();
+            let acks = (stats.acks - 1, stats.nacks);
+            CacheModel { acks, before, ..CacheModel::default() }.read(
+                link,
+                &nothing(),
+                world,
+                report,
+            );
+        })
+    };
+    assert_eq!(found(false), None);
+    assert_eq!(found(true), Some(NO_ABSENCE), "another response has removed it, and not this one");
+    println!("covers: IC22");
+}

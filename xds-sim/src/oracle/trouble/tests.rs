@@ -5,6 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use xds_core::{
+    client::{Client, ClientConfig, Interest, ManagementServer, Node, Output, TimerStart},
+    types::CLUSTER,
+};
+
 use super::*;
 use crate::{
     Options,
@@ -93,6 +98,22 @@ fn missing() -> xds_core::client::WatchError {
     told.into_iter().next().expect("it is missing")
 }
 
+/// The same from a client that has less patience than gRPC's.
+fn missing_too_soon() -> xds_core::client::WatchError {
+    let mut config = ClientConfig::new(Node::new("client-0"), ManagementServer::new("server-0"))
+        .with_type(crate::ToyType::new(CLUSTER));
+    config.profile.timer_start = TimerStart::Subscription;
+    config.profile.does_not_exist_after = Some(SILENT_FOR / 2);
+    let mut client = Client::new(config, 0, Time::ZERO);
+    client.watch(&CLUSTER.into(), Interest::Name("r9"), Time::ZERO).expect("a good name");
+    client.handle_timeout(Time::ZERO.after(SILENT_FOR / 2));
+    let told = std::iter::from_fn(|| client.poll_output()).find_map(|output| match output {
+        Output::Notify(_, Notice::Changed(Err(error))) => Some(error),
+        _ => None,
+    });
+    told.expect("it is missing")
+}
+
 /// The rule that is broken where a watch of `r0` is told of this error.
 fn told(
     options: Options,
@@ -123,6 +144,7 @@ fn what_is_found_missing_without_a_reason_is_found_out() {
         oracle.streams.insert(link, Stream { heard, ..Stream::default() });
     };
     assert_eq!(told(Options::default(), &error, heard), Some(HEARD));
+    assert_eq!(told(Options::default(), &missing_too_soon(), |_, _| {}), Some(HOW_LONG));
     let waited = |oracle: &mut Trouble, _| {
         oracle.waited.insert((0, 0, "r0".into()));
     };

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use xds_core::TypeUrl;
+use xds_core::{TypeUrl, client::ReadGate};
 
 use super::*;
 use crate::{
@@ -115,4 +115,24 @@ fn what_is_told_after_the_end_is_found_out() {
     });
     assert_eq!(found, Some(SILENCE));
     println!("covers: IC39");
+}
+
+#[test]
+fn a_watcher_that_was_not_told_of_what_its_client_has_is_found_out() {
+    let found = |delay: Duration| {
+        let options = Options { read_gate: ReadGate::Off, ..Options::default() };
+        broken_rule(options, move |world, _, report| {
+            let watch = world.watch(0, 0, None).expect("it may");
+            world.advance(Duration::from_secs(1));
+            world.slow_down(0, watch, delay);
+            for text in ["better", "best"] {
+                world.set(0, "r0", text);
+                world.advance(Duration::from_secs(1));
+            }
+            agree(world, report);
+        })
+    };
+    assert_eq!(found(Duration::ZERO), None);
+    assert_eq!(found(Duration::from_secs(100)), Some(SAME_TRUTH), "it is busy with the one before");
+    println!("covers: IC32");
 }
