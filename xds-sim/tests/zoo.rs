@@ -60,7 +60,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::WholeResponseRejected,
         what: "one bad resource makes the client refuse all others of the response",
         shipped: "kuma #12857, grpc-node #1947",
-        limit: 100,
+        limit: 200,
     },
     Exhibit {
         bug: Bug::RemovalsLostOnNack,
@@ -72,7 +72,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::RejectedVersionOnReconnect,
         what: "`initial_resource_versions` states a version that was rejected",
         shipped: "envoy #20790, #23343",
-        limit: 100,
+        limit: 200,
     },
     Exhibit {
         bug: Bug::InterestNotSentAgain,
@@ -102,7 +102,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::DuplicatesAccepted,
         what: "a name that comes twice in a response is no reason to reject it",
         shipped: "envoy #14847; gRPC C-core 1.85.1 has it",
-        limit: 500,
+        limit: 1_000,
     },
     Exhibit {
         bug: Bug::RejectedSentAgain,
@@ -126,7 +126,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::DeletionToldTwice,
         what: "a server tells of a deletion with every change from then on",
         shipped: "istio #49195",
-        limit: 1_000,
+        limit: 2_000,
     },
     Exhibit {
         bug: Bug::VersionAsNonce,
@@ -180,7 +180,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::QueuePerWatcher,
         what: "a slow watcher is told every change, one after the other",
         shipped: "none known; grpc #34099 is about reading on while watchers are behind",
-        limit: 2_000,
+        limit: 5_000,
     },
     Exhibit {
         bug: Bug::HashOrder,
@@ -198,7 +198,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::PanicOnUnknownType,
         what: "a response of an unknown type ends the process",
         shipped: "none known; quilkin has it",
-        limit: 100,
+        limit: 500,
     },
 ];
 
