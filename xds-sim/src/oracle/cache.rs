@@ -26,6 +26,8 @@ use crate::{
 
 const STRANGERS: Rule =
     Rule::new("IC13", "what nobody asked for, or a response is silent about, stays as it was");
+const OTHERS: Rule =
+    Rule::new("IC30", "what servers say changes nothing of another authority than their own");
 const PARTS: Rule =
     Rule::new("IC18", "the valid resources of a response are used, whatever comes beside them");
 const REMOVALS: Rule =
@@ -40,7 +42,8 @@ const ABSENCE: Rule = Rule::new(
     "IC21",
     "absence from a full state deletes what was received before, and nothing else",
 );
-const NO_ABSENCE: Rule = Rule::new("IC22", "absence from any other response deletes nothing");
+const NO_ABSENCE: Rule =
+    Rule::new("IC22", "absence from a response that is no full state deletes nothing");
 const VERDICT: Rule = Rule::new(
     "IC3",
     "a response is rejected exactly if something is wrong with what is wanted of it",
@@ -218,7 +221,7 @@ impl CacheModel {
             let now = after.get(name);
             let judge = Judge { name, before, now, drops, is_full };
             match words.about(name) {
-                _ if !is_its_business => judge.unchanged(STRANGERS, report),
+                _ if !is_its_business => judge.unchanged(OTHERS, report),
                 // That there is nothing of a glob says something of each of its members.
                 Word::Nothing if globs.iter().any(|it| glob_covers(it, name)) => {}
                 Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
@@ -362,6 +365,7 @@ impl Oracle for CacheModel {
     fn rules(&self) -> &'static [Rule] {
         &[
             STRANGERS,
+            OTHERS,
             PARTS,
             RECREATED,
             REMOVALS,

@@ -9,7 +9,7 @@
 //! | rules | judged by | where clients are lied to |
 //! |---|---|---|
 //! | IC1 to IC7, IC9 to IC12, IC30, IC40: what a client says on a stream | `client_talk` | no |
-//! | IC3, IC8, IC13, IC18 to IC23, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
+//! | IC3, IC8, IC13, IC18 to IC23, IC30, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC32: what clients count | `figures` | no |
 //! | IC14, IC20, IC28, IC32: that watchers hold what their client has | `holding` | no |

@@ -141,16 +141,20 @@ fn what_a_heartbeat_or_silence_changes_is_found_out() {
         after(pretend, Response { resources: vec![item], ..nothing() })
     };
     assert_eq!(beat("old"), Some(RENEWED));
-    let known = Known {
-        state: EntryState::Acked,
-        bytes: Some(Toy::bytes("r9", "good")),
-        version: "1".into(),
+    let vanished = |name: &'static str| {
+        let known = Known {
+            state: EntryState::Acked,
+            bytes: Some(Toy::bytes(name, "good")),
+            version: "1".into(),
+        };
+        let pretend = move |before: &mut Knowledge| {
+            *before = [(name.into(), known.clone())].into_iter().collect();
+        };
+        after(pretend, nothing())
     };
-    let stranger = move |before: &mut Knowledge| {
-        *before = [("r9".into(), known.clone())].into_iter().collect();
-    };
-    assert_eq!(after(stranger, nothing()), Some(STRANGERS), "it was not asked for");
-    println!("covers: IC33");
+    assert_eq!(vanished("r9"), Some(STRANGERS), "it was not asked for");
+    assert_eq!(vanished("xdstp://apart/type/r9"), Some(OTHERS), "it is not asked for there");
+    println!("covers: IC13 IC30 IC33");
 }
 
 #[test]
