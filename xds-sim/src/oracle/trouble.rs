@@ -43,6 +43,10 @@ const BACKOFF: Rule = Rule::new(
     "IC26",
     "one attempt at a time to reach a server, and pauses between those that fail that grow to a bound",
 );
+const FAILED: Rule = Rule::new(
+    "IC27",
+    "watchers of what one server alone has hear of trouble only when that has failed since its last response",
+);
 const REASON: Rule = Rule::new(
     "IC29",
     "watchers hear of trouble only when all servers of what they watch have failed since their last response",
@@ -121,6 +125,14 @@ fn is_wanted((client, server, only): Place, world: &World) -> bool {
         let name = watch.name.as_deref();
         only.is_none_or(|kind| kind == watch.kind)
             && name.is_none_or(|name| world.serves(server, name))
+    })
+}
+
+/// The servers that answer for a name, or for everything.
+fn servers_of(name: Option<&str>, world: &World) -> impl Iterator<Item = usize> {
+    (0..world.server_count()).filter(move |server| match name {
+        Some(name) => world.serves(*server, name),
+        None => *server < 2,
     })
 }
 
@@ -276,11 +288,7 @@ impl Trouble {
         (name, is_known): (Option<&str>, bool),
         world: &World,
     ) -> bool {
-        let is_served = |server: &usize| match name {
-            Some(name) => world.serves(*server, name),
-            None => *server < 2,
-        };
-        (0..world.server_count()).filter(is_served).all(|server| {
+        servers_of(name, world).all(|server| {
             let mut links = world.links(client);
             let is_asked = links.any(|(_, link)| link.server == server && link.only == only);
             let attempts = self.attempts.get(&(client, server, only));
@@ -316,7 +324,11 @@ impl Trouble {
                     });
                 let what = (watch.name.as_deref(), is_known);
                 let is_failing = self.all_fail(client, only, what, world);
-                report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
+                let rule = match servers_of(watch.name.as_deref(), world).count() {
+                    1 => FAILED,
+                    _ => REASON,
+                };
+                report.ensure(is_failing, rule, || format!("client-{client}: {error}"));
             }
             WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
                 if world.options().transport == Transport::Files {
@@ -414,7 +426,10 @@ impl Trouble {
 
 impl Oracle for Trouble {
     fn rules(&self) -> &'static [Rule] {
-        &[PATIENCE, HOW_LONG, SILENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
+        &[
+            PATIENCE, HOW_LONG, SILENCE, HEARD, NOT_CACHED, BACKOFF, FAILED, REASON, FALLBACK,
+            TURNS, IDLE,
+        ]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {

@@ -180,7 +180,10 @@ fn trouble_of_a_server_that_is_well_is_found_out() {
         world.advance(Duration::from_secs(5));
     });
     let error = unavailable.first().expect("nobody is there");
-    assert_eq!(told(Options::default(), error, |_, _| {}), Some(REASON));
+    assert_eq!(told(Options::default(), error, |_, _| {}), Some(FAILED));
+    let two = Options { servers: 2, ..Options::default() };
+    assert_eq!(told(two, error, |_, _| {}), Some(REASON));
+    println!("covers: IC27 IC29");
 }
 
 #[test]
