@@ -19,13 +19,13 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1 to IS18, IS20, IS25 to IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1 to IS18, IS20, IS25 to IS30, IS33: what a server says on a stream, and that it holds nothing back for ever | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IS4, IS19, IS21, IS22: who rejects or asks without end is not answered without end; who becomes another node, or asks for a type that nobody knows, is handled as configured; who asks for what a stream is not for is sent away | the strangers of a world | yes |
-//! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever | `convergence` | yes |
+//! | IC29, IC39, IL1, IL2, IL7, IS23: how a run ends, also where all have to do without their first server | `convergence` | yes |
 //! | IL3: what becomes of streams that went silent | `half_open` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
 //!

@@ -19,14 +19,14 @@ mod warming;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use xds_core::{Time, server::SyncState, types};
+use xds_core::{Time, types};
 
 pub(super) use self::talk::{is_heartbeat, renews};
 use self::{
     acceptance::{Asked, Place},
     rules::{
-        ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, EXACT, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME,
-        ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
+        ALL, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME, ORDER, OWN_VIEW, REMOVED_ONCE,
+        SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
     },
     standing::is_gated,
     talk::Talk,
@@ -389,64 +389,6 @@ impl ServerTalk {
         report.ensure(*known == state, SAME_VERSION, || {
             format!("version {:?} is two states", response.version)
         });
-    }
-
-    /// Whether a client of the type may be about to answer to a heartbeat.
-    fn is_beating(&self, type_url: &str, world: &World) -> bool {
-        let Some(kind) = world.types().iter().position(|it| it == type_url) else { return false };
-        let mut talks = self.streams.values().filter_map(|talks| talks.get(kind));
-        talks.any(|talk| !talk.beating.is_empty() && !talk.is_answered)
-    }
-
-    fn at_rest(&self, world: &World, report: &mut Report) {
-        for (link, talks) in &self.streams {
-            let it = world.link(*link);
-            let view = world.view_of(it.client);
-            if !it.is_open {
-                continue;
-            }
-            let is_whole = it.variant == xds_core::service::Variant::StateOfTheWorld;
-            for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
-                let owed = talk.unsaid().filter(|_| !is_whole);
-                let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
-                let rule = match owed {
-                    Some(name) => talk.rule_of_silence(name, exists(name)),
-                    None => ANSWERED,
-                };
-                report.ensure(owed.is_none(), rule, || {
-                    format!("stream {}: nothing was said of {owed:?}", link.0)
-                });
-                if talk.states_version && is_whole {
-                    continue;
-                }
-                let beside = |name: &str| world.beside(it.server, view, kind, name);
-                let missing = talk.lacking(&world.has(it.server, view)[kind], &beside);
-                let rule = missing.map_or(REMEMBERED, |(name, _)| talk.rule_of_missing(name));
-                report.ensure(missing.is_none(), rule, || {
-                    format!("stream {}: {missing:?} was not sent", link.0)
-                });
-                let is_told =
-                    !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
-                let mut left = talk.sent.keys().filter(|name| is_told && !exists(name));
-                // Who rejects everything is not told that something is gone before the rest changes.
-                let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
-                let left = left.next().filter(|_| !waits);
-                let is_stated = left.is_some_and(|name| talk.stated.contains(name));
-                let rule = if is_stated { EXACT } else { ALL_GONE };
-                report.ensure(left.is_none(), rule, || {
-                    format!("stream {}: {left:?} is gone", link.0)
-                });
-            }
-        }
-        self.status(world, report);
-        self.all_accepted(world, report);
-        self.all_told(world, report);
-        for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
-            let open = server.status().find(|it| {
-                it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)
-            });
-            report.ensure(open.is_none(), ALL_ACCEPTED, || format!("{open:?}"));
-        }
     }
 }
 

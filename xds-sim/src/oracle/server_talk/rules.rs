@@ -95,6 +95,10 @@ pub(super) const AFTER_ACKS: Rule = Rule::new(
     "IS17",
     "where that is wanted, listeners and routes are sent after what they may refer to was accepted",
 );
+pub(super) const NOT_FOR_EVER: Rule = Rule::new(
+    "IS17",
+    "what waits for another type to be accepted does not wait for ever, unless that is wanted",
+);
 pub(super) const SO_FAR: Rule = Rule::new(
     "IS30",
     "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
@@ -119,6 +123,7 @@ pub(super) const ALL: &[Rule] = &[
     REMOVED_ONCE,
     ORDER,
     AFTER_ACKS,
+    NOT_FOR_EVER,
     ALL_GONE,
     SO_FAR,
     HEARTBEATS,

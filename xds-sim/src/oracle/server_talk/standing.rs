@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use xds_core::{Version, service::Variant};
+use xds_core::{Version, server::SyncState, service::Variant, types};
 
 use super::{
     ServerTalk,
-    rules::{AFTER_ACKS, AT_ONCE, ERRORS, SO_FAR, WARM},
+    rules::{
+        AFTER_ACKS, ALL_ACCEPTED, ALL_GONE, ANSWERED, AT_ONCE, ERRORS, EXACT, NOT_FOR_EVER,
+        REMEMBERED, SO_FAR, WARM,
+    },
 };
 use crate::{
-    options::Order,
+    options::{Lies, Order},
     oracle::Report,
     world::{
         Beside, LinkId, World,
@@ -27,6 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Whether types wait for each other's answers.
 pub(super) fn is_gated(world: &World) -> bool {
     matches!(world.options().order, Order::AfterAcks | Order::OnlyAfterAcks)
+}
+
+/// When nobody has anything to do any more, a server that is to go on without what does not come holds nothing back.
+fn goes_on(world: &World, report: &mut Report) {
+    // Strangers may never fall silent.
+    if world.options().order != Order::AfterAcks || world.options().lies != Lies::NONE {
+        return;
+    }
+    for at in 0..world.server_count() {
+        let holding = world.server(at).map_or(0, |server| server.stats().holding_streams);
+        report.ensure(holding == 0, NOT_FOR_EVER, || {
+            format!("server-{at} holds something back on {holding} streams")
+        });
+    }
 }
 
 impl ServerTalk {
@@ -126,6 +143,65 @@ impl ServerTalk {
         }
     }
 
+    /// Whether a client of the type may be about to answer to a heartbeat.
+    fn is_beating(&self, type_url: &str, world: &World) -> bool {
+        let Some(kind) = world.types().iter().position(|it| it == type_url) else { return false };
+        let mut talks = self.streams.values().filter_map(|talks| talks.get(kind));
+        talks.any(|talk| !talk.beating.is_empty() && !talk.is_answered)
+    }
+
+    pub(super) fn at_rest(&self, world: &World, report: &mut Report) {
+        goes_on(world, report);
+        for (link, talks) in &self.streams {
+            let it = world.link(*link);
+            let view = world.view_of(it.client);
+            if !it.is_open {
+                continue;
+            }
+            let is_whole = it.variant == Variant::StateOfTheWorld;
+            for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
+                let owed = talk.unsaid().filter(|_| !is_whole);
+                let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
+                let rule = match owed {
+                    Some(name) => talk.rule_of_silence(name, exists(name)),
+                    None => ANSWERED,
+                };
+                report.ensure(owed.is_none(), rule, || {
+                    format!("stream {}: nothing was said of {owed:?}", link.0)
+                });
+                if talk.states_version && is_whole {
+                    continue;
+                }
+                let beside = |name: &str| world.beside(it.server, view, kind, name);
+                let missing = talk.lacking(&world.has(it.server, view)[kind], &beside);
+                let rule = missing.map_or(REMEMBERED, |(name, _)| talk.rule_of_missing(name));
+                report.ensure(missing.is_none(), rule, || {
+                    format!("stream {}: {missing:?} was not sent", link.0)
+                });
+                let is_told =
+                    !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
+                let mut left = talk.sent.keys().filter(|name| is_told && !exists(name));
+                // Who rejects everything is not told that something is gone before the rest changes.
+                let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
+                let left = left.next().filter(|_| !waits);
+                let is_stated = left.is_some_and(|name| talk.stated.contains(name));
+                let rule = if is_stated { EXACT } else { ALL_GONE };
+                report.ensure(left.is_none(), rule, || {
+                    format!("stream {}: {left:?} is gone", link.0)
+                });
+            }
+        }
+        self.status(world, report);
+        self.all_accepted(world, report);
+        self.all_told(world, report);
+        for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
+            let open = server.status().find(|it| {
+                it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)
+            });
+            report.ensure(open.is_none(), ALL_ACCEPTED, || format!("{open:?}"));
+        }
+    }
+
     /// What servers show of their streams is what was said on these.
     pub(super) fn status(&self, world: &World, report: &mut Report) {
         for (link, talks) in &self.streams {
@@ -155,8 +231,6 @@ impl ServerTalk {
 
 #[cfg(test)]
 mod tests {
-    use xds_core::server::SyncState;
-
     use super::{super::talk::Talk, *};
     use crate::{
         options::Options,
@@ -196,6 +270,28 @@ mod tests {
         });
         assert_eq!(found, Some("IS10"));
         println!("covers: IS10");
+    }
+
+    #[test]
+    fn what_is_held_back_for_ever_is_found_out() {
+        let held = |order| {
+            let options = Options { order, ..Options::default() };
+            judgement_with(options, |world, _, report| {
+                world.watch(0, LISTENERS, Some("r0"));
+                world.advance(Duration::from_secs(1));
+                goes_on(world, report);
+                assert!(report.breach.is_none(), "{:?}", report.breach);
+                // Nobody has had the time to accept it.
+                world.set(0, "r0", "better");
+                world.set(LISTENERS, "r0", "good");
+                world.advance(Duration::from_millis(1));
+                goes_on(world, report);
+            })
+        };
+        assert_eq!(held(Order::AfterAcks), Some("IS17"));
+        assert_eq!(held(Order::ByRank), None, "nothing is held back");
+        assert_eq!(held(Order::OnlyAfterAcks), None, "it may be held back for ever");
+        println!("covers: IS17");
     }
 
     #[test]
