@@ -1,6 +1,7 @@
 //! Servers that break a rule, as they are found out.
 
 mod acceptance;
+mod kept_back;
 mod warming;
 
 use std::time::Duration;
@@ -422,32 +423,6 @@ fn a_server_that_waits_for_an_answer_at_rest_is_found_out() {
     });
     assert_eq!(found, Some(ALL_ACCEPTED));
     println!("covers: IS30");
-}
-
-#[test]
-fn what_is_kept_back_for_no_reason_is_found_out() {
-    let keeps_back = |options: Options, name: &'static str, says: bool, is_blocked: bool| {
-        broken(options, move |scene| {
-            if is_blocked {
-                scene.world.block_responses(scene.link, Duration::from_secs(1));
-            }
-            scene.asks(0, &[name]);
-            if says {
-                scene.says(response(0, &GOOD));
-                scene.answers(0, &[name], None);
-            }
-            let event = Event::ServerDrained { server: 0 };
-            scene.oracle.on_event(&event, scene.world, scene.report);
-        })
-    };
-    for options in [Options::default(), incremental()] {
-        assert_eq!(keeps_back(options.clone(), "r0", true, false), None);
-        assert_ne!(keeps_back(options.clone(), "r0", false, true), Some(AT_ONCE));
-        assert_eq!(keeps_back(options, "r0", false, false), Some(AT_ONCE));
-    }
-    assert_eq!(keeps_back(Options::default(), "r9", false, false), None);
-    assert_eq!(keeps_back(incremental(), "r9", false, false), Some(AT_ONCE));
-    println!("covers: IS25");
 }
 
 #[test]

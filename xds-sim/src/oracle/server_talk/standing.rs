@@ -98,6 +98,7 @@ impl ServerTalk {
             return; // A control plane of the user's may take its time.
         }
         let last = if is_gated(world) { LISTENERS } else { usize::MAX };
+        let is_alone = self.has_one_stream(server, world);
         for (link, talks) in &mut self.streams {
             let it = world.link(*link);
             let is_leaving = world.leaves_since(*link).is_some();
@@ -128,19 +129,32 @@ impl ServerTalk {
                         link.0
                     )
                 });
-                let lacking = talk.lacking(has, &beside);
-                let lacking = lacking.map(|(name, _)| name);
+                let missing = talk.lacking(has, &beside).map(|(name, _)| name);
                 // That something is gone, who has it and asked before it went may have to wait for.
                 let may_wait = |name: &Text| {
                     is_gated(world) && !has.contains_key(name) && talk.sent.contains_key(name)
                 };
                 let unsaid = talk.unsaid().filter(|name| !is_whole && !may_wait(name));
-                let lacking = lacking.or(unsaid);
-                report.ensure(lacking.is_none(), AT_ONCE, || {
+                let rule = match (unsaid, missing) {
+                    (Some(name), _) if is_alone => {
+                        talk.rule_of_silence(name, has.contains_key(name))
+                    }
+                    (None, Some(name)) if is_alone => talk.rule_of_missing(name),
+                    _ => AT_ONCE,
+                };
+                let lacking = missing.or(unsaid);
+                report.ensure(lacking.is_none(), rule, || {
                     format!("stream {} takes responses, and {lacking:?} is not sent", link.0)
                 });
             }
         }
+    }
+
+    /// Whether a server has one stream only. Whoever is not sent something there is not kept waiting for others: it is
+    /// another rule that is broken.
+    fn has_one_stream(&self, server: usize, world: &World) -> bool {
+        let of_server = self.streams.keys().filter(|link| world.link(**link).server == server);
+        of_server.count() == 1 && world.options().lies == Lies::NONE
     }
 
     /// Whether a client of the type may be about to answer to a heartbeat.
