@@ -8,6 +8,7 @@ mod seeds;
 use std::{env, fs, path::PathBuf};
 
 use xds_fuzz_targets::TARGETS;
+use xds_sim::{Config, Tape, options::Transport, replay};
 
 fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target)
@@ -23,6 +24,16 @@ fn the_seeds_are_what_they_are_made_from() {
         }
         let there = fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
         assert_eq!(there, bytes, "UPDATE=1 renews {}", file.display());
+    }
+}
+
+/// A seed that is named for a transport leads to runs over it, however many choices come before that one.
+#[test]
+fn the_runs_over_polls_and_files_are() {
+    for (name, transport) in [("seed-polls", Transport::Polls), ("seed-files", Transport::Files)] {
+        let bytes = fs::read(corpus("world").join(name)).expect("a file of the checkout");
+        let outcome = replay(&Tape::from_bytes(&bytes), &Config::default());
+        assert_eq!(outcome.options.transport, transport, "{name}");
     }
 }
 

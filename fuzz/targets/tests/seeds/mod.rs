@@ -9,7 +9,7 @@ use xds_core::{
     types,
 };
 use xds_format::{Format, Schema, parse};
-use xds_sim::Toy;
+use xds_sim::{Config, Tape, Toy, options::Transport, replay};
 
 /// The target, the name of the file, and its bytes.
 pub(crate) type Seed = (&'static str, &'static str, Vec<u8>);
@@ -179,20 +179,35 @@ fn worlds() -> Vec<Seed> {
         };
         std::iter::repeat_with(next).take(400).collect()
     };
-    let without_streams = |state, transport| {
-        /// Where the choice of a transport is in a run without lies: two bytes for each choice.
-        const TRANSPORT: usize = 2 * 47;
+    let without_lies = |state| {
         let mut bytes: Vec<u8> = choices(state);
         bytes[..2].fill(0);
-        bytes[TRANSPORT..TRANSPORT + 2].copy_from_slice(&[transport, 0]);
         bytes
     };
     vec![
-        ("world", "seed-polls", without_streams(4, 6)),
-        ("world", "seed-files", without_streams(5, 7)),
+        ("world", "seed-polls", over(Transport::Polls, without_lies(4))),
+        ("world", "seed-files", over(Transport::Files, without_lies(5))),
         ("world", "seed-calm", vec![0; 8]),
         ("world", "seed-one", choices(1)),
         ("world", "seed-two", choices(2)),
         ("world", "seed-three", choices(3)),
     ]
 }
+
+/// The same choices but for that of the transport, wherever a run asks for it: the first answer that leads to this one.
+fn over(transport: Transport, mut bytes: Vec<u8>) -> Vec<u8> {
+    let run = |bytes: &[u8]| replay(&Tape::from_bytes(bytes), &Config::default());
+    let asked = run(&bytes).choices;
+    let at = asked.iter().position(|choice| choice.label == "transport");
+    let start = BYTES_OF_A_CHOICE * at.expect("every run has a transport");
+    for answer in 0..=u8::MAX {
+        bytes[start..start + BYTES_OF_A_CHOICE].copy_from_slice(&[answer, 0]);
+        if run(&bytes).options.transport == transport {
+            return bytes;
+        }
+    }
+    panic!("no answer leads to {transport:?}");
+}
+
+/// [`Tape::from_bytes`] takes so many for each.
+const BYTES_OF_A_CHOICE: usize = 2;
