@@ -287,6 +287,20 @@ fn broken_resources_are_errors_with_a_path() {
     );
 }
 
+/// It is another number, with other bytes: versions are made of these.
+#[test]
+fn a_negative_zero_keeps_its_sign() {
+    let yaml = format!(
+        "'@type': {PREFIX}/envoy.config.cluster.v3.Cluster\nname: c\nmetadata: {{filter_metadata: {{k: {{n: -0, z: 0}}}}}}\n"
+    );
+    let (_, bytes) = resource(&yaml);
+    let formats = [Format::Json, Format::Yaml, Format::Text];
+    for (format, text) in formats.into_iter().zip(printed(&yaml, &PrintOptions::default())) {
+        let back = parse(Schema::envoy(), "f", format, text.as_bytes()).unwrap();
+        assert_eq!(back.resources[0].bytes, bytes, "{text}");
+    }
+}
+
 #[test]
 fn a_message_prints_without_its_type() {
     let json = message_to_json(

@@ -160,9 +160,7 @@ impl<'s> Printer<'s> {
             }
             WellKnown::Value => match message.fields().next() {
                 None | Some((_, Value::EnumNumber(_))) => Ok(Json::Null),
-                Some((_, Value::F64(number))) if number.fract() == 0.0 && number.abs() < EXACT => {
-                    Ok((*number as i64).into())
-                }
+                Some((_, Value::F64(number))) if is_whole(*number) => Ok((*number as i64).into()),
                 Some((field, value)) => self.value(&field.kind(), value, privacy),
             },
             WellKnown::Wrapper => match message.descriptor().get_field(1) {
@@ -178,6 +176,12 @@ impl<'s> Printer<'s> {
             _ => Err(unprintable("a `google.protobuf.Value` that is no message")),
         }
     }
+}
+
+/// Whether a number is an integer, and the same one. A negative zero is none: integers have only one zero.
+fn is_whole(number: f64) -> bool {
+    let is_negative_zero = number == 0.0 && number.is_sign_negative();
+    number.fract() == 0.0 && number.abs() < EXACT && !is_negative_zero
 }
 
 /// The shortest text that reads back as the same number; `text` is that of the original width.
