@@ -1,10 +1,15 @@
 //! Responses, as a client takes them.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Malformed, Time, TypeUrl,
-    client::{ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Output},
+    client::{
+        ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Output,
+        PollPolicy,
+    },
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse},
     service::Variant,
     types,
@@ -13,7 +18,8 @@ use xds_sim::ToyType;
 
 /// A response of the state-of-the-world variant.
 ///
-/// What a decoder of protobuf takes for a response is not malformed, but for groups; and it is answered exactly if it is of a type that was asked for, with its nonce.
+/// What a decoder of protobuf takes for a response is not malformed, but for groups; and it is answered exactly if it is
+/// of a type that was asked for, with its nonce.
 pub fn discovery_response(bytes: &[u8]) {
     let mut talk = Talk::begin(Variant::StateOfTheWorld);
     let said = talk.hear(bytes);
@@ -39,6 +45,21 @@ pub fn delta_response(bytes: &[u8]) {
         });
         check_answers(&said, &response.type_url, &response.nonce, answers.collect());
     }
+}
+
+/// A response, encoded by us, to a client that polls for clusters: nothing in it is malformed.
+pub(crate) fn polled_response(bytes: &[u8]) {
+    let policy = PollPolicy::new(Duration::from_secs(5));
+    let server = ManagementServer::new("server").with_polls(policy);
+    let config = ClientConfig::new(Node::new("fuzz"), server);
+    let mut client = Client::new(config.with_type(ToyType::new(types::CLUSTER)), 1, Time::ZERO);
+    for interest in [Interest::Wildcard, Interest::Name("a")] {
+        let _ = client.watch(&TypeUrl::from(types::CLUSTER), interest, Time::ZERO);
+    }
+    let mut talk = Talk::open(client);
+    assert_eq!(talk.drain().requests.len(), 1, "a client that polls asks for its type");
+    let fault = talk.hear(bytes).fault;
+    assert!(!matches!(fault, Some(ChannelError::Malformed(_))), "{fault:?}");
 }
 
 /// What a client did about one response.
@@ -94,14 +115,19 @@ impl Talk {
         for (nth, interest) in everything.into_iter().chain(named) {
             let _ = client.watch(&TypeUrl::from(WATCHED[nth]), interest, Time::ZERO);
         }
+        let mut talk = Self::open(client);
+        let said = talk.drain();
+        assert_eq!(said.requests.len(), WATCHED.len());
+        talk
+    }
+
+    /// A client whose first channel is up.
+    fn open(mut client: Client) -> Self {
         let Some(Output::Open(channel, _)) = client.poll_output() else {
             unreachable!("a client that wants something opens a channel")
         };
         client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
-        let mut talk = Self { client, channel };
-        let said = talk.drain();
-        assert_eq!(said.requests.len(), WATCHED.len());
-        talk
+        Self { client, channel }
     }
 
     fn hear(&mut self, bytes: &[u8]) -> Said {

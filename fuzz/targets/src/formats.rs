@@ -1,8 +1,8 @@
 //! Files of resources.
 
 use xds_format::{
-    Format, PrintOptions, Redaction, Schema, UnknownFields, Validator, encode_message_with,
-    message_to_json, parse, resource_name, to_json_string, to_text, to_yaml,
+    Format, PrintOptions, Redaction, Schema, Validator, parse, resource_name, to_json_string,
+    to_text, to_yaml,
 };
 
 /// A file of JSON.
@@ -20,8 +20,8 @@ pub fn text(bytes: &[u8]) {
     file(Format::Text, bytes);
 }
 
-/// A file of encoded messages: they are kept as they are, so what is read and written is the same file from then on, and
-/// what is printed of them reads back as something that prints the same.
+/// A file of encoded messages: they are kept as they are, so what is read and written is the same file from then on,
+/// and what is printed of them reads back as something that prints the same.
 pub fn binary(bytes: &[u8]) {
     let schema = Schema::envoy();
     let Ok(document) = parse(schema, "f", Format::Binary, bytes) else { return };
@@ -40,23 +40,6 @@ pub fn binary(bytes: &[u8]) {
         assert_eq!(again, printed);
     }
 }
-
-/// The body of a request over REST: what is read says the same in binary, and so does what is printed of that.
-pub fn rest_request(bytes: &[u8]) {
-    let schema = Schema::envoy();
-    let read = |body: &[u8]| {
-        let unknown = UnknownFields::Skipped;
-        encode_message_with(schema, "request", REQUEST, Format::Json, body, unknown)
-    };
-    let Ok(message) = read(bytes) else { return };
-    let options = PrintOptions::default().with_redaction(Redaction::Shown);
-    let printed = message_to_json(schema, REQUEST, &message, &options);
-    let printed = printed.expect("what was read can be printed").to_string();
-    let back = read(printed.as_bytes()).unwrap_or_else(|why| panic!("{why}\n{printed}"));
-    assert_eq!(back, message, "{printed}");
-}
-
-const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
 
 /// A file that is read says the same thing in binary, and what is printed of it reads back as the same
 /// bytes.

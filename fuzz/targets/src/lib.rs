@@ -8,14 +8,18 @@ mod client;
 mod formats;
 mod frames;
 mod names;
+mod references;
+mod rest;
 mod server;
 mod world;
 
 pub use bootstrap::bootstrap;
 pub use client::{delta_response, discovery_response};
-pub use formats::{binary, json, rest_request, text, yaml};
+pub use formats::{binary, json, text, yaml};
 pub use frames::frames;
 pub use names::names;
+pub use references::references;
+pub use rest::{rest_request, rest_response};
 pub use server::{delta_request, discovery_request};
 pub use world::world;
 
@@ -23,7 +27,7 @@ pub use world::world;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
     ("binary", binary),
     ("bootstrap", bootstrap),
     ("delta_request", delta_request),
@@ -33,7 +37,9 @@ pub const TARGETS: [Target; 13] = [
     ("frames", frames),
     ("json", json),
     ("names", names),
+    ("references", references),
     ("rest_request", rest_request),
+    ("rest_response", rest_response),
     ("text", text),
     ("world", world),
     ("yaml", yaml),

@@ -1,5 +1,8 @@
 //! Seeds: a good example of each thing that a target reads, for fuzzers to begin with.
 
+mod references;
+mod rest;
+
 use prost::{Message as _, Name as _};
 use xds_core::{
     proto::{
@@ -15,7 +18,17 @@ use xds_sim::{Config, Tape, Toy, options::Transport, replay};
 pub(crate) type Seed = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) fn all() -> Vec<Seed> {
-    [requests(), responses(), names(), files(), bootstraps(), worlds()].concat()
+    [
+        requests(),
+        responses(),
+        names(),
+        files(),
+        bootstraps(),
+        rest::bodies(),
+        references::resources(),
+        worlds(),
+    ]
+    .concat()
 }
 
 fn any(name: &str, text: &str) -> Any {
@@ -138,13 +151,8 @@ name: |
 "#;
     let schema = Schema::envoy();
     let document = parse(schema, "seed", Format::Json, json.as_bytes()).expect("a good file");
-    let request = r#"{"node": {"id": "fuzz", "user_agent_name": "seed", "metadata": {"k": [1, null]}},
-  "version_info": "1", "responseNonce": "1", "resource_names": ["a", "\u00e9"],
-  "type_url": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
-  "error_detail": {"code": 3, "message": "bad"}, "nobody_knows": {"it": true}}"#;
     vec![
         ("binary", "seed-cluster", document.to_discovery_response()),
-        ("rest_request", "seed-nack", request.into()),
         ("json", "seed-cluster", json.into()),
         ("yaml", "seed-endpoints", yaml.into()),
         ("text", "seed-cluster", text.into()),

@@ -1,0 +1,150 @@
+//! What a resource refers to, found in bytes of any kind.
+
+use std::collections::BTreeSet;
+
+use xds_core::{
+    Malformed,
+    references::{
+        self as refers, Consistency, EnvoyReferences, Finding, Reference, ReferenceExtractor as _,
+        Target,
+    },
+    types,
+};
+use xds_format::{Format, PrintOptions, Redaction, Schema, parse, to_json_string};
+
+/// Those whose resources refer to others.
+const TYPES: [&str; 6] = [
+    types::CLUSTER,
+    types::EXTENSION_CONFIG,
+    types::LISTENER,
+    types::ROUTE_CONFIGURATION,
+    types::SCOPED_ROUTE_CONFIGURATION,
+    types::VIRTUAL_HOST,
+];
+
+/// Those of them whose fields stand for themselves: none says what another one means.
+const FIELD_BY_FIELD: [&str; 4] = [
+    types::EXTENSION_CONFIG,
+    types::LISTENER,
+    types::SCOPED_ROUTE_CONFIGURATION,
+    types::VIRTUAL_HOST,
+];
+
+/// Those whose resources refer to none.
+const LEAVES: [&str; 3] = [types::CLUSTER_LOAD_ASSIGNMENT, types::RUNTIME, types::SECRET];
+
+/// A resource, taken for one of each type.
+pub fn references(bytes: &[u8]) {
+    for type_url in TYPES {
+        check_walk(type_url, bytes);
+        check_set(type_url, bytes);
+        if refers::references(type_url, bytes).is_ok() {
+            check_sound(type_url, bytes);
+        }
+        if let Some(anew) = written_anew(type_url, bytes) {
+            check_anew(type_url, &anew);
+        }
+    }
+    for type_url in FIELD_BY_FIELD {
+        check_order(type_url, bytes);
+    }
+    for type_url in LEAVES {
+        assert_eq!(refers::references(type_url, bytes), Ok(Vec::new()), "{type_url}");
+    }
+}
+
+/// All that a walk tells, in its order, and how it ends.
+fn walk(type_url: &str, bytes: &[u8]) -> (Vec<String>, Result<(), Malformed>) {
+    let mut told = Vec::new();
+    let mut tell = |reference: Reference<'_>| {
+        assert!(types::short_name(reference.type_url).is_some(), "{reference:?} is of no type");
+        if let Target::Name(name) | Target::Below(name) = reference.target {
+            assert!(!name.is_empty(), "{reference:?} has no name");
+        }
+        told.push(format!("{reference:?}"));
+    };
+    let end = EnvoyReferences.references(type_url, bytes, &mut tell);
+    (told, end)
+}
+
+/// Every reference takes a field of its own, which takes two bytes at least. The same ones are listed, sorted and each
+/// once; or the same error.
+fn check_walk(type_url: &str, bytes: &[u8]) {
+    let (told, end) = walk(type_url, bytes);
+    assert!(told.len() <= bytes.len() / 2, "{} in {} bytes", told.len(), bytes.len());
+    let listed = refers::references(type_url, bytes);
+    assert_eq!(listed.as_ref().map(|_| ()).map_err(|why| *why), end);
+    let Ok(listed) = listed else { return };
+    assert!(listed.is_sorted_by(|first, second| first < second), "{listed:?}");
+    let listed: BTreeSet<String> = listed.iter().map(|one| format!("{one:?}")).collect();
+    assert_eq!(listed, BTreeSet::from_iter(told));
+}
+
+/// A set of this resource only is malformed if the resource is. Nothing is missing where there is all that it refers
+/// to, and each thing once where there is nothing else.
+fn check_set(type_url: &str, bytes: &[u8]) {
+    let check = |check: Consistency<'_>| check.check([(type_url, "fuzz", bytes)]);
+    let count_missing = |findings: &[Finding]| {
+        findings.iter().filter(|finding| matches!(finding, Finding::Missing { .. })).count()
+    };
+    let alone = check(Consistency::default());
+    let is_malformed = alone.iter().any(|it| matches!(it, Finding::Malformed { .. }));
+    let found = refers::references(type_url, bytes);
+    assert_eq!(is_malformed, found.is_err(), "{alone:?}");
+    let Ok(found) = found else { return };
+    assert!(count_missing(&alone) <= found.len(), "{alone:?} is missing of {found:?}");
+    let around = found.iter().fold(Consistency::default(), |around, one| match one.target {
+        Target::Name(name) => around.with_elsewhere(one.type_url, name),
+        Target::All => around.with_all_elsewhere(one.type_url),
+        // What is asked for on demand is never missing.
+        _ => around,
+    });
+    let served = check(around);
+    assert_eq!(count_missing(&served), 0, "{served:?}");
+}
+
+/// A resource that can be followed refers to the same if it is said twice, and beside fields that only a newer API
+/// knows. Without its last byte, which is that of a field, it is no message.
+fn check_sound(type_url: &str, bytes: &[u8]) {
+    /// Number 2047, with the value one.
+    const NOBODY_KNOWS: [u8; 3] = [0xf8, 0x7f, 1];
+
+    let found = refers::references(type_url, bytes);
+    for more in [bytes, &NOBODY_KNOWS] {
+        assert_eq!(refers::references(type_url, &[bytes, more].concat()), found);
+    }
+    if let [beginning @ .., _] = bytes {
+        let cut = refers::references(type_url, beginning);
+        assert!(matches!(cut, Err(Malformed::Truncated { .. })), "{cut:?}");
+    }
+}
+
+/// What a resource that breaks off refers to is what comes first in the whole one.
+fn check_order(type_url: &str, bytes: &[u8]) {
+    /// Not every place of long ones.
+    const PLACES: usize = 128;
+
+    let (whole, _) = walk(type_url, bytes);
+    for end in (0..bytes.len()).step_by(bytes.len() / PLACES + 1) {
+        let (beginning, _) = walk(type_url, &bytes[..end]);
+        assert!(whole.starts_with(&beginning), "{beginning:?} at {end}, and {whole:?}");
+    }
+}
+
+/// What the decoders of the API take is followed to its end, unless it is too deep.
+fn check_anew(type_url: &str, anew: &[u8]) {
+    match refers::references(type_url, anew) {
+        Ok(_) => check_sound(type_url, anew),
+        Err(why) => assert!(matches!(why, Malformed::Depth { .. }), "{why:?}: {anew:02x?}"),
+    }
+}
+
+/// The resource as the API's own descriptors read and write it, if they do: without what nobody knows, and without
+/// groups, which the walk does not step over.
+fn written_anew(type_url: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let schema = Schema::envoy();
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    let printed = to_json_string(schema, type_url, bytes, &options).ok()?;
+    let document = parse(schema, "printed", Format::Json, printed.as_bytes()).ok()?;
+    document.resources.first().map(|resource| resource.bytes.to_vec())
+}

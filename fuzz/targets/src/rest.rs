@@ -1,0 +1,65 @@
+//! The bodies of requests and responses over REST, read and printed as `xds-rest/src/json.rs` does.
+
+use prost::Message as _;
+use xds_core::proto::{DiscoveryRequest, DiscoveryResponse};
+use xds_format::{
+    FieldNames, Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields,
+    encode_message_with, message_to_json,
+};
+
+use crate::client::polled_response;
+
+const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
+const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
+
+/// The body of a request over REST: what is read of it is one to every decoder of protobuf, and says the same in print.
+pub fn rest_request(bytes: &[u8]) {
+    if let Some(message) = body(REQUEST, bytes) {
+        DiscoveryRequest::decode(&*message).expect("what was read is a request");
+    }
+}
+
+/// The body of a response over REST: what is read of it is one to every decoder of protobuf and to a client that polls,
+/// and says the same in print.
+pub fn rest_response(bytes: &[u8]) {
+    if let Some(message) = body(RESPONSE, bytes) {
+        DiscoveryResponse::decode(&*message).expect("what was read is a response");
+        polled_response(&message);
+    }
+}
+
+/// What a body says in protobuf, if it can be read.
+///
+/// It says that in print as well, by either name of its fields, and beside fields that only a newer API knows (M183).
+/// No part of it can be taken for the whole: one that breaks off cannot be read.
+fn body(message: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let encoded = read(message, bytes).ok()?;
+    check_cut(message, bytes);
+    for names in [FieldNames::Proto, FieldNames::Json] {
+        let options =
+            PrintOptions::default().with_redaction(Redaction::Shown).with_field_names(names);
+        let printed = message_to_json(Schema::envoy(), message, &encoded, &options);
+        let mut printed = printed.expect("what was read can be printed");
+        check_says(message, &printed.to_string(), &encoded);
+        printed["nobody_knows"] = "this field".into();
+        check_says(message, &printed.to_string(), &encoded);
+    }
+    Some(encoded)
+}
+
+fn check_says(message: &str, printed: &str, encoded: &[u8]) {
+    let back = read(message, printed.as_bytes()).unwrap_or_else(|why| panic!("{why}\n{printed}"));
+    assert_eq!(back, encoded, "{printed}");
+}
+
+fn check_cut(message: &str, bytes: &[u8]) {
+    let bytes = bytes.trim_ascii_end();
+    for end in [bytes.len().saturating_sub(1), bytes.len() / 2, bytes.len() / 4] {
+        assert!(read(message, &bytes[..end]).is_err(), "the first {end} bytes are a body, too");
+    }
+}
+
+fn read(message: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
+    let unknown = UnknownFields::Skipped;
+    encode_message_with(Schema::envoy(), "body", message, Format::Json, body, unknown)
+}
