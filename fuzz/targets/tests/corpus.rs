@@ -1,6 +1,6 @@
 //! The corpora, replayed without a fuzzer.
 //!
-//! `UPDATE=1` writes the seeds anew, which come from `seeds.rs`. Files of other names are what fuzzers
+//! `UPDATE=1` writes the seeds anew, which come from `seeds/mod.rs`. Files of other names are what fuzzers
 //! found, and what they needed to get far.
 
 mod seeds;
