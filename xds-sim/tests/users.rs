@@ -12,6 +12,7 @@ use bytes::Bytes;
 use xds_core::{Time, TypeUrl, WatchId, client::Notice, server::Via};
 use xds_sim::{
     Application, Config, ControlPlane, Failure, Options, Reply, Situation, Tape, World, check,
+    exhaust,
     oracle::{Event, Oracle, Report, Rule},
     replay, run_seed, sometimes, storm,
 };

@@ -260,6 +260,9 @@ impl Client {
 
     /// The servers of a variant that an authority uses for a type beside this one.
     fn others_beside(&self, upstream: usize, type_index: usize, variant: Variant) -> Vec<usize> {
+        if self.upstreams.servers.len() < 2 {
+            return Vec::new();
+        }
         let authorities = self.upstreams.authorities.iter();
         let shared =
             authorities.map(|it| it.servers(type_index)).filter(|it| it.contains(&upstream));

@@ -2,7 +2,7 @@
 //!
 //! `XDS_BROWSER` names a Chromium to try it in, as `.ci/run` does. Without it the tests say that they
 //! were not run: `cargo test` needs nothing but cargo. `XDS_PICTURES` names a folder in which the pages
-//! are kept, to look at.
+//! are kept, to look at, each beside a screenshot.
 
 use std::{env, fs, path::PathBuf, process::Command};
 
@@ -20,17 +20,28 @@ fn document(name: &str, trace: &Trace, address: &str) -> Option<String> {
     };
     fs::write(&file, trace.to_html()).expect("the folder for pictures can be written");
     let profile = folder.join(format!("xds-sim-{name}-{}.profile", std::process::id()));
-    let run = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg("--dump-dom")
-        .arg(format!("file://{}{address}", file.display()))
-        .output()
-        .expect("XDS_BROWSER is a program");
-    let _ = fs::remove_dir_all(profile);
-    if env::var_os("XDS_PICTURES").is_none() {
-        let _ = fs::remove_file(file);
+    let show = |how: &[String]| {
+        Command::new(&browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(how)
+            .arg(format!("file://{}{address}", file.display()))
+            .output()
+            .expect("XDS_BROWSER is a program")
+    };
+    let run = show(&["--dump-dom".into()]);
+    match env::var_os("XDS_PICTURES") {
+        Some(_) => {
+            let picture = file.with_extension("png");
+            let shot = format!("--screenshot={}", picture.display());
+            show(&[shot, "--window-size=1400,900".into()]);
+            assert!(picture.exists(), "no picture of {}", file.display());
+        }
+        None => {
+            let _ = fs::remove_file(&file);
+        }
     }
+    let _ = fs::remove_dir_all(&profile);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     Some(String::from_utf8(run.stdout).expect("a document is text"))
 }
