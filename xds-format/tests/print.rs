@@ -444,3 +444,34 @@ fn unknown_types_inside_a_secret_do_not_show() {
     assert_eq!(any, &serde_json::json!({"@type": "x/a.B", "value": "[redacted]"}));
     assert!(!to_text(Schema::envoy(), type_url, bytes, &options).unwrap().contains("hunter2"));
 }
+
+/// However deep `Any` nests in `Any`: what is read can be printed, and is refused where it is too deep for that.
+#[test]
+fn what_is_read_can_be_printed_however_deep_it_is() {
+    let nested = |levels: usize| {
+        let open = format!(
+            r#"{{"@type":"{PREFIX}/envoy.config.core.v3.TypedExtensionConfig","name":"e","typed_config":"#
+        );
+        let inmost = format!(r#"{{"@type":"{PREFIX}/envoy.config.core.v3.Node","id":"n"}}"#);
+        format!("{}{inmost}{}", open.repeat(levels), "}".repeat(levels))
+    };
+    let (mut printed, mut refused) = (0, 0);
+    for levels in [1, 100, 147, 148, 149, 150, 151, 152, 190] {
+        match parse(Schema::envoy(), "f", Format::Json, nested(levels).as_bytes()) {
+            Ok(document) => {
+                let resource = &document.resources[0];
+                let options = PrintOptions::default();
+                to_json_string(Schema::envoy(), &resource.type_url, &resource.bytes, &options)
+                    .unwrap_or_else(|error| panic!("{levels} levels: {error}"));
+                printed += 1;
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("nested deeper than 300 levels"), "{levels}: {error}");
+                assert!(levels > 140, "{levels}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(printed > 2 && refused > 2, "{printed} printed, {refused} refused");
+}

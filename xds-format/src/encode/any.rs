@@ -29,9 +29,9 @@ impl Encoder<'_> {
     pub(crate) fn typed_object<'n>(
         &self,
         node: &'n Node<'_>,
-        path: &Path<'_>,
+        at: At<'_>,
     ) -> Result<TypedObject<'n>> {
-        let at = At::top(path);
+        let path = at.path;
         let Value::Object(members) = &node.value else {
             return Err(at.wrong(format!("an object with `{TYPE_KEY}`"), node));
         };
@@ -40,7 +40,7 @@ impl Encoder<'_> {
         };
         let Value::String(type_url) = &type_member.value.value else {
             let path = Path::Field(path, TYPE_KEY);
-            return Err(At::top(&path).wrong("a type URL", &type_member.value));
+            return Err(At { path: &path, ..at }.wrong("a type URL", &type_member.value));
         };
         let message = self.schema.require_url(type_url).map_err(|kind| {
             Fault::new(type_member.value.offset, &Path::Field(path, TYPE_KEY), kind)
@@ -62,7 +62,7 @@ impl Encoder<'_> {
 
     /// Appends an `Any` given as a JSON object with `@type`.
     pub(crate) fn json_any(&self, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let TypedObject { type_url, value } = self.typed_object(node, at.path)?;
+        let TypedObject { type_url, value } = self.typed_object(node, at.in_any(node.offset)?)?;
         wire::put_len(out, TYPE_URL, type_url.as_bytes());
         if !value.is_empty() {
             wire::put_len(out, VALUE, &value);
@@ -104,9 +104,8 @@ impl Encoder<'_> {
             .map_err(|kind| Fault::new(expanded.offset, at.path, kind))?;
         wire::put_len(out, TYPE_URL, type_url.as_bytes());
         let before = out.len();
-        put_nested(VALUE, out, |out| {
-            self.message(&message, &expanded.value, At::top(at.path), out)
-        })?;
+        let inner = at.in_any(expanded.offset)?;
+        put_nested(VALUE, out, |out| self.message(&message, &expanded.value, inner, out))?;
         // An empty value is left out, like any default.
         if out.len() == before + 2 {
             out.truncate(before);

@@ -14,6 +14,7 @@ pub(crate) use well_known::{WellKnown, of as well_known_of, read_seconds};
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
+use crate::check::MAX_TOTAL_DEPTH;
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::schema::Schema;
 use crate::suggest;
@@ -63,18 +64,31 @@ pub(crate) struct At<'p> {
     pub(crate) path: &'p Path<'p>,
     /// Messages around this one, up to the next `Any`.
     pub(crate) depth: usize,
+    /// Messages around this one, which whoever reads the bytes has to go through.
+    pub(crate) total: usize,
 }
 
 impl<'p> At<'p> {
     pub(crate) fn top(path: &'p Path<'p>) -> Self {
-        Self { path, depth: 0 }
+        Self { path, depth: 0, total: 0 }
     }
 
     fn deeper<'q>(&self, path: &'q Path<'q>, offset: usize) -> Result<At<'q>> {
-        if self.depth == MAX_MESSAGE_DEPTH {
-            return Err(Fault::new(offset, path, ErrorKind::TooDeep { limit: MAX_MESSAGE_DEPTH }));
+        At { path, depth: self.depth + 1, total: self.total + 1 }.within_limits(offset)
+    }
+
+    /// Inside of the `Any` that is here.
+    fn in_any(self, offset: usize) -> Result<Self> {
+        At { depth: 0, total: self.total + 1, ..self }.within_limits(offset)
+    }
+
+    fn within_limits(self, offset: usize) -> Result<Self> {
+        for (depth, limit) in [(self.depth, MAX_MESSAGE_DEPTH), (self.total, MAX_TOTAL_DEPTH)] {
+            if depth > limit {
+                return Err(Fault::new(offset, self.path, ErrorKind::TooDeep { limit }));
+            }
         }
-        Ok(At { path, depth: self.depth + 1 })
+        Ok(self)
     }
 
     fn wrong(&self, expected: impl Into<String>, found: &Node<'_>) -> Box<Fault> {

@@ -95,7 +95,7 @@ impl Shapes<'_, '_> {
     }
 
     fn resource(&mut self, node: &Node<'_>, path: &Path<'_>) -> Result<()> {
-        let resource = self.encoder.typed_object(node, path)?;
+        let resource = self.encoder.typed_object(node, At::top(path))?;
         self.collector.push(
             resource.type_url,
             resource.value,
