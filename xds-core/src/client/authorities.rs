@@ -228,8 +228,7 @@ impl Client {
         }
     }
 
-    /// A server has changed something, or what came from it has ended: the version of the whole that another one
-    /// gave says no longer what is held.
+    /// A server has changed something: the version of the whole that another one gave says no longer what is held.
     pub(super) fn outdate_versions_of_others(
         &mut self,
         upstream: usize,
@@ -237,16 +236,21 @@ impl Client {
         now: Time,
     ) {
         for other in self.others_beside(upstream, type_index, Variant::StateOfTheWorld) {
-            let server = self.upstreams.servers.get_mut(other);
-            if let Some(held) = server.and_then(|server| server.held.get_mut(type_index)) {
-                held.is_outdated = true;
-            }
-            self.start_over_if_stated(other, type_index, now);
+            self.outdate_version(other, type_index, now);
         }
     }
 
-    /// A server has sent what was held from others, changed or not. Single resources that were stated to one of these
-    /// are not held from it any more.
+    /// The version of the whole that a server gave says no longer what is held.
+    pub(super) fn outdate_version(&mut self, upstream: usize, type_index: usize, now: Time) {
+        let server = self.upstreams.servers.get_mut(upstream);
+        if let Some(held) = server.and_then(|server| server.held.get_mut(type_index)) {
+            held.is_outdated = true;
+        }
+        self.start_over_if_stated(upstream, type_index, now);
+    }
+
+    /// A server has sent what was held from others, changed or not, or what is held from them has ended with it.
+    /// Single resources that were stated to one of these are not held from it any more.
     pub(super) fn start_over_where_resources_were_stated(
         &mut self,
         upstream: usize,
@@ -258,20 +262,33 @@ impl Client {
         }
     }
 
-    /// The servers of a variant that an authority uses for a type beside this one.
+    /// The servers of a variant from which something may be held for the authorities that use this one for a type at
+    /// present.
     fn others_beside(&self, upstream: usize, type_index: usize, variant: Variant) -> Vec<usize> {
         if self.upstreams.servers.len() < 2 {
             return Vec::new();
         }
         let authorities = self.upstreams.authorities.iter();
-        let shared =
-            authorities.map(|it| it.servers(type_index)).filter(|it| it.contains(&upstream));
+        let concerned = authorities.filter(|it| it.uses(upstream, type_index));
         let is_meant = |other: &usize| {
             let server = self.upstreams.servers.get(*other);
             *other != upstream && server.is_some_and(|it| it.server.variant == variant)
         };
-        let others: BTreeSet<usize> = shared.flatten().copied().filter(is_meant).collect();
+        let all = concerned.flat_map(|it| it.servers(type_index)).copied();
+        let others: BTreeSet<usize> = all.filter(is_meant).collect();
         others.into_iter().collect()
+    }
+
+    /// What came from a server has expired: no version that another one gave for the same authority stands for all that
+    /// it says, nor does its own.
+    pub(super) fn outdate_versions_with(&mut self, upstream: usize, type_index: usize, now: Time) {
+        let authorities = self.upstreams.authorities.iter();
+        let concerned = authorities.map(|it| it.servers(type_index));
+        let concerned = concerned.filter(|it| it.contains(&upstream));
+        let all: BTreeSet<usize> = concerned.flatten().copied().collect();
+        for server in all {
+            self.outdate_version(server, type_index, now);
+        }
     }
 
     /// Nothing follows from the silence of a server that was told that something is held which is not, or not from

@@ -43,15 +43,12 @@ impl Client {
     fn expire(&mut self, type_index: usize, slot: Slot, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
-        let Some(server) = self.upstreams.servers.get_mut(upstream) else { return };
-        if let Some(held) = server.held.get_mut(type_index) {
-            held.is_outdated = true;
-        }
+        let Some(server) = self.upstreams.servers.get(upstream) else { return };
         let Some(source) = server.sources.get(type_index) else { return };
         let name = known.cache.get(slot).map(|entry| entry.name.clone());
         let error = WatchError::new(WatchErrorKind::Expired, name, source);
         self.end_resource(type_index, slot, error);
-        self.outdate_versions_of_others(upstream, type_index, now);
+        self.outdate_versions_with(upstream, type_index, now);
     }
 
     pub(super) fn tell_wildcards(&mut self, type_index: usize) {

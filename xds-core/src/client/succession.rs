@@ -199,7 +199,8 @@ impl Client {
         self.conclude_leftovers((upstream, DEFAULT), type_index, leftovers);
     }
 
-    fn conclude_leftovers(
+    /// What is left of other servers when this one had its time does not exist.
+    pub(super) fn conclude_leftovers(
         &mut self,
         (upstream, authority): (usize, usize),
         type_index: usize,
@@ -225,7 +226,9 @@ impl Client {
         }
         self.tell_wildcards(type_index);
         self.limit_tombstones(type_index);
-        self.outdate_versions_of_others(upstream, type_index, self.clock.now());
+        let now = self.clock.now();
+        self.outdate_versions_of_others(upstream, type_index, now);
+        self.start_over_where_resources_were_stated(upstream, type_index, now);
     }
 
     /// The resource of a wildcard stays in use, with an error beside it.
@@ -238,7 +241,7 @@ impl Client {
         known.cache.touch_ambient(slot);
     }
 
-    fn relies_on(&self, upstream: usize, authority: usize, type_index: usize) -> bool {
+    pub(super) fn relies_on(&self, upstream: usize, authority: usize, type_index: usize) -> bool {
         let authority = self.upstreams.authorities.get(authority);
         authority.is_some_and(|authority| authority.active(type_index) == upstream)
     }

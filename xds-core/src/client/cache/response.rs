@@ -142,13 +142,10 @@ impl Cache {
         }
     }
 
-    /// Notes a change to what another server has said of an entry, or to what it has said without the
-    /// entry.
+    /// Notes a change to what another server has said of an entry.
     pub(crate) fn overrule(&mut self, slot: Slot) {
-        let Some(entry) = self.get(slot).filter(|entry| entry.source != self.source) else {
-            return;
-        };
-        if entry.source != u32::MAX || entry.subscription.is_none() {
+        let entry = self.get(slot);
+        if entry.is_some_and(|it| it.source != self.source && it.source != u32::MAX) {
             self.overruling = Overruling::Something;
         }
     }
