@@ -135,8 +135,8 @@ pub enum ServerOutput {
     /// Nobody names resources any more that were wanted, whether or not they have been set since (M256). They
     /// may stay or be removed. If somebody names one after that, it is [wanted](Self::Wanted) again, also
     /// while it is still there, so that the application can let go of it after a time (M250). One that the server did
-    /// not have by then, and is set later, is taken to be there unasked: who lets go of such a one looks whether
-    /// [somebody names it](super::Server::is_named).
+    /// not have by then, and is set later, is taken to be there unasked, and of those who name it nothing is said: who
+    /// wants to let go of such a one looks whether [somebody names it](super::Server::is_named), and if so again later.
     Unwanted {
         /// The view of the client.
         view: ViewName,

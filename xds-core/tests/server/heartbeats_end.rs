@@ -505,3 +505,27 @@ fn no_error_is_ended_by_a_renewal() {
         ),
     ]);
 }
+
+/// What was rejected and rides along with a change is renewed again, once that is accepted.
+#[test]
+fn what_came_again_is_renewed_again() {
+    run_all(&[(
+        "M107 M167",
+        "
+        set eds a~10s=1
+        td> eds +a +b
+        td< eds first a~10s=1 -b
+        td> eds ack
+        set eds b=bad
+        td< eds changed b=bad
+        td> eds nack
+        set eds a~10s=2
+        td< eds changed a~10s=2 b=bad
+        td> eds nack
+        set eds b=good
+        td< eds changed a~10s=2 b=good
+        td> eds ack
+        wait 5s
+        td< eds heartbeat a~10s",
+    )]);
+}

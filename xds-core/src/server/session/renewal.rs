@@ -441,8 +441,8 @@ impl Turn<'_> {
             return;
         }
         let mut refused = Vec::new();
-        if let Some(wildcard) = self.session.wildcard {
-            refused = self.arena.slots_between(sent.from, wildcard.cursor).collect();
+        if self.session.wildcard.is_some() {
+            refused = self.arena.slots_between(sent.from, sent.to).collect();
         }
         refused.extend(self.sent_by_name(sent.nonce));
         let has_ttl = |slot: &Slot| self.arena.payload(*slot).is_some_and(|it| it.ttl().is_some());

@@ -281,6 +281,29 @@ fn what_is_to_come_again_is_renewed_meanwhile() {
     println!("covers: IS27 M161 M163");
 }
 
+/// But not of what it has rejected, and so does not have.
+#[test]
+fn what_was_rejected_is_not_renewed_before_it_comes_again() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set cds c=1; lds l~10s=1
+        td> cds +*
+        td< cds first c=1
+        td> cds ack
+        td> lds +*
+        td< lds first l~10s=1
+        set cds c=2; lds m=1
+        td< cds changed c=2
+        td> lds +*
+        td> lds nack
+        wait 5s
+        td<
+        ",
+    );
+    println!("covers: IS27 M167");
+}
+
 /// What is renewed is not new: who has not asked for its endpoints is not waited for anew.
 #[test]
 fn nor_do_they_where_it_is_asking_that_is_waited_for() {
