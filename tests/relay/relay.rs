@@ -238,8 +238,10 @@ impl Relayed {
     fn let_go(&mut self) {
         while self.unwanted.front().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, key)) = self.unwanted.pop_front() else { return };
-            // Its answer may have come after nobody wanted it, and before somebody did again.
+            // Its answer may have come after nobody wanted it, and before somebody did again: then nobody says when
+            // that one goes.
             if self.downstream.server.is_named(&key.0.as_str().into(), &key.1, &key.2) {
+                self.unwanted.push_back((self.now.after(GRACE), key));
                 continue;
             }
             let Some((member, watch)) = self.watches.remove(&key) else { continue };

@@ -41,27 +41,34 @@ fn step(world: &mut World, which: u32) {
 
 #[test]
 fn no_course_of_a_few_events_breaks_a_rule() {
-    for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-        let mut options = Options::default();
-        (options.variant, options.types, options.names) = (variant, 1, 1);
-        options.actions = [Action::WatchAll, Action::Unwatch, Action::Delete, Action::SetBad]
-            .into_iter()
-            .collect();
-        options.faults = Faults::NONE.with(Fault::Reset);
-        let all = u64::from(KINDS).pow(STEPS);
-        let config = Config::default().with_fixed_options(options).with_runs(all);
-        // Something is watched and there, or all of it is yet to come.
-        let report = exhaust(&config, "step", |world: &mut World| {
-            world.watch(0, 0, Some("r0"));
-            world.set(0, "r0", "good");
-            world.advance(Duration::from_millis(100));
-            for _ in 0..STEPS {
-                let which = world.choices().below("step", KINDS);
-                step(world, which);
-            }
-            settle(world);
-        });
-        assert_eq!(report.runs, all);
-        println!("{variant:?}: {all} runs, {} events", report.events);
-    }
+    make_all(Variant::StateOfTheWorld);
+}
+
+#[test]
+fn nor_does_one_with_changes_only() {
+    make_all(Variant::Incremental);
+}
+
+fn make_all(variant: Variant) {
+    let mut options = Options::default();
+    (options.variant, options.types, options.names) = (variant, 1, 1);
+    options.actions =
+        [Action::WatchAll, Action::Unwatch, Action::Delete, Action::SetBad].into_iter().collect();
+    options.faults = Faults::NONE.with(Fault::Reset);
+    let all = u64::from(KINDS).pow(STEPS);
+    let config = Config::default().with_fixed_options(options).with_runs(all);
+    // Something is watched and there, or all of it is yet to come.
+    let report = exhaust(&config, "step", |world: &mut World| {
+        world.watch(0, 0, Some("r0"));
+        world.set(0, "r0", "good");
+        world.advance(Duration::from_millis(100));
+        for _ in 0..STEPS {
+            let which = world.choices().below("step", KINDS);
+            step(world, which);
+        }
+        settle(world);
+    });
+    let is_one_of_them = std::env::var_os("XDS_SIM_TAPE").is_some();
+    assert!(is_one_of_them || report.runs == all, "{} runs of {all}", report.runs);
+    println!("{variant:?}: {} runs, {} events", report.runs, report.events);
 }

@@ -192,7 +192,7 @@ impl ServerHandle {
     }
 
     /// Whether a client names a resource of a view at present: for who is about to let go of one that nobody wanted
-    /// ([`ServerEvent::Unwanted`](super::ServerEvent::Unwanted)).
+    /// ([`ServerEvent::Unwanted`](super::ServerEvent::Unwanted)). By the time it is removed another one may have come.
     ///
     /// # Errors
     ///

@@ -60,6 +60,7 @@ pub trait Application {
 /// | judged | by |
 /// |---|---|
 /// | that each response can be read, has a nonce of its own, is of a type that was asked for and says something new, and that a version stands for one content | IS1 to IS15 |
+/// | that it tells no errors of single resources, and not for how long one may be used: it is told of none | IS27, IS28 |
 /// | that streams and what is held for them end | IL7 |
 /// | that in the end clients have what is true | IL1, IL2, and the rules of clients |
 ///
@@ -67,7 +68,7 @@ pub trait Application {
 /// |---|---|
 /// | one response at a time of each type (IS16) | a server may send more before it has the answer |
 /// | the order of types, and waiting for their ACKs (IS17); endpoints of clusters that come again (IS18) | this is what [`Options::order`](crate::Options) makes ours do |
-/// | that what can be sent is sent at once (IS25, IS28) | it may take its time, within the bound of IL1 |
+/// | that what can be sent is sent at once (IS25) | it may take its time, within the bound of IL1 |
 /// | what it shows of its streams and of who has accepted what (IS29, IS30), its counts and bounds (IS23, IS24) | it shows nothing |
 pub trait ControlPlane {
     /// A client opens a stream.

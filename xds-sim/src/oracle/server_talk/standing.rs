@@ -142,7 +142,7 @@ impl ServerTalk {
                     (None, Some(name)) if is_alone => talk.rule_of_missing(name),
                     _ => AT_ONCE,
                 };
-                let lacking = missing.or(unsaid);
+                let lacking = unsaid.or(missing);
                 report.ensure(lacking.is_none(), rule, || {
                     format!("stream {} takes responses, and {lacking:?} is not sent", link.0)
                 });
