@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 100] = [
+const MENDED: [(&str, &str, &str); 101] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -509,6 +509,11 @@ const MENDED: [(&str, &str, &str); 100] = [
         "what comes again in parts is renewed by its part (IS5)",
         "types=2 names=4 operations=20 responses=Short actions={watch-all,unwatch,watch-again,delete,set-back,empty,slow-watcher,watch-when-told,set-for-a-while,set-privileged} faults={starve}",
         "AAEAAwABAAABAAAAAAAAAAEABAABAAABAAgAAQIAAQAKAAADAAEADAABAQABBQ4AAAMAAQAMAAAAAQEABwAAAAABCQ",
+    ),
+    (
+        "everything is asked for anew though a response crossed the end of a name that it covers (IL1)",
+        "types=2 operations=20 actions={watch-all,unwatch}",
+        "AAEAAAABAQABAAAAAAAAAQADAAEAAAEAAAAAAAABAAAAAAAAAQADAAEBAAEAAAABAAABAAUAAAAAAQAEAAE",
     ),
 ];
 

@@ -23,7 +23,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::{entry::Entry, status::EntryState};
+use super::{cache::Cache, entry::Entry, status::EntryState};
 use crate::{
     slab::Slot,
     text::{Nonce, ResourceName},
@@ -115,6 +115,17 @@ impl LetGo {
 impl Lost {
     pub(crate) fn is_nothing(&self) -> bool {
         !self.is_anything && self.names.is_empty()
+    }
+
+    /// Whether the server may take something for sent that a wildcard brings and that is not held from it: what a name
+    /// had brought before it ended stays subscribed to it, if it hears of the wildcard first.
+    pub(crate) fn is_covered_by_wildcard(&self, cache: &Cache, upstream: usize) -> bool {
+        let is_lost = |(name, at_its_end): (&ResourceName, &AtItsEnd)| {
+            let entry = cache.find(name.as_str()).and_then(|slot| cache.get(slot));
+            *at_its_end == AtItsEnd::Known
+                && !entry.is_some_and(|it| it.is_foreign || it.is_held_from(upstream))
+        };
+        self.is_anything || self.names.iter().any(is_lost)
     }
 
     /// Whether the server may take a name for subscribed all along that ended and is wanted again, and for

@@ -233,7 +233,7 @@ impl Sotw {
         let may_lack_some = !self.has_wildcard() || !form.is_complete;
         let wants_wildcard = interest.wants_wildcard_in(scope)
             && self.wire != OnWire::LeavingLegacy
-            && (!lost.is_anything || !may_lack_some);
+            && (!lost.is_covered_by_wildcard(cache, form.upstream) || !may_lack_some);
         let has_names = match lost.is_nothing() {
             true => interest.names_in(scope) > 0,
             false => interest.subscriptions.iter().any(|(slot, subscription)| {
