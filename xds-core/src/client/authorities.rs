@@ -241,7 +241,7 @@ impl Client {
     }
 
     /// The version of the whole that a server gave says no longer what is held.
-    pub(super) fn outdate_version(&mut self, upstream: usize, type_index: usize, now: Time) {
+    fn outdate_version(&mut self, upstream: usize, type_index: usize, now: Time) {
         let server = self.upstreams.servers.get_mut(upstream);
         if let Some(held) = server.and_then(|server| server.held.get_mut(type_index)) {
             held.is_outdated = true;
@@ -264,9 +264,14 @@ impl Client {
 
     /// The servers of a variant from which something may be held for the authorities that use this one for a type at
     /// present.
-    fn others_beside(&self, upstream: usize, type_index: usize, variant: Variant) -> Vec<usize> {
+    fn others_beside(
+        &self,
+        upstream: usize,
+        type_index: usize,
+        variant: Variant,
+    ) -> BTreeSet<usize> {
         if self.upstreams.servers.len() < 2 {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let authorities = self.upstreams.authorities.iter();
         let concerned = authorities.filter(|it| it.uses(upstream, type_index));
@@ -274,9 +279,7 @@ impl Client {
             let server = self.upstreams.servers.get(*other);
             *other != upstream && server.is_some_and(|it| it.server.variant == variant)
         };
-        let all = concerned.flat_map(|it| it.servers(type_index)).copied();
-        let others: BTreeSet<usize> = all.filter(is_meant).collect();
-        others.into_iter().collect()
+        concerned.flat_map(|it| it.servers(type_index)).copied().filter(is_meant).collect()
     }
 
     /// What came from a server has expired: no version that another one gave for the same authority stands for all that

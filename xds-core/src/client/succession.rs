@@ -200,7 +200,7 @@ impl Client {
     }
 
     /// What is left of other servers when this one had its time does not exist.
-    pub(super) fn conclude_leftovers(
+    fn conclude_leftovers(
         &mut self,
         (upstream, authority): (usize, usize),
         type_index: usize,
@@ -241,7 +241,7 @@ impl Client {
         known.cache.touch_ambient(slot);
     }
 
-    pub(super) fn relies_on(&self, upstream: usize, authority: usize, type_index: usize) -> bool {
+    fn relies_on(&self, upstream: usize, authority: usize, type_index: usize) -> bool {
         let authority = self.upstreams.authorities.get(authority);
         authority.is_some_and(|authority| authority.active(type_index) == upstream)
     }
