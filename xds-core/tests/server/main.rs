@@ -29,6 +29,7 @@ mod globs;
 mod globs_model;
 mod half_closed;
 mod heartbeats;
+mod heartbeats_beside_content;
 mod heartbeats_end;
 mod hostile;
 mod idle_views;
