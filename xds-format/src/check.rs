@@ -4,7 +4,7 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use crate::document::read_any;
 use crate::encode::MAX_MESSAGE_DEPTH;
-use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::error::{ErrorKind, Fault, FormatError, Path, abbreviate};
 use crate::schema::Schema;
 use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
 
@@ -13,6 +13,9 @@ type Result<T> = core::result::Result<T, Box<Fault>>;
 /// How many messages may nest, `Any` or not. Each `Any` may use up [`MAX_MESSAGE_DEPTH`] anew; this
 /// bounds the sum.
 pub(crate) const MAX_TOTAL_DEPTH: usize = 300;
+
+/// How many `Any`s of one resource are listed.
+const MOST_UNPRINTABLE: usize = 100;
 
 /// Checks that a resource decodes as what its type URL says, and so does every `Any` inside whose
 /// type is known.
@@ -45,11 +48,50 @@ pub(crate) fn message(
     bytes: &[u8],
     path: &Path<'_>,
 ) -> Result<()> {
-    Checker { schema }.message(message, bytes, At { path, depth: 0, total: 0 })
+    Checker { schema, unprintable: None }.message(message, bytes, At { path, depth: 0, total: 0 })
+}
+
+/// Lists each `Any` of a resource that JSON and YAML have no form for, in the order of the bytes; no more than a hundred.
+///
+/// JSON writes an `Any` as the fields of the message inside. That takes a type URL, and a schema that has the type. An
+/// `Any` that holds neither a type URL nor a value is `{}`. The text format writes any `Any`, in its bytes if need be.
+///
+/// # Errors
+///
+/// Those of [`decode_check`] for a type that is known.
+pub fn unprintable(
+    schema: &Schema,
+    type_url: &str,
+    bytes: &[u8],
+) -> core::result::Result<Vec<FormatError>, FormatError> {
+    let listed = match schema.message_of(type_url) {
+        Some(resource) => list_unprintable(schema, &resource, bytes, &Path::Root),
+        None => Ok(vec![unprintable_any(type_url, &Path::Root)]),
+    };
+    let listed = listed.map_err(|fault| fault.in_source("", None))?;
+    Ok(listed.into_iter().map(|fault| fault.in_source("", None)).collect())
+}
+
+/// [`unprintable`], for a part of a file.
+pub(crate) fn list_unprintable(
+    schema: &Schema,
+    message: &MessageDescriptor,
+    bytes: &[u8],
+    path: &Path<'_>,
+) -> Result<Vec<Box<Fault>>> {
+    let mut checker = Checker { schema, unprintable: Some(Vec::new()) };
+    checker.message(message, bytes, At { path, depth: 0, total: 0 })?;
+    Ok(checker.unprintable.unwrap_or_default())
+}
+
+pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
+    Fault::new(None, path, ErrorKind::UnprintableAny { type_url: abbreviate(type_url) })
 }
 
 struct Checker<'s> {
     schema: &'s Schema,
+    /// Each `Any` that JSON has no form for, where somebody wants to know.
+    unprintable: Option<Vec<Box<Fault>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -72,7 +114,7 @@ impl At<'_> {
 }
 
 impl Checker<'_> {
-    fn message(&self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
+    fn message(&mut self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
         for (depth, limit) in [(at.depth, MAX_MESSAGE_DEPTH), (at.total, MAX_TOTAL_DEPTH)] {
             if depth > limit {
                 return Err(Fault::new(None, at.path, ErrorKind::TooDeep { limit }));
@@ -93,31 +135,30 @@ impl Checker<'_> {
     }
 
     fn field(
-        &self,
+        &mut self,
         message: &MessageDescriptor,
         descriptor: &FieldDescriptor,
         field: Field<'_>,
         counts: &mut Vec<(u32, usize)>,
         at: At<'_>,
     ) -> Result<()> {
+        let number = field.number;
         let wrong =
             |what: &str| at.corrupt(message, format!("the field `{}` {what}", descriptor.name()));
         match (descriptor.kind(), field.payload) {
             (Kind::Message(_), Payload::Group) if descriptor.is_group() => Ok(()),
             (Kind::Message(nested), Payload::Len(bytes)) if !descriptor.is_group() => {
-                let path = Path::Field(at.path, descriptor.name());
+                let field = Path::Field(at.path, descriptor.name());
+                // An entry of a map stands where its value does.
+                let path = if message.is_map_entry() { at.path } else { &field };
                 let inner = |path| At { path, depth: at.depth + 1, total: at.total + 1 };
                 if descriptor.is_map() {
                     let key = last_string(bytes, 1).unwrap_or_default();
-                    self.message(&nested, bytes, inner(&Path::Key(&path, key)))
+                    self.message(&nested, bytes, inner(&Path::Key(path, key)))
                 } else if descriptor.is_list() {
-                    self.message(
-                        &nested,
-                        bytes,
-                        inner(&Path::Index(&path, count(counts, field.number))),
-                    )
+                    self.message(&nested, bytes, inner(&Path::Index(path, count(counts, number))))
                 } else {
-                    self.message(&nested, bytes, inner(&path))
+                    self.message(&nested, bytes, inner(path))
                 }
             }
             (Kind::String, Payload::Len(bytes)) => {
@@ -134,11 +175,20 @@ impl Checker<'_> {
         }
     }
 
-    fn any(&self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
+    fn any(&mut self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
         let (type_url, value) = read_any(bytes).map_err(|e| at.corrupt(message, e.to_string()))?;
         match self.schema.message_of(type_url) {
             Some(inner) => self.message(&inner, value, At { depth: 0, total: at.total + 1, ..at }),
-            None => Ok(()),
+            None => {
+                let is_empty = type_url.is_empty() && value.is_empty();
+                if let Some(listed) = &mut self.unprintable
+                    && !is_empty
+                    && listed.len() < MOST_UNPRINTABLE
+                {
+                    listed.push(unprintable_any(type_url, at.path));
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -307,6 +307,12 @@ pub enum ErrorKind {
         /// What has to be so, and what is.
         reason: String,
     },
+    /// JSON and YAML have no form for an `Any`: the schema lacks its type, or its type URL names no type.
+    #[error("an `Any` cannot be written as JSON or YAML: {}", no_type(.type_url))]
+    UnprintableAny {
+        /// The type URL in the `Any`.
+        type_url: String,
+    },
     /// A descriptor set cannot be read or contradicts itself.
     #[error("invalid descriptor set: {reason}")]
     Descriptors {
@@ -318,6 +324,14 @@ pub enum ErrorKind {
 impl ErrorKind {
     pub(crate) fn corrupt(message: &str, reason: WireError) -> Self {
         Self::Corrupt { message: message.to_owned(), reason: reason.to_string() }
+    }
+}
+
+fn no_type(type_url: &str) -> String {
+    match type_url.rsplit_once('/') {
+        Some((_, name)) if !name.is_empty() => format!("the schema lacks the type `{type_url}`"),
+        _ if type_url.is_empty() => "it holds a value and no type URL".to_owned(),
+        _ => format!("`{type_url}` is no type URL"),
     }
 }
 

@@ -96,7 +96,7 @@ mod wire;
 /// The reflection library whose descriptors [`Schema::pool`] and [`Schema::message`] give.
 pub use prost_reflect;
 
-pub use check::decode_check;
+pub use check::{decode_check, unprintable};
 pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use deprecated::{Deprecated, deprecated_uses};
 pub use document::{Document, Resource, Wrapper};
@@ -106,8 +106,8 @@ pub use format::Format;
 pub use name::resource_name;
 pub use parse::{encode_message, encode_message_with, parse, yaml_to_json};
 pub use print::{
-    FieldNames, PrintOptions, REDACTED, Redaction, message_to_json, to_json, to_json_string,
-    to_text, to_yaml,
+    FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes, message_to_json,
+    to_json, to_json_string, to_text, to_yaml,
 };
 pub use schema::Schema;
 pub use validate::Validator;

@@ -122,7 +122,7 @@ fn unknown_names_are_refused_and_near_ones_suggested() {
 fn type_urls_must_be_there_and_be_urls() {
     assert_eq!(json(r#"[{"name": "c"}]"#), "f:1:2: [0]: missing `@type`");
     assert_eq!(
-        json(&cluster(r#""transport_socket": {"typed_config": {}}"#)),
+        json(&cluster(r#""transport_socket": {"typed_config": {"a": 1}}"#)),
         "f:1:98: transport_socket.typed_config: missing `@type`"
     );
     assert_eq!(

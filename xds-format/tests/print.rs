@@ -231,10 +231,10 @@ fn unknown_types_show_as_they_are() {
     let schema = Schema::envoy();
     let options = PrintOptions::default();
     let json = to_json(schema, "x/a.B", b"\x0a\x01a", &options).unwrap();
-    assert_eq!(json, serde_json::json!({"@type": "x/a.B", "value": "CgFh"}));
+    assert_eq!(json, serde_json::json!({"@type": "x/a.B", "[unknown type]": "CgFh"}));
     assert_eq!(
         to_yaml(schema, "x/a.B", b"\x0a\x01a", &options).unwrap(),
-        "\"@type\": x/a.B\nvalue: CgFh\n"
+        "\"@type\": x/a.B\n\"[unknown type]\": CgFh\n"
     );
     assert_eq!(
         to_text(schema, "x/a.B", b"\x0a\x01a\xff", &options).unwrap(),
@@ -250,7 +250,7 @@ fn unknown_types_show_as_they_are() {
         serde_json::json!({
             "@type": format!("{PREFIX}/envoy.config.core.v3.TypedExtensionConfig"),
             "name": "x",
-            "typed_config": {"@type": "x/a.B", "value": "/w=="},
+            "typed_config": {"@type": "x/a.B", "[unknown type]": "/w=="},
         })
     );
     let printed = to_text(schema, type_url, bytes, &options).unwrap();
@@ -441,7 +441,7 @@ fn unknown_types_inside_a_secret_do_not_show() {
     let options = PrintOptions::default();
     let json = to_json(Schema::envoy(), type_url, bytes, &options).unwrap();
     let any = &json["validation_context"]["custom_validator_config"]["typed_config"];
-    assert_eq!(any, &serde_json::json!({"@type": "x/a.B", "value": "[redacted]"}));
+    assert_eq!(any, &serde_json::json!({"@type": "x/a.B", "[unknown type]": "[redacted]"}));
     assert!(!to_text(Schema::envoy(), type_url, bytes, &options).unwrap().contains("hunter2"));
 }
 

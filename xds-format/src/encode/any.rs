@@ -60,8 +60,11 @@ impl Encoder<'_> {
         Ok(TypedObject { type_url, value })
     }
 
-    /// Appends an `Any` given as a JSON object with `@type`.
+    /// Appends an `Any` given as a JSON object with `@type`. `{}` is an `Any` that is present and holds nothing.
     pub(crate) fn json_any(&self, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if matches!(&node.value, Value::Object(members) if members.is_empty()) {
+            return Ok(());
+        }
         let TypedObject { type_url, value } = self.typed_object(node, at.in_any(node.offset)?)?;
         wire::put_len(out, TYPE_URL, type_url.as_bytes());
         if !value.is_empty() {

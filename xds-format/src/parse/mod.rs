@@ -119,6 +119,10 @@ pub fn encode_message_with(
         let mut out = Vec::new();
         let encoder = Encoder { unknown_fields, ..Encoder::strict(schema, dialect) };
         encoder.message(&message, &node, At::top(&Path::Root), &mut out)?;
+        // In text, an `Any` may be written in its bytes, which nobody has looked at.
+        if dialect == Dialect::Text {
+            check::message(schema, &message, &out, &Path::Root)?;
+        }
         Ok(out)
     };
     encode().map_err(|fault: Box<Fault>| fault.in_source(source_name, Some(text)))

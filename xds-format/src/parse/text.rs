@@ -3,6 +3,7 @@
 use super::collector::{Collector, Place};
 use super::{Result, binary};
 
+use crate::check;
 use crate::encode::{At, Dialect, Encoder};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
@@ -38,6 +39,8 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
     if full_name == DISCOVERY_RESPONSE {
         return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
     }
+    // An `Any` may be written in its bytes, which nobody has looked at.
+    check::message(schema, &message, &bytes, &Path::Root)?;
     let type_url = format!("{TYPE_URL_PREFIX}/{full_name}");
     collector.push(&type_url, bytes, Place { offset: Some(0), path: &Path::Root })
 }

@@ -8,7 +8,9 @@ use prost_reflect::{
 use serde_json::{Map, Number, Value as Json};
 
 use super::redact::Redactor;
-use super::{FieldNames, PrintOptions, Privacy, REDACTED, Result, Typed, sorted, unpack};
+use super::{
+    FieldNames, PrintOptions, Privacy, REDACTED, Result, Typed, UNKNOWN_TYPE, sorted, unpack,
+};
 use crate::encode::{TYPE_KEY, WellKnown, well_known_of};
 use crate::error::{ErrorKind, Fault, Path};
 use crate::schema::Schema;
@@ -101,6 +103,7 @@ impl<'s> Printer<'s> {
     fn any(&self, typed: &Typed<'_>, privacy: Privacy) -> Result<Json> {
         let mut object = Map::new();
         match typed {
+            Typed::Nothing => {}
             Typed::Unknown(type_url, value) => {
                 object.insert(TYPE_KEY.to_owned(), (*type_url).into());
                 let value = if self.redactor.hides_unknown(privacy) {
@@ -108,7 +111,7 @@ impl<'s> Printer<'s> {
                 } else {
                     STANDARD.encode(value)
                 };
-                object.insert(VALUE_KEY.to_owned(), value.into());
+                object.insert(UNKNOWN_TYPE.to_owned(), value.into());
             }
             Typed::Known(type_url, message) => {
                 object.insert(TYPE_KEY.to_owned(), (*type_url).into());

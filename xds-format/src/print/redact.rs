@@ -32,6 +32,11 @@ impl<'s> Redactor<'s> {
         Self { schema, redaction }
     }
 
+    /// Whether nothing is hidden.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.redaction == Redaction::Shown
+    }
+
     /// The privacy inside a message.
     pub(crate) fn within(&self, message: &DynamicMessage, outside: Privacy) -> Privacy {
         privacy_within(&message.descriptor(), outside)

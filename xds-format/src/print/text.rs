@@ -8,6 +8,7 @@ use super::redact::Redactor;
 use super::{PrintOptions, Privacy, REDACTED, Result, Typed, sorted, unpack};
 use crate::encode::{WellKnown, well_known_of};
 use crate::schema::Schema;
+use crate::tree::lexer::is_bracketed;
 
 pub(crate) struct Printer<'s> {
     schema: &'s Schema,
@@ -33,6 +34,7 @@ impl<'s> Printer<'s> {
                 self.line(&format!("# proto-message: {}", message.descriptor().full_name()));
                 self.message(message, Privacy::Public)?;
             }
+            Typed::Nothing => self.line("# proto-message: google.protobuf.Any"),
             Typed::Unknown(type_url, value) => {
                 self.line("# proto-message: google.protobuf.Any");
                 self.raw_any(type_url, value, Privacy::Public);
@@ -101,7 +103,14 @@ impl<'s> Printer<'s> {
 
     fn any(&mut self, any: &DynamicMessage, privacy: Privacy) -> Result<()> {
         match unpack(self.schema, any)? {
+            Typed::Nothing => {}
             Typed::Unknown(type_url, value) => self.raw_any(type_url, value, privacy),
+            // A program that reads it back has no other form for such a type URL. People see what they know.
+            Typed::Known(type_url, _) if !is_bracketed(type_url) && self.redactor.shows_all() => {
+                let value = any.get_field_by_number(2);
+                let value = value.as_deref().and_then(Value::as_bytes);
+                self.raw_any(type_url, value.map(|it| &it[..]).unwrap_or_default(), privacy);
+            }
             Typed::Known(type_url, message) => {
                 self.open(&format!("[{type_url}]"));
                 self.message(&message, privacy)?;

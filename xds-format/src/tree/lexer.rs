@@ -23,6 +23,15 @@ pub(crate) enum Token<'t> {
     End,
 }
 
+/// Whether a type URL can stand in brackets, in front of what an `Any` holds.
+pub(crate) fn is_bracketed(type_url: &str) -> bool {
+    type_url.bytes().all(is_in_brackets)
+}
+
+fn is_in_brackets(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._-/~%!$&()*+,;=".contains(&byte)
+}
+
 /// Reads tokens; white space and comments are skipped.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
@@ -74,9 +83,7 @@ impl<'t> Lexer<'t> {
                     return Ok(name);
                 }
                 Some(byte) if byte.is_ascii_whitespace() => self.at += 1,
-                Some(byte)
-                    if byte.is_ascii_alphanumeric() || b"._-/~%!$&()*+,;=".contains(&byte) =>
-                {
+                Some(byte) if is_in_brackets(byte) => {
                     name.push(char::from(byte));
                     self.at += 1;
                 }

@@ -6,7 +6,7 @@
 //! map entries into one order.
 
 pub(crate) mod json;
-mod lexer;
+pub(crate) mod lexer;
 pub(crate) mod text;
 pub(crate) mod yaml;
 
