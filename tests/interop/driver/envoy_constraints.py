@@ -1,269 +1,130 @@
-"""Resources that keep or break a constraint of the API, and what both sides are expected to say of them."""
+"""The table of constraints: bootstraps that keep or break one, and whether Envoy and our validator accept them.
+
+The table is in `config/constraints`, one row for each edge value of each kind of rule that the API has. A test of
+`xds-format` reads it, too: it shows that no kind of rule is missing, and that our validator decides as the table says.
+"""
 
 from __future__ import annotations
 
+import base64
+import copy
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 
-_CLUSTER = "envoy.config.cluster.v3.Cluster"
-_LISTENER = "envoy.config.listener.v3.Listener"
-_HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-_MANAGER = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
-_ROUTER = "envoy.extensions.filters.http.router.v3.Router"
-
+_CONFIG = Path(__file__).resolve().parent.parent / "config" / "constraints"
+_FILES = ("numbers", "texts", "durations", "lists", "messages")
+_BOOTSTRAP = "envoy.config.bootstrap.v3.Bootstrap"
+_TYPES = {"clusters": "envoy.config.cluster.v3.Cluster", "listeners": "envoy.config.listener.v3.Listener"}
 _BY_CONSTRAINT = "Proto constraint validation failed"
 
 
 @dataclass(frozen=True)
-class Case:
-    """One resource."""
+class Row:
+    """One bootstrap, and what is expected of both sides."""
 
     about: str
-    # Where it stands in a bootstrap: `clusters` or `listeners`.
-    kind: str
-    resource: Json
-    # How our complaint begins, with the path of the field; `None` if there is none.
-    ours: str | None = None
-    # A part of Envoy's complaint; `None` if there is none.
-    envoys: str | None = None
+    content: Json
+    # Whether Envoy rejects it, and what it then says.
+    envoy_rejects: bool
+    envoy_says: tuple[str, ...]
+    ours_rejects: bool
     # Why the two differ.
-    explanation: str = ""
+    why: str
+    # Why Envoy never gets to see a message like this one; then it is not asked.
+    unreachable: str
 
-    def typed(self) -> Json:
-        """The resource as `xds check` reads it."""
-        return {"@type": _url(_CLUSTER if self.kind == "clusters" else _LISTENER), **self.resource}
+    def resources(self) -> list[Json]:
+        """The clusters and listeners, as `xds check` reads them; nothing if the row is about something else."""
+        static = self.content.get("static_resources", {})
+        if set(self.content) != {"static_resources"}:
+            return []
+        return [
+            {"@type": f"type.googleapis.com/{_TYPES[kind]}", **copy.deepcopy(resource)}
+            for kind in _TYPES
+            for resource in static.get(kind, [])
+        ]
 
 
-def cases() -> list[Case]:
+def rows() -> list[Row]:
     """All of them; one that is expected to be accepted stands beside those that are not."""
-    return [*_clusters(), *_health_checks(), *_listeners(), *_routes(), *_headers(), *_differences()]
+    templates = _read("templates")
+    groups = [group for name in _FILES for group in _read(name)]
+    return [_row(templates, group, row) for group in groups for row in group["rows"]]
 
 
-def _url(name: str) -> str:
-    return f"type.googleapis.com/{name}"
+def _row(templates: Json, group: Json, row: Json) -> Row:
+    name = group["field"].rsplit(".", 1)[1]
+    value = json.dumps(row["value"]) if "value" in row else "a message without it" if "set" not in row else "a message"
+    # As the C++ of protoc-gen-validate calls the field.
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    says = (row["says"],) if "says" in row else (_BY_CONSTRAINT, f"ValidationError.{camel}")
+    return Row(
+        about=f"{group['kind']} ({group['carrier']}, {row['edge']}) of {name}: {value}",
+        content=_content(templates, group, row),
+        envoy_rejects=row["envoy"] == "reject",
+        envoy_says=says,
+        ours_rejects=row.get("ours", row["envoy"]) == "reject",
+        why=row.get("why", ""),
+        unreachable=group.get("unreachable", ""),
+    )
 
 
-def _cluster(about: str, ours: str | None = None, **fields: Any) -> Case:
-    return Case(about, "clusters", {"name": "c", **fields}, ours, _BY_CONSTRAINT if ours else None)
+def _content(templates: Json, group: Json, row: Json) -> Json:
+    root, hole = _apply(templates, group["in"])
+    for patch in (group.get("with", {}), row.get("with", {}), row.get("set", {})):
+        _merge(hole, _expanded(patch))
+    if "set" not in row:
+        name = group["field"].rsplit(".", 1)[1]
+        hole.pop(name, None)
+        if "value" in row:
+            hole[name] = _expanded(row["value"])
+    return root
 
 
-def _endpoint(port: int, **fields: Any) -> Json:
-    return {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}, **fields}
+def _apply(templates: Json, name: str) -> tuple[Json, Any]:
+    """Builds a template and those below it: all of it, and the part that the next one goes to."""
+    template = templates[name]
+    root: Json = {}
+    hole: Any = root
+    if "in" in template:
+        root, hole = _apply(templates, template["in"])
+    _merge(hole, template["set"])
+    for step in template.get("at", ()):
+        hole = hole[step]
+    return root, hole
 
 
-def _endpoints(endpoint: Json, **fields: Any) -> Json:
-    return {
-        "type": "STATIC",
-        "load_assignment": {"cluster_name": "c", "endpoints": [{"lb_endpoints": [endpoint], **fields}]},
-    }
+def _merge(target: Json, patch: Json) -> None:
+    """RFC 7396: `null` takes a member away."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = copy.deepcopy(value)
 
 
-def _clusters() -> list[Case]:
-    group = "load_assignment.endpoints[0]"
-    address = f"{group}.lb_endpoints[0].endpoint.address"
-    return [
-        _cluster("a cluster that keeps all", connect_timeout="1s", **_endpoints(_endpoint(80))),
-        Case(
-            "an empty string (min_len)",
-            "clusters",
-            {"connect_timeout": "1s"},
-            # Nobody can ask for it, so it is refused before constraints are looked at.
-            "the resource has no name",
-            _BY_CONSTRAINT,
-        ),
-        _cluster(
-            "a duration of zero (gt)",
-            "connect_timeout: must be greater than 0s",
-            connect_timeout="0s",
-        ),
-        Case(
-            "a duration below zero (gt)",
-            "clusters",
-            {"name": "c", "connect_timeout": "-1s"},
-            "connect_timeout: must be greater than 0s",
-            "Expected positive duration",
-        ),
-        _cluster("the largest port (lte)", **_endpoints(_endpoint(65535))),
-        _cluster(
-            "a port that is too large (lte)",
-            f"{address}.socket_address.port_value: must be at most 65535, is 65536",
-            **_endpoints(_endpoint(65536)),
-        ),
-        _cluster(
-            "a wrapped number that is too small (gte)",
-            f"{group}.lb_endpoints[0].load_balancing_weight: must be at least 1, is 0",
-            **_endpoints(_endpoint(80, load_balancing_weight=0)),
-        ),
-        _cluster(
-            "a number that is too large (lte)",
-            f"{group}.priority: must be at most 128, is 129",
-            **_endpoints(_endpoint(80), priority=129),
-        ),
-        _cluster(
-            "an address that is none (oneof required)",
-            f"{address}: must have one of",
-            **_endpoints({"endpoint": {"address": {}}}),
-        ),
-        _cluster(
-            "an enum value that does not exist (defined_only)",
-            "lb_policy: must be a value of the enum",
-            lb_policy=99,
-        ),
-        _cluster(
-            "a fraction that is too large (lte)",
-            "common_lb_config.healthy_panic_threshold.value: must be at most 100, is 100.5",
-            common_lb_config={"healthy_panic_threshold": {"value": 100.5}},
-        ),
-        _cluster(
-            "a wrapped number that is too large (lte)",
-            "ring_hash_lb_config.minimum_ring_size: must be at most 8388608, is 8388609",
-            lb_policy="RING_HASH",
-            ring_hash_lb_config={"minimum_ring_size": 8388609},
-        ),
-        _cluster(
-            "a nested duration of zero (gt)",
-            "outlier_detection.interval: must be greater than 0s",
-            outlier_detection={"interval": "0s"},
-        ),
-        _cluster(
-            "an Any in a map that lacks its oneof (oneof required)",
-            f'typed_extension_protocol_options["{_HTTP_OPTIONS}"]: must have one of',
-            typed_extension_protocol_options={_HTTP_OPTIONS: {"@type": _url(_HTTP_OPTIONS)}},
-        ),
-    ]
+def _expanded(value: Any) -> Any:
+    """What is too long for a table is written as an object with one member, which says how it is made."""
+    match value:
+        case {"repeat": [text, times], **rest} if not rest:
+            return text * times
+        case {"copies": [element, times], **rest} if not rest:
+            return [copy.deepcopy(element) for _ in range(times)]
+        case {"base64 of": length, **rest} if not rest:
+            return base64.b64encode(b"a" * length).decode()
+        case dict():
+            return {key: _expanded(inner) for key, inner in value.items()}
+        case list():
+            return [_expanded(inner) for inner in value]
+        case _:
+            return value
 
 
-def _health_checks() -> list[Case]:
-    complete = {
-        "timeout": "1s",
-        "interval": "1s",
-        "unhealthy_threshold": 1,
-        "healthy_threshold": 1,
-        "tcp_health_check": {},
-    }
-
-    def check(about: str, ours: str | None = None, without: str = "", **fields: Any) -> Case:
-        health_check = {name: value for name, value in complete.items() if name != without} | fields
-        return _cluster(about, f"health_checks[0]{ours}" if ours else None, health_checks=[health_check])
-
-    return [
-        check("a complete health check"),
-        check("a message that is missing (required)", ".timeout: must be set", without="timeout"),
-        check("a required duration of zero (gt)", ".interval: must be greater than 0s", interval="0s"),
-        check("a choice that is not made (oneof required)", ": must have one of", without="tcp_health_check"),
-        check(
-            "a path that is no value of a header (well_known_regex)",
-            ".http_health_check.path: must be the value of an HTTP header",
-            without="tcp_health_check",
-            http_health_check={"path": "/a\u0001b"},
-        ),
-    ]
-
-
-def _listener(about: str, ours: str | None, manager: Json) -> Case:
-    """A listener with one HTTP connection manager; `ours` is about what is in that."""
-    config = {
-        "@type": _url(_MANAGER),
-        "stat_prefix": "s",
-        "http_filters": [{"name": "router", "typed_config": {"@type": _url(_ROUTER)}}],
-        **manager,
-    }
-    resource = {
-        "name": "l",
-        "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}},
-        "filter_chains": [{"filters": [{"name": "manager", "typed_config": config}]}],
-    }
-    path = f"filter_chains[0].filters[0].typed_config{ours}" if ours else None
-    return Case(about, "listeners", resource, path, _BY_CONSTRAINT if ours else None)
-
-
-_MATCH: Json = {"match": {"prefix": "/"}}
-_ROUTE: Json = {**_MATCH, "direct_response": {"status": 200}}
-
-
-def _host(route: Json, **fields: Any) -> Json:
-    """A connection manager with one virtual host that has one route."""
-    return {"route_config": {"virtual_hosts": [{"name": "v", "domains": ["*"], "routes": [route], **fields}]}}
-
-
-def _listeners() -> list[Case]:
-    return [
-        _listener("a listener that keeps all", None, _host(_ROUTE)),
-        _listener(
-            "an empty string in an Any (min_len)",
-            ".stat_prefix: must not be empty",
-            {"stat_prefix": "", **_host(_ROUTE)},
-        ),
-        _listener("a choice in an Any that is not made (oneof required)", ": must have one of", {}),
-        _listener(
-            "a list that is too short (min_items)",
-            ".route_config.virtual_hosts[0].domains: must not be empty",
-            _host(_ROUTE, domains=[]),
-        ),
-        _listener(
-            "an element that is empty (repeated.items)",
-            ".route_config.virtual_hosts[0].request_headers_to_remove[0]: must not be empty",
-            _host(_ROUTE, request_headers_to_remove=[""]),
-        ),
-    ]
-
-
-def _routes() -> list[Case]:
-    path = ".route_config.virtual_hosts[0].routes[0]"
-    return [
-        _listener(
-            "a message of an element that is missing (required)",
-            f"{path}.match: must be set",
-            _host({"direct_response": {"status": 200}}),
-        ),
-        _listener("an action that is none (oneof required)", f"{path}: must have one of", _host(_MATCH)),
-        _listener(
-            "a number at its open end (lt)",
-            f"{path}.direct_response.status: must be less than 600, is 600",
-            _host({**_MATCH, "direct_response": {"status": 600}}),
-        ),
-        _listener(
-            "an empty string far down (min_len)",
-            f"{path}.match.safe_regex.regex: must not be empty",
-            _host({**_ROUTE, "match": {"safe_regex": {"regex": ""}}}),
-        ),
-    ]
-
-
-def _headers() -> list[Case]:
-    def matched(name: str) -> Json:
-        return _host({**_ROUTE, "match": {"prefix": "/", "headers": [{"name": name, "present_match": True}]}})
-
-    def added(key: str, value: str) -> Json:
-        return _host(_ROUTE, request_headers_to_add=[{"header": {"key": key, "value": value}}])
-
-    path = ".route_config.virtual_hosts[0].request_headers_to_add[0].header"
-    return [
-        _listener("the name of a header with a space (well_known_regex, not strict)", None, matched("a b")),
-        _listener(
-            "the name of a header over two lines (well_known_regex, not strict)",
-            ".route_config.virtual_hosts[0].routes[0].match.headers[0].name: must be the name of an HTTP header",
-            matched("a\nb"),
-        ),
-        _listener("the name of a header that is empty (min_len)", f"{path}.key: must not be empty", added("", "b")),
-        _listener(
-            "the value of a header over two lines (well_known_regex)",
-            f"{path}.value: must be the value of an HTTP header",
-            added("a", "b\nc"),
-        ),
-    ]
-
-
-def _differences() -> list[Case]:
-    return [
-        Case(
-            "an Any that is not used (min_len)",
-            "clusters",
-            {"name": "c", "metadata": {"typed_filter_metadata": {"x": {"@type": _url(_CLUSTER)}}}},
-            'metadata.typed_filter_metadata["x"].name: must not be empty',
-            None,
-            "Envoy checks a message where it uses it, and nothing uses this one",
-        ),
-    ]
+def _read(name: str) -> Any:
+    return json.loads((_CONFIG / f"{name}.json").read_text(encoding="utf-8"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from driver.checks import Scenario
-from driver.envoy_constraints import Case, cases
+from driver.checks import Scenario, comment
+from driver.envoy_constraints import Row, rows
 from driver.envoy_world import Programs
 from driver.waiting import expect
 
@@ -16,41 +18,66 @@ _PATIENCE = 60.0
 
 
 def agrees_on_constraints(scenario: Scenario, programs: Programs) -> None:
-    """One check for each resource: both accept it, or both reject it and say why."""
-    for index, case in enumerate(cases()):
-        directory = scenario.directory / str(index)
-        directory.mkdir()
-        verdict = "accept" if case.ours is None else "reject"
-        title = f"both {verdict} {case.about}"
-        if case.explanation:
-            title = f"of the two, ours alone rejects {case.about}: {case.explanation}"
-        with scenario.check(title):
-            _expect_envoy(case, programs.envoy, directory)
-            _expect_ours(case, programs.xds, directory)
+    """Each row of the table gets a verdict of its own from both, and both are as the table says."""
+    table = rows()
+    reachable = [row for row in table if not row.unreachable]
+    ours = [row for row in table if row.resources()]
+    with scenario.check(f"Envoy decides on {len(reachable)} bootstraps as the table of constraints says"):
+        _expect_none(_wrong_of_envoy(reachable, scenario.directory / "envoy", programs.envoy))
+    with scenario.check(f"`xds check --validate` decides on {len(ours)} of them as the table says"):
+        _expect_none(_wrong_of_ours(ours, scenario.directory / "ours", programs.xds))
+    for row in table:
+        if row.unreachable:
+            comment(f"not asked: {row.about}: {row.unreachable}")
+        elif row.ours_rejects != row.envoy_rejects:
+            comment(f"of the two, {'ours' if row.ours_rejects else 'Envoy'} alone rejects {row.about}: {row.why}")
 
 
-def _expect_envoy(case: Case, envoy: Path, directory: Path) -> None:
-    bootstrap = directory / "bootstrap.json"
-    bootstrap.write_text(json.dumps({"static_resources": {case.kind: [case.resource]}}), encoding="utf-8")
-    done = _run([envoy, "--mode", "validate", "--config-path", bootstrap])
-    rejects = case.envoys is not None
-    expect((done.returncode != 0) == rejects, f"Envoy ended with {done.returncode}:\n{done.stderr}")
-    expect(case.envoys is None or case.envoys in done.stderr, f"Envoy said:\n{done.stderr}")
+def _expect_none(wrong: list[str]) -> None:
+    expect(not wrong, "\n".join(wrong))
 
 
-def _expect_ours(case: Case, xds: Path, directory: Path) -> None:
-    resources = directory / "resources"
-    resources.mkdir()
-    (resources / "resource.json").write_text(json.dumps(case.typed()), encoding="utf-8")
-    done = _run([xds, "check", resources, "--validate", "--elsewhere", "cds", "--output", "ndjson"])
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    # What nothing refers to is a warning, and is no business of constraints.
-    complaints = [event.get("finding") or event["error"] for event in events if event.get("severity") != "warning"]
-    if case.ours is None:
-        expect(not complaints, f"ours complained: {complaints}")
-    else:
-        said = ": " + case.ours
-        expect(any(said in complaint for complaint in complaints), f"ours said {complaints}, not {case.ours}")
+def _wrong_of_envoy(table: list[Row], directory: Path, envoy: Path) -> list[str]:
+    """What is not as the table says: a run of Envoy for each row."""
+    directory.mkdir()
+
+    def one(numbered: tuple[int, Row]) -> str:
+        number, row = numbered
+        bootstrap = directory / f"{number}.json"
+        bootstrap.write_text(json.dumps(row.content), encoding="utf-8")
+        done = _run([envoy, "--mode", "validate", "--config-path", bootstrap])
+        if (done.returncode != 0) != row.envoy_rejects:
+            return f"{row.about}: Envoy ended with {done.returncode}:\n{done.stderr}"
+        if row.envoy_rejects and not all(part in done.stderr for part in row.envoy_says):
+            return f"{row.about}: Envoy does not say {row.envoy_says}:\n{done.stderr}"
+        return ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [wrong for wrong in pool.map(one, enumerate(table)) if wrong]
+
+
+def _wrong_of_ours(table: list[Row], directory: Path, xds: Path) -> list[str]:
+    """What is not as the table says: one run for all rows, each of which has a file."""
+    directory.mkdir()
+    for number, row in enumerate(table):
+        resources = row.resources()
+        # No two files may have the same resource.
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] += f"-{number}" if resource["name"] else ""
+        (directory / f"{number}.json").write_text(json.dumps(resources), encoding="utf-8")
+    done = _run([xds, "check", directory, "--validate", "--elsewhere", "cds", "--output", "ndjson"])
+    complaints: dict[int, list[str]] = {}
+    for event in map(json.loads, done.stdout.splitlines()):
+        # What nothing refers to is a warning, and is no business of constraints.
+        if event.get("severity") != "warning":
+            complaints.setdefault(int(Path(event["file"]).stem), []).append(event.get("finding") or event["error"])
+    wrong = []
+    for number, row in enumerate(table):
+        said = complaints.get(number, [])
+        if bool(said) != row.ours_rejects:
+            wrong.append(f"{row.about}: ours complained: {said}")
+    return wrong
 
 
 def _run(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:

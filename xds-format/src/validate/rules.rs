@@ -3,6 +3,7 @@
 //! The option is a message with one member per kind of field. What those members say boils down to
 //! few things: an interval, a length, a list of values, a form of text.
 
+use core::fmt;
 use std::borrow::Cow;
 
 use prost_reflect::{DynamicMessage, Value};
@@ -97,13 +98,35 @@ pub(crate) struct TextRules {
     pub(crate) ignore_empty: bool,
 }
 
-/// A regular expression; equal by its source.
+/// A regular expression that a text matches from its beginning to its end, as in Envoy; equal by its source.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern(pub(crate) Regex);
+pub(crate) struct Pattern {
+    source: String,
+    whole: Regex,
+}
+
+impl Pattern {
+    fn new(source: &str) -> Result<Self, regex::Error> {
+        // By itself first: an error is then about what the schema says.
+        Regex::new(source)?;
+        let whole = Regex::new(&format!(r"\A(?:{source})\z"))?;
+        Ok(Self { source: source.to_owned(), whole })
+    }
+
+    pub(crate) fn is_match(&self, text: &[u8]) -> bool {
+        self.whole.is_match(text)
+    }
+}
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
+        self.source == other.source
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
     }
 }
 
@@ -268,12 +291,12 @@ impl Reader<'_> {
             _ => (Span::default(), length),
         };
         let pattern = self.value("pattern");
-        let pattern = pattern.as_deref().and_then(Value::as_str).map(Regex::new).transpose()?;
+        let pattern = pattern.as_deref().and_then(Value::as_str).map(Pattern::new).transpose()?;
         Ok(TextRules {
             constant: self.text("const"),
             chars,
             bytes,
-            pattern: pattern.map(Pattern),
+            pattern,
             prefix: self.text("prefix"),
             suffix: self.text("suffix"),
             contains: self.text("contains"),

@@ -31,13 +31,17 @@ impl TextRules {
         {
             return Some(fault);
         }
-        if let Some(fault) = self.bytes.fault(text.len(), "byte", ["min_bytes", "max_bytes"]) {
+        let names = match flavour {
+            Flavour::String => ["min_bytes", "max_bytes"],
+            Flavour::Bytes => ["min_len", "max_len"],
+        };
+        if let Some(fault) = self.bytes.fault(text.len(), "byte", names) {
             return Some(fault);
         }
         if let Some(pattern) = &self.pattern
-            && !pattern.0.is_match(text)
+            && !pattern.is_match(text)
         {
-            return Some(("pattern", format!("match `{}`", pattern.0)));
+            return Some(("pattern", format!("match `{pattern}`")));
         }
         if let Some(prefix) = &self.prefix
             && !text.starts_with(prefix)
@@ -171,7 +175,7 @@ impl Form {
                 let name = text.strip_prefix(':').unwrap_or(text);
                 !name.is_empty() && name.bytes().all(is_in_header_name)
             }
-            Self::HeaderName(Strictness::Loose) => !text.is_empty() && !breaks_line(text),
+            Self::HeaderName(Strictness::Loose) => !breaks_line(text),
             Self::HeaderValue(Strictness::Strict) => {
                 !text.bytes().any(|byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f)
             }

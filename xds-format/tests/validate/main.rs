@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod scalars;
+mod table;
 
 use std::collections::BTreeSet;
 

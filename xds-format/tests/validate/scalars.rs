@@ -100,6 +100,13 @@ fn strings_and_bytes_look_as_they_must() {
         &["\"ab\""],
         &[("\"a\"", "it: must have at least 2 characters, is \"a\"")],
     );
+    // The whole text has to match, as in Envoy.
+    expect(
+        "string",
+        "string.pattern = \"b+|bc\"",
+        &["\"bb\"", "\"bc\""],
+        &[("\"abb\"", "it: must match `b+|bc`, is \"abb\"")],
+    );
     expect(
         "string",
         "string.pattern = \"^[a-z]+$\"",
@@ -204,5 +211,6 @@ fn well_known_forms() {
         }
     }
     let loose = "string = { well_known_regex: HTTP_HEADER_NAME, strict: false }";
-    expect("string", loose, &["\"a b\""], &[("", "it: must be the name of an HTTP header")]);
+    let bad = "it: must be the name of an HTTP header, is \"a\\nb\"";
+    expect("string", loose, &["", "\"\"", "\"a b\""], &[("\"a\\nb\"", bad)]);
 }
