@@ -1,6 +1,6 @@
 //! What there is of each type, as files from which clients subscribe.
 
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -15,15 +15,18 @@ use xds_core::{
     proto::{Any, DiscoveryResponse, Resource},
     types::{by_short_name, short_name},
 };
-use xds_format::{Format, PrintOptions, Redaction, Schema, message_to_json, parse, resource_name};
+use xds_format::{
+    Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json, parse,
+    resource_name, unprintable,
+};
 
 use crate::files::list;
 
 /// What the files of an [`Export`] are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// Canonical JSON (`.json`), which people can read. A resource of a type that the schema lacks is its bytes
-    /// there, which not every client takes: [`Binary`](Self::Binary) is for those.
+    /// Canonical JSON (`.json`), which people can read. It has no form for an `Any` of a type that the schema lacks:
+    /// a resource with one is [`Unprintable`]. [`Binary`](Self::Binary) has.
     #[default]
     Json,
     /// Protobuf (`.pb`).
@@ -39,6 +42,48 @@ impl ExportFormat {
     }
 }
 
+/// What [`Export::write`] did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// The files that were written.
+    pub changed: Vec<PathBuf>,
+    /// The resources that could not be written.
+    pub unprintable: Vec<Unprintable>,
+}
+
+/// A resource that the format of an [`Export`] has no form for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unprintable {
+    /// The type of the resource.
+    pub type_url: TypeUrl,
+    /// The name of the resource.
+    pub name: ResourceName,
+    /// The part of the resource that cannot be written, and why.
+    pub why: FormatError,
+    /// What became of the file of the type.
+    pub file: FileState,
+}
+
+/// What became of a file that cannot have all resources of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// The file may have an older state of a resource: it stays as it was.
+    Kept,
+    /// The file has all other resources. It never had the resource, or there was none.
+    WithoutIt,
+}
+
+impl fmt::Display for Unprintable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { type_url, name, why, file } = self;
+        let file = match file {
+            FileState::Kept => "the file of its type stays as it was",
+            FileState::WithoutIt => "the file of its type is written without it",
+        };
+        write!(f, "the resource `{name}` of type `{type_url}` cannot be exported, {file}: {why}")
+    }
+}
+
 /// A directory in which each resource type has a file: all there is of it, as one `DiscoveryResponse` (M199). It is
 /// what a proxy's filesystem subscription reads, and [`FileSubscription`](crate::FileSubscription).
 ///
@@ -47,6 +92,8 @@ impl ExportFormat {
 ///   the new one (M203).
 /// - What is no longer there is not in the next file (M201); a type of which nothing is left keeps a file that says
 ///   so. That holds for files from before this process, too.
+/// - A resource that the format has no form for keeps the file of its type as it was. If there is no such file yet, it is
+///   written without the resource, and is from then on, until the resource can be written.
 /// - Where nothing has changed, nothing is written (M202). The version is made of the resources alone, so that it is
 ///   the same after a restart (M203).
 ///
@@ -60,6 +107,8 @@ pub struct Export {
     schema: &'static Schema,
     /// The types that have a file.
     exported: BTreeSet<TypeUrl>,
+    /// The unprintable resources without which the file of a type was written.
+    left_out: BTreeMap<TypeUrl, BTreeSet<ResourceName>>,
 }
 
 impl Export {
@@ -75,7 +124,13 @@ impl Export {
     ) -> io::Result<Self> {
         let directory = directory.into();
         fs::create_dir_all(&directory)?;
-        let mut export = Self { directory, format, schema, exported: BTreeSet::new() };
+        let mut export = Self {
+            directory,
+            format,
+            schema,
+            exported: BTreeSet::new(),
+            left_out: BTreeMap::new(),
+        };
         for file in list(&export.directory)? {
             let Ok(content) = &file.content else { continue };
             let Some(type_url) = stated_type(schema, &file.path, file.format, content) else {
@@ -100,40 +155,86 @@ impl Export {
         self.directory.join(format!("{stem}.{}", self.format.suffix()))
     }
 
-    /// Exports all resources of a view and returns which files that changed. A file that cannot be written stays as it
-    /// was and keeps no other from being written.
+    /// Exports all resources of a view. A file that cannot be written stays as it was and keeps no other from being
+    /// written.
     ///
     /// This reads and writes, and so blocks.
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or a resource is none of its type; the error names the first such file.
+    /// A file cannot be written; the error names the first such file.
     pub fn write<'a>(
         &mut self,
         resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
-    ) -> io::Result<Vec<PathBuf>> {
-        let mut types: BTreeMap<TypeUrl, Vec<Any>> =
+    ) -> io::Result<Exported> {
+        let mut types: BTreeMap<TypeUrl, Vec<(&ResourceName, Any)>> =
             self.exported.iter().map(|type_url| (type_url.clone(), Vec::new())).collect();
         for (type_url, name, bytes) in resources {
             let resource = self.wrapped(type_url, name, bytes);
-            types.entry(type_url.clone()).or_default().push(resource);
+            types.entry(type_url.clone()).or_default().push((name, resource));
         }
-        let mut changed = Vec::new();
+        let mut exported = Exported::default();
         let mut failed = None;
         for (type_url, resources) in types {
             let path = self.path_of(&type_url);
+            let (resources, unprintable) = self.printable(&type_url, resources);
+            let left_out: BTreeSet<_> = unprintable.iter().map(|it| it.name.clone()).collect();
+            let is_kept = unprintable.iter().any(|it| it.file == FileState::Kept);
+            exported.unprintable.extend(unprintable);
+            if is_kept {
+                continue;
+            }
             let content = self.content(&type_url, resources);
             match content.and_then(|content| put(&path, &content)) {
                 Ok(put) => {
+                    self.left_out.insert(type_url.clone(), left_out);
                     self.exported.insert(type_url);
-                    changed.extend((put == Put::Written).then_some(path));
+                    exported.changed.extend((put == Put::Written).then_some(path));
                 }
                 Err(why) => {
                     failed.get_or_insert_with(|| about(&path, why));
                 }
             }
         }
-        failed.map_or(Ok(changed), Err)
+        failed.map_or(Ok(exported), Err)
+    }
+
+    /// Parts the resources that the format has a form for from those that it does not.
+    fn printable(
+        &self,
+        type_url: &TypeUrl,
+        resources: Vec<(&ResourceName, Any)>,
+    ) -> (Vec<Any>, Vec<Unprintable>) {
+        let has_file = self.exported.contains(type_url) && self.path_of(type_url).is_file();
+        // One that the file never had is not lost by the next file without it.
+        let is_left_out = |name| self.left_out.get(type_url).is_some_and(|it| it.contains(name));
+        let (mut printable, mut unprintable) = (Vec::new(), Vec::new());
+        for (name, resource) in resources {
+            match self.why_unprintable(&resource) {
+                None => printable.push(resource),
+                Some(why) => {
+                    let is_kept = has_file && !is_left_out(name);
+                    let file = if is_kept { FileState::Kept } else { FileState::WithoutIt };
+                    let (type_url, name) = (type_url.clone(), name.clone());
+                    unprintable.push(Unprintable { type_url, name, why, file });
+                }
+            }
+        }
+        // One of them keeps the file for all of them.
+        if unprintable.iter().any(|it| it.file == FileState::Kept) {
+            unprintable.iter_mut().for_each(|it| it.file = FileState::Kept);
+        }
+        (printable, unprintable)
+    }
+
+    fn why_unprintable(&self, resource: &Any) -> Option<FormatError> {
+        if self.format == ExportFormat::Binary {
+            return None;
+        }
+        match unprintable(self.schema, &resource.type_url, &resource.value) {
+            Ok(listed) => listed.into_iter().next(),
+            Err(broken) => Some(broken),
+        }
     }
 
     /// One whose bytes do not say its name goes with a wrapper that does.
@@ -157,7 +258,9 @@ impl Export {
         if self.format == ExportFormat::Binary {
             return Ok(bytes);
         }
-        let options = PrintOptions::default().with_redaction(Redaction::Shown);
+        let options = PrintOptions::default()
+            .with_redaction(Redaction::Shown)
+            .with_unknown_types(UnknownTypes::Refused);
         let json = message_to_json(self.schema, RESPONSE, &bytes, &options);
         let mut json = json.map_err(io::Error::other)?;
         // An empty list would be left out, by which readers tell what the file is.

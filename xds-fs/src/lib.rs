@@ -43,7 +43,7 @@ mod subscription;
 mod watch;
 mod watcher;
 
-pub use export::{Export, ExportFormat};
+pub use export::{Export, ExportFormat, Exported, FileState, Unprintable};
 pub use files::{File, list, list_saved};
 pub use subscription::{Content, FileSubscription};
 pub use watch::{Cause, Place, Watch};

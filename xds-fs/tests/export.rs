@@ -16,7 +16,7 @@ use xds_core::{
     types::{CLUSTER, CLUSTER_LOAD_ASSIGNMENT, SECRET},
 };
 use xds_format::{Format, Schema, encode_message};
-use xds_fs::{Content, Export, ExportFormat};
+use xds_fs::{Content, Export, ExportFormat, FileState};
 
 fn encoded(message: &str, json: &str) -> Bytes {
     let message = format!("envoy.{message}");
@@ -56,7 +56,7 @@ impl World {
         let changed = self.export.write(contents.iter()).unwrap();
         let name =
             |path: std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        changed.into_iter().map(name).collect()
+        changed.changed.into_iter().map(name).collect()
     }
 }
 
@@ -172,6 +172,107 @@ fn what_lies_beside_the_files_is_left_alone() {
     assert_eq!(fs::read(folder.path("out/lds.json")).unwrap(), b"{");
 }
 
+/// An extension of a type that the schema lacks, in a cluster.
+fn cluster_with_unknown(name: &str) -> Bytes {
+    let text = format!(
+        "name: '{name}' transport_socket {{ name: 't' typed_config {{ type_url: 't/acme.Socket' value: '\\n\\001a' }} }}"
+    );
+    let message = "envoy.config.cluster.v3.Cluster";
+    encode_message(Schema::envoy(), "", message, Format::Text, text.as_bytes()).unwrap().into()
+}
+
+#[test]
+fn unprintable_resource_keeps_last_complete_file_of_its_type() {
+    let folder = Folder::new("export-unprintable");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+        it.set(CLUSTER, "b", cluster("b"));
+    });
+    world.write();
+    let path = world.export.path_of(&CLUSTER.into());
+    let complete = fs::read(&path).unwrap();
+
+    world.apply(|it| {
+        it.set(CLUSTER, "b", cluster_with_unknown("b"));
+        it.set(CLUSTER, "c", cluster("c"));
+        it.set(CLUSTER_LOAD_ASSIGNMENT, "a", endpoints("a"));
+    });
+    let contents = world.server.contents(&ViewName::default());
+    let exported = world.export.write(contents.iter()).unwrap();
+    assert_eq!(exported.changed, [folder.path("out/eds.json")], "other types are exported");
+    let [why] = &exported.unprintable[..] else { panic!("{exported:?}") };
+    assert_eq!(
+        why.to_string(),
+        format!(
+            "the resource `b` of type `{CLUSTER}` cannot be exported, the file of its type stays as it was: \
+             transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the schema lacks the type `t/acme.Socket`"
+        )
+    );
+    assert_eq!(fs::read(&path).unwrap(), complete);
+
+    // The next process finds the file and keeps it, too.
+    let mut restarted = World::new(&folder, ExportFormat::Json);
+    restarted.apply(|it| {
+        it.set(CLUSTER, "b", cluster_with_unknown("b"));
+    });
+    assert_eq!(restarted.write(), ["eds.json"], "of which nothing is left");
+    assert_eq!(fs::read(&path).unwrap(), complete);
+
+    // Once the resource is repaired, the file has everything.
+    world.apply(|it| {
+        it.set(CLUSTER, "b", cluster("b"));
+    });
+    world.write();
+    assert_eq!(names_in(&Reader::of_clusters(&path).next()).unwrap(), ["a", "b", "c"]);
+}
+
+#[test]
+fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
+    let folder = Folder::new("export-unprintable-first");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+        it.set(CLUSTER, "b", cluster_with_unknown("b"));
+        // It does not decode, which is no better.
+        it.set(CLUSTER, "c", b"\x0a\xff".as_slice());
+    });
+    let contents = world.server.contents(&ViewName::default());
+    let exported = world.export.write(contents.iter()).unwrap();
+    assert_eq!(exported.changed, [folder.path("out/cds.json")]);
+    let left_out: Vec<_> =
+        exported.unprintable.iter().map(|it| (it.name.as_str(), it.file)).collect();
+    assert_eq!(left_out, [("b", FileState::WithoutIt), ("c", FileState::WithoutIt)]);
+    let path = world.export.path_of(&CLUSTER.into());
+    let mut reader = Reader::of_clusters(&path);
+    assert_eq!(names_in(&reader.next()).unwrap(), ["a"]);
+
+    // What was never in the file is not lost by the next one without it.
+    world.apply(|it| {
+        it.set(CLUSTER, "d", cluster("d"));
+    });
+    assert_eq!(world.write(), ["cds.json"]);
+    reader.wait_for_names(&["a", "d"]);
+    // What was in it is, and keeps it.
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster_with_unknown("a"));
+    });
+    assert!(world.write().is_empty());
+}
+
+#[test]
+fn binary_export_has_types_that_the_schema_lacks() {
+    let folder = Folder::new("export-unknown-binary");
+    let mut world = World::new(&folder, ExportFormat::Binary);
+    world.apply(|it| {
+        it.set(CLUSTER, "b", cluster_with_unknown("b"));
+    });
+    assert_eq!(world.write(), ["cds.pb"]);
+    let response = fs::read(folder.path("out/cds.pb")).unwrap();
+    let response = DiscoveryResponse::decode(response.as_slice()).unwrap();
+    assert_eq!(response.resources[0].value, cluster_with_unknown("b"));
+}
+
 /// Types that the schema lacks, and names that their bytes do not say.
 #[test]
 fn resources_that_nobody_can_look_into_keep_their_names() {
@@ -180,7 +281,7 @@ fn resources_that_nobody_can_look_into_keep_their_names() {
         Export::new(folder.path("out"), ExportFormat::Binary, Schema::envoy()).unwrap();
     let unknown = TypeUrl::from("other.example/a.B");
     let (name, bytes) = (ResourceName::from("x"), Bytes::from_static(b"\xff"));
-    let changed = export.write([(&unknown, &name, &bytes)]).unwrap();
+    let changed = export.write([(&unknown, &name, &bytes)]).unwrap().changed;
     assert_eq!(changed, [folder.path("out/other.example%2Fa.B.pb")]);
     let response = fs::read(&changed[0]).unwrap();
     let response = DiscoveryResponse::decode(response.as_slice()).unwrap();

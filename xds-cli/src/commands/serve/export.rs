@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use tokio::task::spawn_blocking;
 use xds_core::ViewName;
 use xds_format::Schema;
-use xds_fs::{Export, ExportFormat};
+use xds_fs::{Export, ExportFormat, Unprintable};
 use xds_tokio::ServerHandle;
 
 use crate::failure::Failure;
@@ -15,6 +15,8 @@ pub(super) struct Exporter {
     /// `None` while it writes, which disks may make take long.
     export: Option<Export>,
     server: ServerHandle,
+    /// What was reported last.
+    unprintable: Vec<Unprintable>,
 }
 
 impl Exporter {
@@ -25,7 +27,7 @@ impl Exporter {
         let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
         match is_served {
             true => Err(failure(io::Error::other("this is the directory that is served"))),
-            false => Ok(Self { export: Some(export), server }),
+            false => Ok(Self { export: Some(export), server, unprintable: Vec::new() }),
         }
     }
 
@@ -39,8 +41,16 @@ impl Exporter {
         });
         let (export, written) = written.await?;
         self.export = Some(export);
-        for path in written? {
+        let written = written?;
+        for path in written.changed {
             tracing::debug!(path = %path.display(), "exported");
+        }
+        if written.unprintable != self.unprintable {
+            let count = written.unprintable.len();
+            for (number, why) in written.unprintable.iter().enumerate() {
+                tracing::warn!("unprintable resource {} of {count}: {why}", number + 1);
+            }
+            self.unprintable = written.unprintable;
         }
         Ok(())
     }
