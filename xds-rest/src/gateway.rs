@@ -16,7 +16,10 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -26,9 +29,14 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::rt::Timer;
 use tower_service::Service;
 use xds_core::service::fetch_path_at;
-use xds_format::{PrintOptions, Schema};
+use xds_format::{FormatError, PrintOptions, Schema};
 
-use crate::{grpc, json, printed::Printed, status};
+use crate::{
+    grpc, json,
+    printed::Printed,
+    status,
+    unprintable::{LeftOut, stated_version, without_unprintable},
+};
 
 /// How a [`Gateway`] answers.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +96,15 @@ impl GatewayOptions {
 /// | 408 | the body takes [too long](GatewayOptions::body_timeout) |
 /// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
 /// | 503 | who decides what the client sees waits no longer for there to be something (M184) |
+/// | 500 | a resource has no form in JSON, and the client may have an older one |
 /// | else | that of the service, as HTTP has it |
+///
+/// JSON has no form for an `Any` of a type that the schema lacks. A response without such a resource would have a client
+/// delete the resource. A client that states a version therefore gets status 500, whose text names the resource, and
+/// keeps what it has. A client that states no version has nothing to lose: it gets the response without the resource.
+/// The version of that response ends in `-without-` and a hash of the names left out. A client that states such a version
+/// gets further responses without the same resources, and the whole response once it can be printed. All of this is
+/// logged and [counted](Self::unprintable).
 ///
 /// Clones are cheap and share what was printed.
 pub struct Gateway<S> {
@@ -97,6 +113,27 @@ pub struct Gateway<S> {
     timer: Arc<dyn Timer + Send + Sync>,
     options: GatewayOptions,
     printed: Arc<Printed>,
+    reported: Arc<Reported>,
+}
+
+/// What was said of resources that have no form in JSON.
+#[derive(Debug, Default)]
+struct Reported {
+    count: AtomicU64,
+    last: Mutex<String>,
+}
+
+impl Reported {
+    /// Counts them, and logs them unless that was the last thing to be logged: clients ask again and again.
+    fn report(&self, left_out: &LeftOut) {
+        let before = self.count.fetch_add(left_out.count(), Ordering::Relaxed);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = left_out.to_string();
+        if *last != text {
+            tracing::warn!(count = before + left_out.count(), "{text}");
+            *last = text;
+        }
+    }
 }
 
 impl<S: Clone> Clone for Gateway<S> {
@@ -107,6 +144,7 @@ impl<S: Clone> Clone for Gateway<S> {
             timer: Arc::clone(&self.timer),
             options: self.options,
             printed: Arc::clone(&self.printed),
+            reported: Arc::clone(&self.reported),
         }
     }
 }
@@ -118,7 +156,7 @@ impl<S> fmt::Debug for Gateway<S> {
 }
 
 impl<S> Gateway<S> {
-    /// A gateway to `service`. Resources of types that `schema` lacks are printed as their bytes.
+    /// A gateway to `service`. Responses are printed by `schema`.
     pub fn new(
         service: S,
         schema: &'static Schema,
@@ -126,7 +164,15 @@ impl<S> Gateway<S> {
         options: GatewayOptions,
     ) -> Self {
         let printed = Arc::new(Printed::new(options.max_printed_bytes));
-        Self { service, schema, timer: Arc::new(timer), options, printed }
+        let reported = Arc::default();
+        Self { service, schema, timer: Arc::new(timer), options, printed, reported }
+    }
+
+    /// How often a resource was left out of a response, or kept a client from getting one, because it has no form in
+    /// JSON. Clones count together.
+    #[must_use]
+    pub fn unprintable(&self) -> u64 {
+        self.reported.count.load(Ordering::Relaxed)
     }
 }
 
@@ -182,6 +228,7 @@ where
         };
         let message = json::read_request(self.schema, &body)
             .map_err(|why| Refusal::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+        let stated = stated_version(&message);
         let request = grpc::request(method, &message, &head.headers, head.extensions);
         let call = async {
             let Ok(()) = core::future::poll_fn(|cx| self.service.poll_ready(cx)).await;
@@ -196,15 +243,42 @@ where
             Either::Right(_) => return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new())),
         };
         let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
-        let json = self.printed.get(&message, print).map_err(|why| {
-            Refusal::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("cannot print the response: {why}"),
-            )
-        })?;
+        let json = match self.printed.get(&message, print) {
+            Ok(json) => json,
+            Err(why) => match self.without_unprintable(&message, &stated, why)? {
+                Some(json) => json,
+                None => return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new())),
+            },
+        };
         let mut answer = answer(StatusCode::OK, json);
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         Ok(answer)
+    }
+}
+
+impl<S> Gateway<S> {
+    /// A response that cannot be printed, without the resources that are to blame; `None` if the client has that already,
+    /// an error if the client may have one of the resources.
+    fn without_unprintable(
+        &self,
+        message: &[u8],
+        stated: &str,
+        why: FormatError,
+    ) -> Result<Option<Bytes>, Refusal> {
+        let refusal = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
+        let cannot_print = |why| refusal(format!("cannot print the response: {why}"));
+        let Some(printable) = without_unprintable(self.schema, message) else {
+            return Err(cannot_print(why));
+        };
+        self.reported.report(&printable.left_out);
+        if !printable.left_out.is_lacked_at(stated) {
+            return Err(refusal(printable.left_out.to_string()));
+        }
+        if printable.version == stated {
+            return Ok(None);
+        }
+        let json = json::print_response(self.schema, &printable.message, self.options.print);
+        json.map(|json| Some(json.into())).map_err(cannot_print)
     }
 }
 

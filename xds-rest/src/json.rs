@@ -1,8 +1,8 @@
 //! The two messages of REST between protobuf and JSON (S0.203).
 
 use xds_format::{
-    Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields, encode_message_with,
-    message_to_json,
+    Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields, UnknownTypes,
+    encode_message_with, message_to_json,
 };
 
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
@@ -41,8 +41,9 @@ fn print(
     message: &[u8],
     options: PrintOptions,
 ) -> Result<Vec<u8>, FormatError> {
-    // It is read by a program, which needs the secrets that it is sent.
-    let options = options.with_redaction(Redaction::Shown);
+    // It is read by a program, which needs the secrets that it is sent and cannot read what is only marked.
+    let options =
+        options.with_redaction(Redaction::Shown).with_unknown_types(UnknownTypes::Refused);
     let json = message_to_json(schema, name, message, &options)?;
     Ok(json.to_string().into_bytes())
 }

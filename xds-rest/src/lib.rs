@@ -23,6 +23,7 @@
 //! | `printed.rs` | responses that were printed before |
 //! | `poller.rs` | one request after the other over one connection |
 //! | `status.rs` | statuses of gRPC and of HTTP |
+//! | `unprintable.rs` | responses of which a resource has no form in JSON |
 
 #![deny(missing_docs)]
 
@@ -32,6 +33,7 @@ mod json;
 mod poller;
 mod printed;
 mod status;
+mod unprintable;
 
 pub use gateway::{Gateway, GatewayOptions};
 pub use poller::{Answer, Authorize, Dial, Io, Poller, PollerOptions};

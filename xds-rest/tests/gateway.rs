@@ -27,7 +27,7 @@ use xds_core::{
     server::{ServerConfig, StatusCode as Code, Transaction},
     types,
 };
-use xds_format::Schema;
+use xds_format::{Format, Schema, encode_message};
 use xds_rest::{Answer, Gateway, GatewayOptions, Io, Poller, PollerOptions};
 use xds_tokio::{
     DiscoveryService, ServerOptions,
@@ -113,6 +113,100 @@ async fn a_poll_is_held_until_there_is_something_new() {
         (StatusCode::OK, &json!("2s"))
     );
     println!("covers: M185 M192 S0.205");
+}
+
+/// A cluster with an extension of a type that the schema lacks.
+fn cluster_with_unknown(name: &str) -> Bytes {
+    let text = format!(
+        "name: '{name}' transport_socket {{ name: 't' typed_config {{ type_url: 't/acme.Socket' value: 'a' }} }}"
+    );
+    let message = "envoy.config.cluster.v3.Cluster";
+    let cluster = encode_message(Schema::envoy(), "", message, Format::Text, text.as_bytes());
+    cluster.expect("a cluster").into()
+}
+
+#[tokio::test]
+async fn unprintable_resource_is_an_error_for_a_client_that_may_hold_it() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    set(&server, "b", "1s").await;
+    let (_, first) = ask(&gateway, CLUSTERS, json!({"node": {"id": "n"}})).await;
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "b", cluster_with_unknown("b"));
+    server.handle().apply(change).await.expect("a sound change");
+
+    let again = json!({"node": {"id": "n"}, "version_info": first["version_info"]});
+    let (status, why) = send(&gateway, post(CLUSTERS, again.to_string())).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    let expected = format!(
+        "1 of 2 resources of type {} cannot be printed: `b`: transport_socket.typed_config: an `Any` cannot be written as \
+         JSON or YAML: the schema lacks the type `t/acme.Socket`\n",
+        types::CLUSTER
+    );
+    assert_eq!(String::from_utf8_lossy(&why), expected);
+    assert_eq!(gateway.unprintable(), 1);
+
+    // It is repaired: the client gets all of it.
+    set(&server, "b", "2s").await;
+    let (status, answer) = ask(&gateway, CLUSTERS, again).await;
+    assert_eq!((status, names(&answer)), (StatusCode::OK, vec!["a", "b"]));
+}
+
+#[tokio::test]
+async fn client_that_holds_nothing_gets_the_response_without_the_unprintable_resource() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "b", cluster_with_unknown("b"));
+    server.handle().apply(change).await.expect("a sound change");
+
+    let request = |version: &Value| json!({"node": {"id": "n"}, "version_info": version});
+    let (status, first) = ask(&gateway, CLUSTERS, request(&"".into())).await;
+    assert_eq!((status, names(&first)), (StatusCode::OK, vec!["a"]));
+    assert_eq!(gateway.unprintable(), 1);
+    // That is not the version of the whole, for which the client would never ask again.
+    let version = &first["version_info"];
+    assert!(version.as_str().expect("a version").contains("-without-"), "{version}");
+    let (status, _) = ask(&gateway, CLUSTERS, request(version)).await;
+    assert_eq!(status, StatusCode::NOT_MODIFIED);
+    // It lacks the same after other changes, which are not kept from it.
+    set(&server, "c", "1s").await;
+    let (status, second) = ask(&gateway, CLUSTERS, request(version)).await;
+    assert_eq!((status, names(&second)), (StatusCode::OK, vec!["a", "c"]));
+    // But it has this one, and is to keep it.
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "c", cluster_with_unknown("c"));
+    server.handle().apply(change).await.expect("a sound change");
+    let (status, _) = ask(&gateway, CLUSTERS, request(&second["version_info"])).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    for name in ["b", "c"] {
+        set(&server, name, "1s").await;
+    }
+    let (status, whole) = ask(&gateway, CLUSTERS, request(&second["version_info"])).await;
+    assert_eq!((status, names(&whole)), (StatusCode::OK, vec!["a", "b", "c"]));
+}
+
+#[tokio::test]
+async fn present_and_empty_any_is_an_empty_object() {
+    let (server, gateway) = serving();
+    let text = "name: 'a' transport_socket { name: 't' typed_config { } }";
+    let message = "envoy.config.cluster.v3.Cluster";
+    let cluster = encode_message(Schema::envoy(), "", message, Format::Text, text.as_bytes());
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "a", cluster.expect("a cluster"));
+    server.handle().apply(change).await.expect("a sound change");
+    let (_, answer) = ask(&gateway, CLUSTERS, json!({"node": {"id": "n"}})).await;
+    assert_eq!(
+        answer["resources"][0]["transport_socket"],
+        json!({"name": "t", "typed_config": {}})
+    );
+}
+
+fn names(response: &Value) -> Vec<&str> {
+    let resources = response["resources"].as_array().expect("a response");
+    let mut names: Vec<_> = resources.iter().filter_map(|it| it["name"].as_str()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The application knows when there is something for a node, and how long it wants to wait for that.

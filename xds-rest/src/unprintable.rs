@@ -1,0 +1,97 @@
+//! Responses of which a resource has no form in JSON: an `Any` of a type that the schema lacks is in it.
+
+use core::fmt;
+
+use prost::Message as _;
+use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse, Resource};
+use xds_format::{FormatError, Schema, resource_name, unprintable};
+
+const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
+
+/// A response without the resources that have no form in JSON.
+pub(crate) struct Printable {
+    /// The response, encoded. Its version says what it lacks.
+    pub(crate) message: Vec<u8>,
+    pub(crate) version: String,
+    pub(crate) left_out: LeftOut,
+}
+
+/// The resources that have no form in JSON.
+pub(crate) struct LeftOut {
+    type_url: String,
+    /// How many resources the response had.
+    of: usize,
+    resources: Vec<(String, FormatError)>,
+}
+
+impl LeftOut {
+    pub(crate) fn count(&self) -> u64 {
+        self.resources.len() as u64
+    }
+
+    /// Whether a client that states this version holds none of the resources, so that a response without them takes
+    /// nothing from it: it holds nothing, or has accepted a response without the same resources.
+    pub(crate) fn is_lacked_at(&self, version: &str) -> bool {
+        version.is_empty() || version.ends_with(&self.mark())
+    }
+
+    /// The end of the version of a response without these resources. It keeps that version from being taken for the one
+    /// of the whole response, which a client would then never ask for.
+    fn mark(&self) -> String {
+        // FNV-1a, which is the same in every process.
+        let names = self.resources.iter().flat_map(|(name, _)| name.bytes().chain([0xff]));
+        let hash = names.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("-without-{hash:016x}")
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { type_url, of, resources } = self;
+        write!(f, "{} of {of} resources of type {type_url} cannot be printed", resources.len())?;
+        for (number, (name, why)) in resources.iter().enumerate() {
+            write!(f, "{} `{name}`: {why}", if number == 0 { ":" } else { ";" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out of a response what has no form in JSON; `None` if that is nothing, or this is no response.
+pub(crate) fn without_unprintable(schema: &Schema, message: &[u8]) -> Option<Printable> {
+    let mut response = DiscoveryResponse::decode(message).ok()?;
+    let of = response.resources.len();
+    let mut resources = Vec::new();
+    response.resources.retain(|resource| {
+        let why = match unprintable(schema, &resource.type_url, &resource.value) {
+            Ok(listed) => listed.into_iter().next(),
+            Err(broken) => Some(broken),
+        };
+        let is_printable = why.is_none();
+        resources.extend(why.map(|why| (name_of(schema, resource), why)));
+        is_printable
+    });
+    let type_url = response.type_url.clone();
+    let left_out = LeftOut { type_url, of, resources };
+    if left_out.resources.is_empty() {
+        return None;
+    }
+    response.version_info.push_str(&left_out.mark());
+    let message = response.encode_to_vec();
+    Some(Printable { message, version: response.version_info, left_out })
+}
+
+fn name_of(schema: &Schema, resource: &Any) -> String {
+    if resource.type_url.rsplit('/').next() == Some(WRAPPER)
+        && let Ok(wrapper) = Resource::decode(resource.value.clone())
+    {
+        return wrapper.name;
+    }
+    resource_name(schema, &resource.type_url, &resource.value).unwrap_or_else(|_| "?".to_owned())
+}
+
+/// The version that a client has accepted last.
+pub(crate) fn stated_version(request: &[u8]) -> String {
+    DiscoveryRequest::decode(request).map(|request| request.version_info).unwrap_or_default()
+}
