@@ -10,8 +10,10 @@ use xds_core::{
     TypeUrl,
     client::{ClientConfig, Context, Rejection, Resource, ResourceType, Value},
 };
-use xds_format::{PrintOptions, Schema, Validator, to_json};
+use xds_format::{PrintOptions, Schema, Validator, to_json, unprintable};
 use xds_tokio::{PayloadPrinter, Validated};
+
+use crate::text::escaped;
 
 /// A type of the Envoy API, or any other, whose resources are then taken as bytes.
 #[derive(Debug)]
@@ -81,6 +83,14 @@ impl From<bool> for Validation {
 /// A resource of an [`EnvoyType`] as canonical JSON with its secrets hidden.
 pub(crate) fn json(resource: &Resource) -> Arc<Json> {
     resource.value.as_ref().and_then(Value::downcast::<Json>).unwrap_or_default()
+}
+
+/// The parts of a resource that are printed as bytes rather than as what they are: each `Any` of a type that the schema
+/// lacks, with its path.
+pub(crate) fn shown_as_bytes(type_url: &str, resource: &[u8]) -> Vec<String> {
+    // What does not decode is not printed at all.
+    let listed = unprintable(Schema::envoy(), type_url, resource).unwrap_or_default();
+    listed.iter().map(|why| escaped(&why.to_string())).collect()
 }
 
 fn printed(type_url: &str, resource: &[u8]) -> Result<Json, xds_format::FormatError> {

@@ -6,7 +6,7 @@ use super::{
     Printer,
     events::{Event, News},
 };
-use crate::{failure::Failure, output};
+use crate::{failure::Failure, output, resource_types::shown_as_bytes};
 
 #[derive(Debug)]
 pub(crate) struct Ndjson;
@@ -20,13 +20,20 @@ impl Printer for Ndjson {
 fn object(event: &Event) -> Json {
     let (type_name, name) = (event.type_name(), &event.name);
     match &event.news {
-        News::Changed { new, .. } => json!({
-            "event": "changed",
-            "type": type_name,
-            "name": name,
-            "version": new.version,
-            "resource": *new.json,
-        }),
+        News::Changed { new, .. } => {
+            let mut object = json!({
+                "event": "changed",
+                "type": type_name,
+                "name": name,
+                "version": new.version,
+                "resource": *new.json,
+            });
+            let marks = shown_as_bytes(event.type_url.as_str(), &new.bytes);
+            if !marks.is_empty() {
+                object["shown_as_bytes"] = marks.into();
+            }
+            object
+        }
         News::Removed(problem) => {
             json!({ "event": "removed", "type": type_name, "name": name, "error": problem.text })
         }
@@ -60,6 +67,14 @@ mod tests {
         assert_eq!(
             shown(Some("a"), News::Changed { old: None, new }),
             r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"}}"#
+        );
+        // Cluster { name: "a", metadata { typed_filter_metadata { key: "k" value { type_url: "x" } } } }
+        let bytes = Bytes::from_static(b"\x0a\x01a\xca\x01\x0a\x12\x08\x0a\x01k\x12\x03\x0a\x01x");
+        let json = Arc::new(json!({ "name": "a" }));
+        let new = State { version: "7".into(), bytes, json };
+        assert_eq!(
+            shown(Some("a"), News::Changed { old: None, new }),
+            r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"},"shown_as_bytes":["metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: `x` is no type URL"]}"#
         );
         assert_eq!(
             shown(Some("a"), News::Removed("gone\n".to_owned().into())),

@@ -15,6 +15,7 @@ use crate::{
     failure::Failure,
     json_diff::{Difference, differences},
     output,
+    resource_types::shown_as_bytes,
     style::Style,
     text::{count, escaped, one_line, time_of_day},
 };
@@ -79,12 +80,15 @@ fn lines(event: &Event, style: Style) -> String {
             let summary = summary(event.type_url.as_str(), &new.json);
             let summary = summary.map(|it| format!("  {}", escaped(&it))).unwrap_or_default();
             let rest = format!("version {}, {} B", escaped(&new.version), new.bytes.len());
-            format!("{} {subject}{summary}  {}", style.good("+"), style.quiet(rest))
+            let mut out = format!("{} {subject}{summary}  {}", style.good("+"), style.quiet(rest));
+            push_marks(&mut out, event, new);
+            out
         }
         News::Changed { old: Some(old), new } => {
             let (before, now) = (escaped(&old.version), escaped(&new.version));
             let mut out = format!("{} {subject}  version {before} → {now}", style.notable("~"));
             push_fields(&mut out, old, new);
+            push_marks(&mut out, event, new);
             out
         }
         News::Removed(problem) => {
@@ -98,6 +102,13 @@ fn lines(event: &Event, style: Style) -> String {
             format!("{} {subject}  stays in use, though: {reason}", style.bad("!"))
         }
         News::Ambient(None) => format!("{} {subject}  all is well again", style.good("!")),
+    }
+}
+
+/// The parts of the resource that its fields are not shown of.
+fn push_marks(out: &mut String, event: &Event, new: &State) {
+    for why in shown_as_bytes(event.type_url.as_str(), &new.bytes) {
+        let _ = write!(out, "\n{INDENT}shown as bytes: {why}");
     }
 }
 
@@ -164,6 +175,22 @@ mod tests {
             shown(Some("a"), News::Changed { old: Some(new.clone()), new })
                 .ends_with("only in what is not shown: secrets, unknown fields")
         );
+    }
+
+    #[test]
+    fn any_of_an_unknown_type_is_marked() {
+        // Cluster { name: "a", metadata { typed_filter_metadata { key: "k" value { value: "x" } } } }
+        let bytes = Bytes::from_static(b"\x0a\x01a\xca\x01\x0a\x12\x08\x0a\x01k\x12\x03\x12\x01x");
+        let new = State { version: "2".into(), bytes, json: Arc::new(json!({ "name": "a" })) };
+        let mark = format!(
+            "\n{INDENT}shown as bytes: metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: \
+             it holds a value and no type URL"
+        );
+        let old = Some(state("1", json!({ "name": "b" })));
+        for old in [None, old] {
+            let shown = shown(Some("a"), News::Changed { old, new: new.clone() });
+            assert!(shown.ends_with(&mark), "{shown}");
+        }
     }
 
     #[test]

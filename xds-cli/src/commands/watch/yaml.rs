@@ -9,6 +9,7 @@ use super::{
 use crate::{
     failure::Failure,
     output,
+    resource_types::shown_as_bytes,
     text::{escaped, time_of_day},
 };
 
@@ -31,7 +32,12 @@ fn document(event: &Event, time: &str) -> String {
             let options = PrintOptions::default();
             let yaml = to_yaml(Schema::envoy(), event.type_url.as_str(), &new.bytes, &options)
                 .unwrap_or_else(|error| format!("# cannot print: {error}\n"));
-            format!("---\n# {time} {what} {subject}, version {}\n{yaml}", escaped(&new.version))
+            let marks: String = shown_as_bytes(event.type_url.as_str(), &new.bytes)
+                .iter()
+                .map(|why| format!("# shown as bytes: {why}\n"))
+                .collect();
+            let version = escaped(&new.version);
+            format!("---\n# {time} {what} {subject}, version {version}\n{marks}{yaml}")
         }
         News::Removed(problem) => {
             format!("# {time} removed {subject}: {}", escaped(&problem.reason))
@@ -73,6 +79,22 @@ mod tests {
         assert_eq!(
             shown(Some("a"), News::Changed { old, new }),
             format!("---\n# 12:00:00.000 changed cds a, {document}")
+        );
+    }
+
+    #[test]
+    fn any_of_an_unknown_type_is_marked() {
+        // Cluster { name: "a", transport_socket { name: "t", typed_config { type_url: "t/a.B\n", value: "v" } } }
+        let bytes =
+            Bytes::from_static(b"\x0a\x01a\xc2\x01\x10\x0a\x01t\x1a\x0b\x0a\x06t/a.B\n\x12\x01v");
+        let new = State { version: "7".into(), bytes, json: Arc::default() };
+        assert_eq!(
+            shown(Some("a"), News::Changed { old: None, new }),
+            "---\n# 12:00:00.000 added cds a, version 7\n\
+             # shown as bytes: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the schema lacks \
+             the type `t/a.B\\n`\n\
+             \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\ntransport_socket:\n  name: t\n  \
+             typed_config:\n    \"@type\": \"t/a.B\\n\"\n    \"[unknown type]\": dg==\n"
         );
     }
 

@@ -1,0 +1,72 @@
+//! What once went wrong with real files: the input is in `tests/findings`, a directory for each test.
+
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value as Json, json};
+use support::{TempDir, Xds, eventually, run};
+
+fn finding(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/findings").join(name)
+}
+
+#[track_caller]
+fn assert_accepted(args: &[&str]) {
+    let ended = run(args);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+}
+
+/// `{}` in the place of an `Any` turns a filter on for a route.
+#[test]
+fn empty_object_is_a_present_any() {
+    assert_accepted(&["check", finding("any-empty-object").to_str().unwrap()]);
+}
+
+/// A header name that need not be strict may be empty: that of each cluster with a weight and of each mirror is.
+#[test]
+fn unset_header_names_keep_the_constraints() {
+    let directory = finding("header-name-loose-empty");
+    let directory = directory.to_str().unwrap();
+    assert_accepted(&["check", "--validate", "--elsewhere", "cds", directory]);
+
+    // A client that validates takes the routes.
+    let (_serve, address) = Xds::serve(Path::new(directory));
+    let watch = Xds::watch(&address, &["rds:split"]);
+    watch.wait_event("the routes", |event| event["event"] == "changed" && event["name"] == "split");
+}
+
+#[test]
+fn export_is_readable_and_names_what_json_has_no_form_for() {
+    let served = finding("unreadable-export");
+    let to = TempDir::new();
+    let out = to.join("out");
+    let flags = ["--listen", "127.0.0.1:0", "--export", out.to_str().unwrap()];
+    let (serve, address) = Xds::serve_with(&served, &flags);
+    let exported = |file: &str| {
+        let read = || fs::read(out.join(file)).map_err(|why| why.to_string());
+        let content = eventually(file, read);
+        serde_json::from_slice::<Json>(&content).unwrap()["resources"].clone()
+    };
+    let filters = &exported("rds.json")[0]["virtual_hosts"][0]["typed_per_filter_config"];
+    assert_eq!(filters["buffer"]["config"], json!({}));
+
+    // The first file of clusters is written without the one that JSON has no form for, which is named and counted.
+    let clusters = exported("cds.json");
+    let names: Vec<_> = clusters.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["plain"]);
+    serve.wait_stderr("unprintable resource 1 of 1: the resource `custom` of type");
+    serve.wait_stderr("lacks the type `type.googleapis.com/acme.v1.Socket`");
+    assert_accepted(&["check", "--elsewhere", "cds", out.to_str().unwrap()]);
+
+    // Those who watch it see a mark.
+    let watch = Xds::watch(&address, &["cds:custom"]);
+    let event = watch.wait_event("the cluster", |event| event["event"] == "changed");
+    let socket = &event["resource"]["transport_socket"]["typed_config"];
+    assert_eq!(socket["[unknown type]"], "CgFh");
+    let mark = event["shown_as_bytes"][0].as_str().unwrap();
+    assert!(mark.starts_with("transport_socket.typed_config: an `Any` cannot"), "{mark}");
+}
