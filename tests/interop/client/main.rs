@@ -8,6 +8,7 @@
 //! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
 //! {"command": "close"}                                     ends all watches; the client stays
 //! {"command": "follow", "authority": NAME}                 the listener `svc`, to its endpoints, for this target
+//! {"command": "dial", "bootstrap": JSON, "target": TARGET} a channel of an application with this bootstrap
 //! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
 //!                              they are made, and -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
 //! {"command": "decide", "calls": [...]}                    the same, of calls that are only decided for
@@ -31,8 +32,8 @@ use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
     select,
 };
-use xds_bootstrap::TlsFiles;
-use xds_channel::{ChannelOptions, XdsChannel};
+use xds_bootstrap::{Bootstrap, TlsFiles};
+use xds_channel::{ChannelOptions, XdsChannel, XdsChannels};
 use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
@@ -54,6 +55,10 @@ enum Command {
     Close,
     Follow {
         authority: String,
+    },
+    Dial {
+        bootstrap: Json,
+        target: String,
     },
     Calls {
         calls: Vec<CallToMake>,
@@ -107,7 +112,8 @@ async fn main() -> io::Result<()> {
 struct Application {
     client: Option<ClientHandle>,
     watches: BTreeMap<(String, String), Watch>,
-    followed: Option<(XdsChannel, Routing)>,
+    channel: Option<XdsChannel>,
+    routing: Option<Routing>,
     providers: BTreeMap<String, WatchedFiles>,
 }
 
@@ -121,8 +127,16 @@ impl Application {
                 Ok(())
             }
             Command::Follow { authority } => self.follow(&authority),
+            Command::Dial { bootstrap, target } => {
+                let bootstrap = Bootstrap::from_json(&bootstrap.to_string());
+                let channels = bootstrap.and_then(|it| XdsChannels::connect(&it));
+                let channels = channels.map_err(|why| misuse(&why.to_string()))?;
+                let channel = channels.channel(&target).map_err(|why| misuse(&why.to_string()))?;
+                self.channel = Some(channel);
+                Ok(())
+            }
             Command::Calls { calls } => {
-                let channel = self.followed()?.0.clone();
+                let channel = self.channel.clone().ok_or_else(|| misuse("there is no channel"))?;
                 // Beside the watches: who does not take their news keeps the channel from its own.
                 tokio::spawn(async move {
                     let outcomes = calls::make(channel, calls).await;
@@ -131,15 +145,12 @@ impl Application {
                 Ok(())
             }
             Command::Decide { calls } => {
-                let outcomes = self.followed()?.1.route(&calls);
+                let routing = self.routing.as_mut().ok_or_else(|| misuse("nothing is followed"))?;
+                let outcomes = routing.route(&calls);
                 println!("{}", json!({ "event": "decide", "outcomes": outcomes }));
                 Ok(())
             }
         }
-    }
-
-    fn followed(&mut self) -> io::Result<&mut (XdsChannel, Routing)> {
-        self.followed.as_mut().ok_or_else(|| misuse("nothing is followed"))
     }
 
     fn follow(&mut self, authority: &str) -> io::Result<()> {
@@ -150,7 +161,8 @@ impl Application {
         });
         let channel = XdsChannel::new(&client, &format!("xds:///{authority}"), options);
         let channel = channel.map_err(|why| misuse(&why.to_string()))?;
-        self.followed = Some((channel, Routing::new(client, authority)));
+        self.channel = Some(channel);
+        self.routing = Some(Routing::new(client, authority));
         Ok(())
     }
 
@@ -199,7 +211,7 @@ impl Application {
     /// The next notice of any watch, as an event. Pending while there is no watch.
     async fn next_event(&mut self) -> Json {
         poll_fn(|cx| {
-            if let Some((_, routing)) = &mut self.followed {
+            if let Some(routing) = &mut self.routing {
                 routing.poll(cx);
             }
             for ((type_url, name), watch) in &mut self.watches {

@@ -24,6 +24,10 @@ class Skip(Exception):
     """The peer cannot run here; the text says what is missing."""
 
 
+class NotRun(Skip):
+    """The peer could run here, but not in the time that is left; the text says what that is for."""
+
+
 class ScenarioStopped(Exception):
     """A check failed: what follows in its scenario would only fail for the same reason."""
 

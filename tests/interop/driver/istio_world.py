@@ -1,0 +1,219 @@
+"""What the scenarios with Istio start from: etcd, kube-apiserver and istiod, all on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver import workspace
+from driver.checks import Scenario
+from driver.processes import Argv, Process
+from driver.tls import Certificate, CertificateFiles
+from driver.waiting import eventually, expect
+
+Json = dict[str, Any]
+
+# kube-apiserver sets up a good deal before it is ready, and istiod waits for it.
+_START_PATIENCE = 120.0
+_REQUEST_PATIENCE = 10.0
+_TOKEN = "interop"
+_REJECTS = re.compile(r"^pilot_total_xds_rejects(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What is played with each other."""
+
+    etcd: Path
+    apiserver: Path
+    istiod: Path
+    xds: Path
+    # With the package `cryptography`.
+    python: Path
+
+
+class Kubernetes:
+    """An API server without controllers: what is in it is what was written."""
+
+    def __init__(self, scenario: Scenario, programs: Programs) -> None:
+        self._directory = scenario.directory
+        etcd, peers, self._port = free_ports(3)
+        self._start_etcd(scenario, programs.etcd, etcd, peers)
+        self._start_apiserver(scenario, programs, etcd)
+
+    def _start_etcd(self, scenario: Scenario, program: Path, port: int, peers: int) -> None:
+        own, among_peers = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
+        argv: Argv = [
+            program,
+            "--data-dir", self._directory / "etcd-data",
+            "--listen-client-urls", own,
+            "--advertise-client-urls", own,
+            "--listen-peer-urls", among_peers,
+            "--initial-advertise-peer-urls", among_peers,
+            "--initial-cluster", f"default={among_peers}",
+            "--log-level", "warn",
+            "--unsafe-no-fsync",
+        ]  # fmt: skip
+        process = scenario.spawn(Process, "etcd", argv)
+
+        def healthy() -> bool:
+            process.expect_running()
+            with urllib.request.urlopen(f"{own}/health", timeout=_REQUEST_PATIENCE) as answer:
+                return bool(json.load(answer)["health"] == "true")
+
+        eventually("etcd is healthy", healthy, _START_PATIENCE)
+
+    def _start_apiserver(self, scenario: Scenario, programs: Programs, etcd: int) -> None:
+        signer = CertificateFiles.write(Certificate.make(programs.python, "accounts"), self._directory)
+        tokens = self._directory / "tokens.csv"
+        tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n", encoding="utf-8")
+        argv: Argv = [
+            programs.apiserver,
+            "--etcd-servers", f"http://127.0.0.1:{etcd}",
+            "--bind-address", "127.0.0.1",
+            "--secure-port", str(self._port),
+            "--cert-dir", self._directory / "apiserver-certificates",
+            "--service-account-issuer", "https://kubernetes.default",
+            "--service-account-signing-key-file", signer.key,
+            # Of its two forms, this one may be a certificate.
+            "--service-account-key-file", signer.certificate,
+            "--service-cluster-ip-range", "10.0.0.0/24",
+            "--authorization-mode", "AlwaysAllow",
+            "--token-auth-file", tokens,
+            "--disable-admission-plugins", "ServiceAccount",
+            # It has no address that a pod could reach it at.
+            "--endpoint-reconciler-type", "none",
+        ]  # fmt: skip
+        process = scenario.spawn(Process, "kube-apiserver", argv)
+
+        def ready() -> bool:
+            process.expect_running()
+            return self._request("GET", "/readyz") == "ok"
+
+        eventually("kube-apiserver is ready", ready, _START_PATIENCE)
+
+    def kubeconfig(self) -> Path:
+        """A file that says how to reach it."""
+        file = self._directory / "kubeconfig.json"
+        server = {"server": f"https://127.0.0.1:{self._port}", "insecure-skip-tls-verify": True}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "it", "cluster": server}],
+            "users": [{"name": "admin", "user": {"token": _TOKEN}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}],
+            "current-context": "it",
+        }
+        file.write_text(json.dumps(config), encoding="utf-8")
+        return file
+
+    def create(self, path: str, thing: Json) -> None:
+        """Posts an object below `/api/v1` or another path of the API."""
+        self._request("POST", path, thing)
+
+    def replace(self, path: str, thing: Json) -> None:
+        """Puts an object in the place of the one that is there, whatever its version."""
+        self._request("PUT", path, thing)
+
+    def delete(self, path: str) -> None:
+        """Deletes an object."""
+        self._request("DELETE", path)
+
+    def _request(self, method: str, path: str, body: Json | None = None) -> str:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"https://127.0.0.1:{self._port}{path}", data, headers, method=method)
+        # It makes its certificate itself, and nobody else can be at its port.
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with urllib.request.urlopen(request, timeout=_REQUEST_PATIENCE, context=context) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            expect(False, f"{method} {path}: {error.code}: {error.read().decode(errors='replace')}")
+            raise
+
+
+class Istiod:
+    """istiod on an API server and on a directory of Istio's own configuration."""
+
+    def __init__(
+        self, scenario: Scenario, programs: Programs, kubernetes: Kubernetes, config: Path, mesh: Path
+    ) -> None:
+        self._scenario = scenario
+        grpc, http, self._monitoring = free_ports(3)
+        self._http = http
+        self.address = f"127.0.0.1:{grpc}"
+        environment = [
+            "POD_NAMESPACE=istio-system",
+            "POD_NAME=istiod-0",
+            "PILOT_CERT_PROVIDER=none",
+            "PILOT_ENABLE_MONGO_FILTER=true",
+            "PILOT_ENABLE_MYSQL_FILTER=true",
+            "PILOT_ENABLE_REDIS_FILTER=true",
+        ]
+        self._argv: Argv = [
+            "/usr/bin/env", *environment, programs.istiod, "discovery",
+            "--kubeconfig", kubernetes.kubeconfig(),
+            "--configDir", config,
+            "--meshConfig", mesh,
+            "--registries", "Kubernetes",
+            "--grpcAddr", self.address,
+            "--httpAddr", f"127.0.0.1:{http}",
+            "--httpsAddr", "",
+            "--secureGRPCAddr", "",
+            "--monitoringAddr", f"127.0.0.1:{self._monitoring}",
+            "--ctrlz_port", "0",
+        ]  # fmt: skip
+        self._process = self.start()
+
+    def start(self) -> Process:
+        """Starts it at its ports."""
+        self._process = self._scenario.spawn(Process, "istiod", self._argv)
+        eventually("istiod is ready", lambda: self._get(self._http, "/ready") is not None, _START_PATIENCE)
+        return self._process
+
+    def kill(self) -> None:
+        """Ends it as a crash does."""
+        self._process.stop(signal.SIGKILL)
+
+    def rejects(self) -> float:
+        """How many responses clients have rejected, as its metrics say."""
+        return sum(map(float, _REJECTS.findall(self._get(self._monitoring, "/metrics"))))
+
+    def synced(self, node: str) -> dict[str, Json]:
+        """By type URL: what was sent to a node last, what it has acknowledged, and the last error."""
+        proxies = json.loads(self._get(self._http, "/debug/syncz"))
+        # It knows a proxy by the middle of its node's id.
+        name = node.split("~")[2]
+        return next((proxy["resources"] for proxy in proxies if proxy["proxy"] == name), {})
+
+    def _get(self, port: int, path: str) -> str:
+        self._process.expect_running()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_REQUEST_PATIENCE) as answer:
+            return str(answer.read().decode())
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on, for programs that cannot choose one themselves."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def mesh_config() -> Path:
+    """What the mesh is told in every scenario."""
+    return workspace.CONFIG / "istio" / "mesh.yaml"
