@@ -14,6 +14,7 @@ from pathlib import Path
 from driver import (
     differential_checks,
     envoy_checks,
+    envoy_gateway_checks,
     envoy_routing_checks,
     go_checks,
     grpc_checks,
@@ -38,6 +39,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     go_checks.NAME: go_checks.run,
     secured_checks.NAME: secured_checks.run,
     sovereign_checks.NAME: sovereign_checks.run,
+    envoy_gateway_checks.NAME: envoy_gateway_checks.run,
     # Last: of all peers, its programs take the longest to build, and it has what is left until the deadline.
     istio_checks.NAME: istio_checks.run,
 }
