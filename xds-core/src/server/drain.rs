@@ -130,6 +130,9 @@ impl Server {
             EndReason::NoRequest => {
                 CloseReason::NoRequest { after: limits.first_request.unwrap_or_default() }
             }
+            EndReason::NoDecision if self.phase == Phase::Holding => {
+                CloseReason::NotReady { after: limits.decision.unwrap_or_default() }
+            }
             EndReason::NoDecision => {
                 CloseReason::NoDecision { after: limits.decision.unwrap_or_default() }
             }

@@ -124,9 +124,12 @@ impl Server {
     fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let is_first = stream.latched.is_empty();
-        stream.latch(id, message, &self.config.limits, &mut self.out)?;
+        stream.latch(message, &self.config.limits)?;
         let node = stream.node().cloned().unwrap_or_default();
         if is_first {
+            if self.asks_about_clients() {
+                self.out.authorize(id, node.clone());
+            }
             self.await_decision(id);
         }
         let limit = self.config.limits.latched_bytes_per_node;

@@ -1,5 +1,6 @@
 //! How streams begin and end.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::{
@@ -10,13 +11,15 @@ use super::{
     ordering::Order,
     stream::{Speech, Stream, Writable},
 };
-use crate::{id::StreamId, time::Time};
+use crate::{id::StreamId, text::ViewName, time::Time};
 
 /// What the server does with new streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has nothing to tell yet (M16).
+    /// The resources are not loaded, and new streams are refused (M16).
     NotReady,
+    /// The resources are not loaded, and requests are held (M16).
+    Holding,
     Serving,
     /// It takes none, and those it has end one after the other (M14).
     Draining,
@@ -28,18 +31,53 @@ impl Phase {
         match readiness {
             Readiness::Ready => Self::Serving,
             Readiness::NotReady => Self::NotReady,
+            Readiness::HoldRequests => Self::Holding,
         }
     }
 }
 
 impl Server {
-    /// The resources are loaded: from now on streams are taken ([`Readiness`], M16). A server that is
-    /// ready, drains or is shut down stays what it is.
+    /// The resources are loaded: from now on clients are answered ([`Readiness`], M16), those first whose requests
+    /// were held. A server that is ready, drains or is shut down stays what it is.
     pub fn set_ready(&mut self, now: Time) {
         self.clock.advance(now);
-        if self.phase == Phase::NotReady {
-            self.phase = Phase::Serving;
+        match self.phase {
+            Phase::NotReady => self.phase = Phase::Serving,
+            Phase::Holding => {
+                self.phase = Phase::Serving;
+                self.admit_held();
+            }
+            Phase::Serving | Phase::Draining | Phase::ShutDown => {}
         }
+    }
+
+    /// Admits the streams that came before the server was ready, or has the application asked about them, in the
+    /// order in which they came.
+    fn admit_held(&mut self) {
+        let held = self.streams.iter().filter(|(_, stream)| stream.view.is_none());
+        let held: Vec<_> = held.filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
+        for id in held {
+            match self.config.admission {
+                Admission::Everybody => self.assign(id, &ViewName::default(), self.clock.now()),
+                Admission::Asked => self.ask_about(id),
+            }
+        }
+    }
+
+    /// Whether the application is asked about a client with its first request. While requests are held, it is not:
+    /// it is asked once the server is ready.
+    pub(super) fn asks_about_clients(&self) -> bool {
+        self.config.admission == Admission::Asked && self.phase != Phase::Holding
+    }
+
+    /// Has the application asked about a stream whose request was held; its time for the answer begins now.
+    fn ask_about(&mut self, id: StreamId) {
+        let stream = self.streams.get(id.0).filter(|stream| !stream.latched.is_empty());
+        let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
+            return;
+        };
+        self.out.authorize(id, node);
+        self.await_decision(id);
     }
 
     /// Takes a new stream.
@@ -71,7 +109,7 @@ impl Server {
         match self.phase {
             Phase::NotReady => return Err(Refusal::NotReady),
             Phase::Draining | Phase::ShutDown => return Err(Refusal::ShuttingDown),
-            Phase::Serving => {}
+            Phase::Serving | Phase::Holding => {}
         }
         let limit = self.config.limits.streams;
         if self.streams.len() >= limit {
@@ -88,9 +126,9 @@ impl Server {
     }
 
     fn open(&mut self, via: Via) -> Result<StreamId, Refusal> {
-        let view = match self.config.admission {
-            Admission::Everybody => Some(self.subscriptions.store.default_view()),
-            Admission::Asked => None,
+        let view = match (self.phase, self.config.admission) {
+            (Phase::Holding, _) | (_, Admission::Asked) => None,
+            (_, Admission::Everybody) => Some(self.subscriptions.store.default_view()),
         };
         let order = Order::of(&self.config.ordering, &via);
         let state = Stream::new(via, view, order);

@@ -142,6 +142,13 @@ pub enum CloseReason {
         /// The configured time.
         after: Duration,
     },
+    /// The server has not become ready while it held the requests of the stream
+    /// ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
+    #[error("the server is not ready yet, after {after:?}")]
+    NotReady {
+        /// The configured time.
+        after: Duration,
+    },
     /// The stream has reached the age at which clients spread over the servers again (M239).
     #[error("the stream has reached its maximum age")]
     StreamAge,
@@ -175,6 +182,7 @@ impl CloseReason {
             Self::AnswerOverdue { .. } | Self::NoRequest { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
             Self::NoDecision { .. }
+            | Self::NotReady { .. }
             | Self::ViewDropped
             | Self::Behind
             | Self::StreamAge

@@ -194,6 +194,8 @@ pub struct ClosedStreams {
     pub no_request: u64,
     /// Nobody decided in time whether its client is served.
     pub no_decision: u64,
+    /// The server did not become ready while it held their requests (M16).
+    pub not_ready: u64,
     /// The stream reached the age at which clients spread again (M239).
     pub aged: u64,
     /// The server drained or was shut down (M14).
@@ -284,6 +286,7 @@ impl ServerStats {
             CloseReason::AnswerOverdue { .. } => &mut closed.answer_overdue,
             CloseReason::NoRequest { .. } => &mut closed.no_request,
             CloseReason::NoDecision { .. } => &mut closed.no_decision,
+            CloseReason::NotReady { .. } => &mut closed.not_ready,
             CloseReason::StreamAge => &mut closed.aged,
             CloseReason::ShuttingDown => &mut closed.shutting_down,
         };

@@ -178,20 +178,15 @@ impl Stream {
         self.end.is_some_and(|end| end.is_begun)
     }
 
-    /// Puts a request aside until the stream has a view; the first one asks for it.
+    /// Puts a request aside until the stream has a view.
     pub(crate) fn latch(
         &mut self,
-        id: StreamId,
         message: &Bytes,
         limits: &ServerLimits,
-        out: &mut Outbox,
     ) -> Result<(), CloseReason> {
         let limit = limits.latched_requests;
         if self.latched.len() >= limit {
             return Err(CloseReason::TooManyRequests { limit });
-        }
-        if self.latched.is_empty() {
-            out.authorize(id, self.node.as_ref().map_or_else(Arc::default, |node| node.id.clone()));
         }
         self.latched.push(message.clone());
         Ok(())

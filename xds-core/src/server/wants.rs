@@ -82,8 +82,9 @@ impl Server {
     /// set nor said to be missing ([`ServerOutput::Wanted`]). For an application that begins anew with a server that
     /// went on. Costs what there is.
     pub fn open_questions(&self) -> impl Iterator<Item = ServerOutput> + '_ {
-        let waiting = self.streams.iter().filter_map(|(slot, stream)| {
-            let is_asked = stream.view.is_none() && !stream.latched.is_empty();
+        let asks = self.asks_about_clients();
+        let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
+            let is_asked = asks && stream.view.is_none() && !stream.latched.is_empty();
             let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
             let node_id = stream.node().cloned().unwrap_or_default();
             Some(ServerOutput::Authorize { stream: stream_id, node_id })

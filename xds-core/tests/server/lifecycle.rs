@@ -8,7 +8,7 @@ use crate::support::{Rig, request_of, run_all_with};
 use xds_core::{
     StreamId, Time, ViewName,
     server::{
-        Admission, CloseReason, Rate, Readiness, Refusal, ServerConfig, ServerLimits, ServerOutput,
+        Admission, CloseReason, Rate, Refusal, ServerConfig, ServerLimits, ServerOutput,
         StatusCode, StreamAge, StreamEvent, Variant, Via,
     },
 };
@@ -19,31 +19,6 @@ fn limited(limit: impl FnOnce(&mut ServerLimits)) -> ServerConfig {
     let mut limits = ServerLimits::default();
     limit(&mut limits);
     ServerConfig::default().with_limits(limits)
-}
-
-/// M16: a client that came before the resources would delete what it has.
-#[test]
-fn streams_are_refused_until_the_server_is_ready() {
-    let mut config = ServerConfig::default();
-    config.readiness = Readiness::NotReady;
-    let mut rig = Rig::new(config);
-    let refusal = rig.server.accept(VIA, rig.now).expect_err("a refusal");
-    assert_eq!((refusal, refusal.code()), (Refusal::NotReady, StatusCode::Unavailable));
-    rig.run(
-        "
-        set cds a=1
-        ready
-        ready
-        > cds
-        < cds first a=1
-        shutdown
-        ready                    # too late
-        ",
-    );
-    assert_eq!(rig.server.accept(VIA, rig.now), Err(Refusal::ShuttingDown));
-    let stats = rig.server.stats();
-    assert_eq!((stats.refused.not_ready, stats.refused.shutting_down), (1, 1));
-    println!("covers: M16");
 }
 
 /// M17: a fleet that reconnects at once is let in bit by bit.

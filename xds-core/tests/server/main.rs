@@ -49,6 +49,7 @@ mod order;
 mod overdue;
 mod policies;
 mod presets;
+mod readiness;
 mod rejected_and_gone;
 mod rejected_changes;
 mod rejection_report;

@@ -388,8 +388,9 @@ impl ServerHandle {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }
 
-    /// Says that the resources are loaded: clients are taken from now on, where the server was started
-    /// [not ready](xds_core::server::Readiness::NotReady) (M16).
+    /// Says that the resources are loaded: from now on clients are answered, where the server was started without them
+    /// ([`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests),
+    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady), M16), and the health service says `SERVING`.
     ///
     /// # Errors
     ///

@@ -2,15 +2,26 @@
 
 use core::time::Duration;
 
-/// Whether a server takes streams from the start (M16).
+/// Whether a server answers clients from the start, or only after
+/// [`Server::set_ready`](super::super::Server::set_ready) (M16).
+///
+/// A server that answered before its resources are loaded would send an empty state. A client believes it and deletes
+/// what it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Readiness {
-    /// It does.
+    /// Clients are answered from the start.
     #[default]
     Ready,
-    /// Streams are refused with `UNAVAILABLE` until [`Server::set_ready`](super::super::Server::set_ready):
-    /// a client takes an empty first answer for the truth, and deletes what it has.
+    /// Streams are accepted. Their requests are held, and answered once the server is ready, in the order in which
+    /// the streams came.
+    ///
+    /// A stream whose request was held for [`ServerLimits::decision`](super::ServerLimits::decision) is closed with
+    /// `UNAVAILABLE` ([`CloseReason::NotReady`](super::super::CloseReason::NotReady)). Set that limit below the time
+    /// after which clients take a resource not to exist, which is 15 seconds for Envoy and gRPC: a closed stream
+    /// makes a client keep what it has, reconnect, or use a fallback server.
+    HoldRequests,
+    /// Streams are refused with `UNAVAILABLE` until the server is ready.
     NotReady,
 }
 

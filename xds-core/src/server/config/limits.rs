@@ -25,7 +25,8 @@ pub struct ServerLimits {
     pub first_request: Option<Duration>,
     /// How long a client may wait until somebody has decided what it sees, where the application is asked
     /// ([`Admission::Asked`](super::Admission::Asked)); default 1 minute, `None` for any time. Then its stream is closed
-    /// ([`CloseReason::NoDecision`](super::super::CloseReason::NoDecision)), and it comes back.
+    /// ([`CloseReason::NoDecision`](super::super::CloseReason::NoDecision)), and it comes back. The same limit applies to
+    /// requests that are held until the server is ready ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
     pub decision: Option<Duration>,
     /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
     /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice

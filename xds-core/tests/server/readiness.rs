@@ -1,0 +1,128 @@
+//! When clients are answered: a server that has not loaded its resources yet refuses streams or holds their requests.
+
+use core::time::Duration;
+
+use crate::support::Rig;
+use xds_core::server::{
+    Admission, CloseReason, Readiness, Refusal, ServerConfig, ServerOutput, StatusCode, Variant,
+    Via,
+};
+
+const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+
+/// M16: a client that came before the resources would delete what it has.
+#[test]
+fn streams_are_refused_until_the_server_is_ready() {
+    let mut config = ServerConfig::default();
+    config.readiness = Readiness::NotReady;
+    let mut rig = Rig::new(config);
+    let refusal = rig.server.accept(VIA, rig.now).expect_err("a refusal");
+    assert_eq!((refusal, refusal.code()), (Refusal::NotReady, StatusCode::Unavailable));
+    rig.run(
+        "
+        set cds a=1
+        ready
+        ready
+        > cds
+        < cds first a=1
+        shutdown
+        ready                    # too late
+        ",
+    );
+    assert_eq!(rig.server.accept(VIA, rig.now), Err(Refusal::ShuttingDown));
+    let stats = rig.server.stats();
+    assert_eq!((stats.refused.not_ready, stats.refused.shutting_down), (1, 1));
+    println!("covers: M16");
+}
+
+fn holding(admission: Admission) -> Rig {
+    let mut config = ServerConfig::default();
+    config.readiness = Readiness::HoldRequests;
+    config.admission = admission;
+    config.limits.decision = Some(Duration::from_secs(10));
+    Rig::new(config)
+}
+
+/// M16: clients that come before the resources wait on open streams, and are answered in the order in which they came.
+#[test]
+fn requests_are_held_until_the_server_is_ready() {
+    let mut rig = holding(Admission::Everybody);
+    rig.run(
+        "
+        > cds
+        > eds a
+        2d> cds +a
+        <
+        set cds a=1; eds a=1
+        <                        # changes alone answer nobody
+        2d<
+        wait 9s
+        open
+        2open
+        asked
+        ready
+        < cds first a=1
+        < eds first a=1
+        2d< cds first a=1
+        3> cds
+        3< cds first a=1
+        wait 100s                # nothing is left of the limit
+        open
+        2open
+        ",
+    );
+    let stats = rig.server.stats();
+    assert_eq!((stats.refused.not_ready, stats.closed.not_ready), (0, 0));
+    println!("covers: M16");
+}
+
+/// M16: a wait that lasts as long as a client's does-not-exist timer would be taken for an absence.
+#[test]
+fn held_requests_end_their_stream_with_unavailable_at_the_limit() {
+    let mut rig = holding(Admission::Everybody);
+    let after = Duration::from_secs(10);
+    rig.run("> cds\nwait 9s\nopen\nwait 1s");
+    let reason = rig.take_close(1).expect("closed");
+    assert_eq!(reason, CloseReason::NotReady { after });
+    assert_eq!(reason.code(), StatusCode::Unavailable);
+    assert_eq!(reason.to_string(), "the server is not ready yet, after 10s");
+    assert_eq!(rig.server.stats().closed.not_ready, 1);
+    // A client that comes back is held anew, and one that says nothing is not held.
+    rig.run("2> cds\nwait 5s\nset cds a=1\nready\n2< cds first a=1\nwait 60s\n2open");
+    println!("covers: M16");
+}
+
+/// M16, M9: where the application decides about clients, it is asked once it has loaded the resources.
+#[test]
+fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
+    let mut rig = holding(Admission::Asked);
+    let asks = |rig: &mut Rig| {
+        let asked = rig.effects().into_iter().filter_map(|it| match it {
+            ServerOutput::Authorize { stream, node_id } => Some((stream, node_id.to_string())),
+            _ => None,
+        });
+        asked.collect::<Vec<_>>()
+    };
+    rig.run("> cds\n2> cds\nset @v cds a=1\nwait 9s");
+    assert_eq!(asks(&mut rig), []);
+    assert_eq!(rig.server.open_questions().count(), 0);
+    rig.run("ready");
+    let (first, second) = (rig.stream(1), rig.stream(2));
+    assert_eq!(asks(&mut rig), [(first, "node-1".to_owned()), (second, "node-2".to_owned())]);
+    assert_eq!(rig.server.open_questions().count(), 2);
+    // The time for the decision begins then.
+    rig.run("wait 9s\nopen\nassign 1 v\n< cds first a=1\nwait 1s");
+    let after = Duration::from_secs(10);
+    assert_eq!(rig.take_close(2), Some(CloseReason::NoDecision { after }));
+    rig.run("open");
+    println!("covers: M9 M16");
+}
+
+/// M14, M16: a server that is told to go before it was ever ready answers nobody.
+#[test]
+fn a_drain_ends_held_streams() {
+    let mut rig = holding(Admission::Everybody);
+    rig.run("set cds a=1\n> cds\ndrain 0s grace 1s\nready\nwait 1s");
+    assert_eq!(rig.take_close(1), Some(CloseReason::ShuttingDown));
+    println!("covers: M14 M16");
+}
