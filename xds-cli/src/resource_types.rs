@@ -85,8 +85,7 @@ pub(crate) fn json(resource: &Resource) -> Arc<Json> {
     resource.value.as_ref().and_then(Value::downcast::<Json>).unwrap_or_default()
 }
 
-/// The parts of a resource that are printed as bytes rather than as what they are: each `Any` of a type that the schema
-/// lacks, with its path.
+/// Lists the parts of a resource that are printed as bytes: each `Any` of a type that the schema lacks, with its path.
 pub(crate) fn shown_as_bytes(type_url: &str, resource: &[u8]) -> Vec<String> {
     // What does not decode is not printed at all.
     let listed = unprintable(Schema::envoy(), type_url, resource).unwrap_or_default();

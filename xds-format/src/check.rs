@@ -90,7 +90,7 @@ pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
 
 struct Checker<'s> {
     schema: &'s Schema,
-    /// Each `Any` that JSON has no form for, where somebody wants to know.
+    /// Each `Any` that JSON has no form for; `None` if the caller does not ask for them.
     unprintable: Option<Vec<Box<Fault>>>,
 }
 

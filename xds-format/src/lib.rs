@@ -59,7 +59,7 @@
 //! # What is accepted
 //!
 //! Both spellings of field names (S4.056), durations as `5s` and as `{seconds: 5}` (S0.176), enums
-//! by name and number, 64-bit integers as numbers and strings. YAML scalars are read as Envoy reads
+//! by name and number, 64-bit integers as numbers and strings, `{}` for an `Any` that is present and empty. YAML scalars are read as Envoy reads
 //! them (`on` is a boolean), with `<<` merged. Everything else is an error, most of all what would
 //! otherwise be lost silently: unknown fields, types and enum values, keys that stand twice.
 //!

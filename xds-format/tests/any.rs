@@ -131,6 +131,7 @@ fn any_without_a_known_type_has_no_form_in_json() {
         // The text format has it in its bytes.
         assert_round_trips(&bytes, &[Format::Text]);
     }
+    println!("covers: S4.050");
 }
 
 #[test]

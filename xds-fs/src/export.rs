@@ -17,7 +17,7 @@ use xds_core::{
 };
 use xds_format::{
     Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json, parse,
-    resource_name, unprintable,
+    resource_name, to_json,
 };
 
 use crate::files::list;
@@ -177,15 +177,19 @@ impl Export {
         let mut failed = None;
         for (type_url, resources) in types {
             let path = self.path_of(&type_url);
-            let (resources, unprintable) = self.printable(&type_url, resources);
-            let left_out: BTreeSet<_> = unprintable.iter().map(|it| it.name.clone()).collect();
-            let is_kept = unprintable.iter().any(|it| it.file == FileState::Kept);
-            exported.unprintable.extend(unprintable);
-            if is_kept {
-                continue;
+            let mut left_out = BTreeSet::new();
+            let mut content = self.content(&type_url, &resources, &left_out);
+            if content.is_err() {
+                let unprintable = self.unprintable(&type_url, &resources);
+                left_out.extend(unprintable.iter().map(|it| it.name.clone()));
+                let is_kept = unprintable.iter().any(|it| it.file == FileState::Kept);
+                exported.unprintable.extend(unprintable);
+                if is_kept {
+                    continue;
+                }
+                content = self.content(&type_url, &resources, &left_out);
             }
-            let content = self.content(&type_url, resources);
-            match content.and_then(|content| put(&path, &content)) {
+            match content.map_err(io::Error::other).and_then(|content| put(&path, &content)) {
                 Ok(put) => {
                     self.left_out.insert(type_url.clone(), left_out);
                     self.exported.insert(type_url);
@@ -199,42 +203,29 @@ impl Export {
         failed.map_or(Ok(exported), Err)
     }
 
-    /// Parts the resources that the format has a form for from those that it does not.
-    fn printable(
+    /// The resources that the format has no form for.
+    fn unprintable(
         &self,
         type_url: &TypeUrl,
-        resources: Vec<(&ResourceName, Any)>,
-    ) -> (Vec<Any>, Vec<Unprintable>) {
+        resources: &[(&ResourceName, Any)],
+    ) -> Vec<Unprintable> {
         let has_file = self.exported.contains(type_url) && self.path_of(type_url).is_file();
         // One that the file never had is not lost by the next file without it.
         let is_left_out = |name| self.left_out.get(type_url).is_some_and(|it| it.contains(name));
-        let (mut printable, mut unprintable) = (Vec::new(), Vec::new());
-        for (name, resource) in resources {
-            match self.why_unprintable(&resource) {
-                None => printable.push(resource),
-                Some(why) => {
-                    let is_kept = has_file && !is_left_out(name);
-                    let file = if is_kept { FileState::Kept } else { FileState::WithoutIt };
-                    let (type_url, name) = (type_url.clone(), name.clone());
-                    unprintable.push(Unprintable { type_url, name, why, file });
-                }
+        let mut unprintable = Vec::new();
+        let mut file = FileState::WithoutIt;
+        for (name, any) in resources {
+            let printed = to_json(self.schema, &any.type_url, &any.value, &for_programs());
+            let Err(why) = printed else { continue };
+            if has_file && !is_left_out(*name) {
+                file = FileState::Kept;
             }
+            let (type_url, name) = (type_url.clone(), (*name).clone());
+            unprintable.push(Unprintable { type_url, name, why, file });
         }
         // One of them keeps the file for all of them.
-        if unprintable.iter().any(|it| it.file == FileState::Kept) {
-            unprintable.iter_mut().for_each(|it| it.file = FileState::Kept);
-        }
-        (printable, unprintable)
-    }
-
-    fn why_unprintable(&self, resource: &Any) -> Option<FormatError> {
-        if self.format == ExportFormat::Binary {
-            return None;
-        }
-        match unprintable(self.schema, &resource.type_url, &resource.value) {
-            Ok(listed) => listed.into_iter().next(),
-            Err(broken) => Some(broken),
-        }
+        unprintable.iter_mut().for_each(|it| it.file = file);
+        unprintable
     }
 
     /// One whose bytes do not say its name goes with a wrapper that does.
@@ -249,7 +240,15 @@ impl Export {
         Any { type_url: WRAPPER.into(), value: wrapper.encode_to_vec().into() }
     }
 
-    fn content(&self, type_url: &TypeUrl, resources: Vec<Any>) -> io::Result<Vec<u8>> {
+    /// The file of a type.
+    fn content(
+        &self,
+        type_url: &TypeUrl,
+        resources: &[(&ResourceName, Any)],
+        left_out: &BTreeSet<ResourceName>,
+    ) -> Result<Vec<u8>, FormatError> {
+        let written = resources.iter().filter(|(name, _)| !left_out.contains(*name));
+        let resources = written.map(|(_, any)| any.clone()).collect();
         let type_url = type_url.as_str().to_owned();
         let mut response = DiscoveryResponse { type_url, resources, ..Default::default() };
         let hash = blake3::hash(&response.encode_to_vec()).to_hex();
@@ -258,11 +257,7 @@ impl Export {
         if self.format == ExportFormat::Binary {
             return Ok(bytes);
         }
-        let options = PrintOptions::default()
-            .with_redaction(Redaction::Shown)
-            .with_unknown_types(UnknownTypes::Refused);
-        let json = message_to_json(self.schema, RESPONSE, &bytes, &options);
-        let mut json = json.map_err(io::Error::other)?;
+        let mut json = message_to_json(self.schema, RESPONSE, &bytes, &for_programs())?;
         // An empty list would be left out, by which readers tell what the file is.
         if response.resources.is_empty() {
             json["resources"] = Vec::<String>::new().into();
@@ -273,6 +268,11 @@ impl Export {
 
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+fn for_programs() -> PrintOptions {
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    options.with_unknown_types(UnknownTypes::Refused)
+}
 
 /// The type of which a file says what there is.
 fn stated_type(schema: &Schema, path: &Path, format: Format, content: &[u8]) -> Option<TypeUrl> {

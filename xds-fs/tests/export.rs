@@ -236,13 +236,15 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
         it.set(CLUSTER, "b", cluster_with_unknown("b"));
         // It does not decode, which is no better.
         it.set(CLUSTER, "c", b"\x0a\xff".as_slice());
+        // connect_timeout { seconds: 2^40 }, which no JSON says.
+        it.set(CLUSTER, "e", b"\x0a\x01e\x22\x07\x08\x80\x80\x80\x80\x80\x20".as_slice());
     });
     let contents = world.server.contents(&ViewName::default());
     let exported = world.export.write(contents.iter()).unwrap();
     assert_eq!(exported.changed, [folder.path("out/cds.json")]);
     let left_out: Vec<_> =
         exported.unprintable.iter().map(|it| (it.name.as_str(), it.file)).collect();
-    assert_eq!(left_out, [("b", FileState::WithoutIt), ("c", FileState::WithoutIt)]);
+    assert_eq!(left_out, ["b", "c", "e"].map(|name| (name, FileState::WithoutIt)));
     let path = world.export.path_of(&CLUSTER.into());
     let mut reader = Reader::of_clusters(&path);
     assert_eq!(names_in(&reader.next()).unwrap(), ["a"]);

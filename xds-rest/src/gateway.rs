@@ -116,7 +116,7 @@ pub struct Gateway<S> {
     reported: Arc<Reported>,
 }
 
-/// What was said of resources that have no form in JSON.
+/// The count of resources that have no form in JSON, and the last message about them.
 #[derive(Debug, Default)]
 struct Reported {
     count: AtomicU64,
@@ -124,7 +124,7 @@ struct Reported {
 }
 
 impl Reported {
-    /// Counts them, and logs them unless that was the last thing to be logged: clients ask again and again.
+    /// Counts the resources. Logs them unless the last message was the same: a client polls again and again.
     fn report(&self, left_out: &LeftOut) {
         let before = self.count.fetch_add(left_out.count(), Ordering::Relaxed);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +267,8 @@ impl<S> Gateway<S> {
     ) -> Result<Option<Bytes>, Refusal> {
         let refusal = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let cannot_print = |why| refusal(format!("cannot print the response: {why}"));
-        let Some(printable) = without_unprintable(self.schema, message) else {
+        let options = json::for_programs(self.options.print);
+        let Some(printable) = without_unprintable(self.schema, message, &options) else {
             return Err(cannot_print(why));
         };
         self.reported.report(&printable.left_out);

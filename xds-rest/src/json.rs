@@ -41,9 +41,11 @@ fn print(
     message: &[u8],
     options: PrintOptions,
 ) -> Result<Vec<u8>, FormatError> {
-    // It is read by a program, which needs the secrets that it is sent and cannot read what is only marked.
-    let options =
-        options.with_redaction(Redaction::Shown).with_unknown_types(UnknownTypes::Refused);
-    let json = message_to_json(schema, name, message, &options)?;
+    let json = message_to_json(schema, name, message, &for_programs(options))?;
     Ok(json.to_string().into_bytes())
+}
+
+/// Options for what a program reads, which needs the secrets that it is sent and cannot read what is only marked.
+pub(crate) fn for_programs(options: PrintOptions) -> PrintOptions {
+    options.with_redaction(Redaction::Shown).with_unknown_types(UnknownTypes::Refused)
 }

@@ -1,10 +1,10 @@
-//! Responses of which a resource has no form in JSON: an `Any` of a type that the schema lacks is in it.
+//! Responses of which a resource has no form in JSON, most often because of an `Any` of a type that the schema lacks.
 
 use core::fmt;
 
 use prost::Message as _;
 use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse, Resource};
-use xds_format::{FormatError, Schema, resource_name, unprintable};
+use xds_format::{FormatError, PrintOptions, Schema, resource_name, to_json};
 
 const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
@@ -59,15 +59,16 @@ impl fmt::Display for LeftOut {
 }
 
 /// Leaves out of a response what has no form in JSON; `None` if that is nothing, or this is no response.
-pub(crate) fn without_unprintable(schema: &Schema, message: &[u8]) -> Option<Printable> {
+pub(crate) fn without_unprintable(
+    schema: &Schema,
+    message: &[u8],
+    options: &PrintOptions,
+) -> Option<Printable> {
     let mut response = DiscoveryResponse::decode(message).ok()?;
     let of = response.resources.len();
     let mut resources = Vec::new();
     response.resources.retain(|resource| {
-        let why = match unprintable(schema, &resource.type_url, &resource.value) {
-            Ok(listed) => listed.into_iter().next(),
-            Err(broken) => Some(broken),
-        };
+        let why = to_json(schema, &resource.type_url, &resource.value, options).err();
         let is_printable = why.is_none();
         resources.extend(why.map(|why| (name_of(schema, resource), why)));
         is_printable

@@ -105,7 +105,7 @@ fn lines(event: &Event, style: Style) -> String {
     }
 }
 
-/// The parts of the resource that its fields are not shown of.
+/// Appends a line for each part of the resource that is shown as bytes.
 fn push_marks(out: &mut String, event: &Event, new: &State) {
     for why in shown_as_bytes(event.type_url.as_str(), &new.bytes) {
         let _ = write!(out, "\n{INDENT}shown as bytes: {why}");
