@@ -6,7 +6,11 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::{grpc::ALPN_HTTP2, runtime::Io};
+use crate::{
+    credentials::{Peer, explain_tls_failure},
+    grpc::ALPN_HTTP2,
+    runtime::Io,
+};
 
 /// What a client's handshake needs.
 #[derive(Clone)]
@@ -44,9 +48,12 @@ impl Tls {
         let stream = TlsConnector::from(config)
             .connect(server_name, TokioIo::new(io))
             .await
-            .map_err(|why| format!("TLS: {why}"))?;
+            .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, Peer::Server)))?;
         if is_http2 && stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
-            return Err("TLS: the server did not agree to speak HTTP/2 (ALPN h2)".into());
+            return Err(
+                "TLS: the server did not agree to speak HTTP/2 (ALPN h2); is it an HTTP/1 port?"
+                    .into(),
+            );
         }
         Ok(Box::new(TokioIo::new(stream)))
     }
@@ -68,7 +75,7 @@ pub(crate) async fn accept(
     io: Box<dyn Io>,
 ) -> Result<(Box<dyn Io>, Chain), String> {
     let accepted = TlsAcceptor::from(config).accept(TokioIo::new(io)).await;
-    let stream = accepted.map_err(|why| why.to_string())?;
+    let stream = accepted.map_err(|why| explain_tls_failure(&why, Peer::Client))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|it| it.clone().into_owned()).collect();
     Ok((Box::new(TokioIo::new(stream)), chain))

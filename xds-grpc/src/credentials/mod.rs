@@ -14,7 +14,9 @@
 //! | `token.rs` | a token of a file to a header |
 //! | `files.rs` | reading, with a limit |
 //! | `error.rs` | what can be wrong with a file |
+//! | `advice.rs` | why a handshake failed, and what to do about it |
 
+mod advice;
 mod error;
 mod files;
 mod pem;
@@ -32,6 +34,7 @@ use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 
 pub use self::{
+    advice::{Peer, explain_tls_failure},
     error::CredentialsError,
     server::{ClientCertificates, ServerCredentials},
 };

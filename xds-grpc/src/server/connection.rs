@@ -6,6 +6,7 @@ use core::{
     pin::{Pin, pin},
     time::Duration,
 };
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Request;
 use hyper::{body::Incoming, rt::Timer as _, server::conn::http2, service::service_fn};
@@ -17,8 +18,14 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-use super::{log::Address, options::ServerOptions, peer::Peer, preface::Counted};
+use super::{
+    log::{Address, Warnings},
+    options::ServerOptions,
+    peer::Peer,
+    preface::{Beginning, Counted},
+};
 use crate::{
+    clock::Clock,
     grpc::with_causes,
     runtime::{Io, Shared},
     tls,
@@ -54,9 +61,28 @@ pub(super) struct Connections {
     pub(super) serves: Serves,
     pub(super) options: ServerOptions,
     pub(super) runtime: Shared,
+    warnings: Arc<Mutex<Warnings>>,
+    clock: Clock,
 }
 
 impl Connections {
+    pub(super) fn new(serves: Serves, options: ServerOptions, runtime: Shared) -> Self {
+        let clock = Clock::start(runtime.clone());
+        Self { serves, options, runtime, warnings: Arc::default(), clock }
+    }
+
+    /// Says why there is no connection, as a warning unless there have been many of late: clients decide how
+    /// often that happens.
+    fn warn(&self, address: Option<SocketAddr>, reason: &str) {
+        let warnings = self.warnings.lock();
+        let is_warned = warnings.unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
+        let peer = Address(address);
+        match is_warned {
+            true => warn!(%peer, reason, "no connection"),
+            false => debug!(%peer, reason, "no connection"),
+        }
+    }
+
     /// Serves one until it ends. The permit is for the handshake.
     pub(super) async fn serve(
         self,
@@ -71,8 +97,8 @@ impl Connections {
         };
         let Some((io, peer)) = secured else { return };
         drop(permit);
-        let Self { serves, options, runtime } = self;
-        let ended = match serves {
+        let Self { serves, options, runtime, .. } = self.clone();
+        let (ended, beginning) = match serves {
             Serves::Grpc(routes) => {
                 let answer = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
@@ -89,12 +115,12 @@ impl Connections {
                 let served = until_closed(connection, stage, |it| it.graceful_shutdown());
                 let silent = async {
                     late.await;
-                    if begun.is_so() {
+                    if begun.with() == Beginning::Http2 {
                         pending::<()>().await;
                     }
                 };
                 select! {
-                    ended = served => ended,
+                    ended = served => (ended, begun.with()),
                     () = silent => {
                         debug!(peer = %Address(address), "nothing was said on a connection");
                         return;
@@ -107,15 +133,22 @@ impl Connections {
                     request.extensions_mut().insert(peer.clone());
                     gateway.clone().call(request)
                 });
+                let (io, begun) = Counted::new(io);
                 // Whoever sends no whole request in time must not keep the connection.
                 let connection = hyper::server::conn::http1::Builder::new()
                     .timer(runtime)
                     .header_read_timeout(IDLE)
                     .serve_connection(io, answer);
-                until_closed(connection, stage, |it| it.graceful_shutdown()).await
+                let ended = until_closed(connection, stage, |it| it.graceful_shutdown()).await;
+                let is_tls = begun.with() == Beginning::Tls;
+                (ended, if is_tls { Beginning::Tls } else { Beginning::Silence })
             }
         };
         if let Err(why) = ended {
+            let advice = beginning.advice();
+            if !advice.is_empty() {
+                return self.warn(address, advice);
+            }
             debug!(peer = %Address(address), reason = with_causes(&why), "a connection broke");
         }
     }
@@ -137,7 +170,7 @@ impl Connections {
                 Serves::Rest(_) => {
                     let mut config = (*config).clone();
                     config.alpn_protocols = vec![crate::grpc::ALPN_HTTP1.to_vec()];
-                    std::sync::Arc::new(config)
+                    Arc::new(config)
                 }
             };
             tls::accept(config, io).await
@@ -147,7 +180,7 @@ impl Connections {
             Some(Err(reason)) => reason,
             None => "the handshake took too long".into(),
         };
-        warn!(peer = %Address(address), reason, "TLS: no connection");
+        self.warn(address, &format!("TLS: {reason}"));
         None
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Log {
 
 /// How many warnings there were of late. Clients decide how many there would be.
 #[derive(Debug, Default)]
-struct Warnings {
+pub(super) struct Warnings {
     since: Time,
     given: u32,
     left_out: u64,
@@ -41,10 +41,10 @@ const WHILE: Duration = Duration::from_secs(10);
 
 impl Warnings {
     /// Whether there may be another one.
-    fn take(&mut self, now: Time) -> bool {
+    pub(super) fn take(&mut self, now: Time) -> bool {
         if now.since(self.since) >= WHILE {
             if self.left_out > 0 {
-                warn!(left_out = self.left_out, "warnings of streams were left out");
+                warn!(left_out = self.left_out, "warnings of clients were left out");
             }
             *self = Self { since: now, ..Self::default() };
         }

@@ -223,7 +223,7 @@ impl<R: Listen> ManagementServer<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + use<R> {
         let inbox = self.inbox.clone();
         let runtime = Shared::new(self.runtime.clone());
-        let connections = Connections { serves, options: self.options.clone(), runtime };
+        let connections = Connections::new(serves, self.options.clone(), runtime);
         let gate = Arc::clone(&self.gate);
         async move {
             listener::serve::<R>(listener, connections, &gate, inbox.ended()).await;

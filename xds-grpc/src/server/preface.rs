@@ -1,4 +1,5 @@
-//! Whether a client has begun to speak HTTP/2. Before it has, no ping asks whether it is still there.
+//! Whether a client has begun to speak HTTP/2, and what it speaks instead. Before it has, no ping asks whether it is
+//! still there.
 
 use core::{
     mem::MaybeUninit,
@@ -9,14 +10,15 @@ use std::{
     io::{self, IoSlice},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
 };
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-/// How long that is with which a client begins.
-const LENGTH: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+/// What a client of HTTP/2 begins with.
+const PREFACE: &[u8; LENGTH] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const LENGTH: usize = 24;
 
 /// A connection on which the first bytes are counted.
 #[derive(Debug)]
@@ -24,23 +26,76 @@ pub(super) struct Counted<T> {
     io: T,
     /// How many of them have yet to come.
     missing: usize,
+    first: [u8; LENGTH],
     begun: Begun,
 }
 
-/// Whether all of them have come.
+/// Whether all of them have come, and are the right ones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begun(Arc<AtomicBool>);
+pub(super) struct Begun(Arc<AtomicU8>);
+
+/// What a client has begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Nothing, or too little to tell.
+    Silence = 0,
+    Http2,
+    Tls,
+    Http1,
+    Other,
+}
+
+impl Beginning {
+    fn of(first: &[u8]) -> Self {
+        match first {
+            _ if first == PREFACE => Self::Http2,
+            [0x16, 0x03, ..] => Self::Tls,
+            _ if PREFACE.starts_with(first) => Self::Silence,
+            _ if is_http1(first) => Self::Http1,
+            _ => Self::Other,
+        }
+    }
+
+    /// What an operator of the server can do about it.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::Silence | Self::Http2 => "",
+            Self::Tls => {
+                "the client speaks TLS, but this port is served without: give the server a certificate, or have \
+                 the client connect without TLS (plaintext)"
+            }
+            Self::Http1 => "the client speaks HTTP/1, but gRPC needs HTTP/2",
+            Self::Other => "the client does not speak HTTP/2",
+        }
+    }
+}
+
+/// Whether that is a request of HTTP/1, or as much as has come of one: a method and a space.
+fn is_http1(first: &[u8]) -> bool {
+    let method = first.split(|byte| *byte == b' ').next().unwrap_or_default();
+    (3..=7).contains(&method.len())
+        && method.len() < first.len()
+        && method.iter().all(u8::is_ascii_uppercase)
+}
 
 impl<T> Counted<T> {
     pub(super) fn new(io: T) -> (Self, Begun) {
         let begun = Begun::default();
-        (Self { io, missing: LENGTH, begun: begun.clone() }, begun)
+        (Self { io, missing: LENGTH, first: [0; LENGTH], begun: begun.clone() }, begun)
     }
 }
 
 impl Begun {
-    pub(super) fn is_so(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    pub(super) fn with(&self) -> Beginning {
+        use Beginning::{Http1, Http2, Other, Silence, Tls};
+
+        let stored = self.0.load(Ordering::Relaxed);
+        let all = [Silence, Http2, Tls, Http1, Other];
+        all.into_iter().find(|it| *it as u8 == stored).unwrap_or(Silence)
+    }
+
+    fn is_with(&self, beginning: Beginning) {
+        self.0.store(beginning as u8, Ordering::Relaxed);
     }
 }
 
@@ -59,8 +114,13 @@ impl<T: Read + Unpin> Read for Counted<T> {
         let mut first = ReadBuf::uninit(&mut space[..room]);
         ready!(Pin::new(&mut this.io).poll_read(cx, first.unfilled()))?;
         into.put_slice(first.filled());
+        let at = LENGTH - this.missing;
+        for (to, from) in this.first.iter_mut().skip(at).zip(first.filled()) {
+            *to = *from;
+        }
         this.missing -= first.filled().len();
-        this.begun.0.store(this.missing == 0, Ordering::Relaxed);
+        let read = this.first.get(..LENGTH - this.missing).unwrap_or_default();
+        this.begun.is_with(Beginning::of(read));
         Poll::Ready(Ok(()))
     }
 }
@@ -92,5 +152,32 @@ impl<T: Write + Unpin> Write for Counted<T> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_begins_with_is_told_apart() {
+        for (first, expected) in [
+            (&b""[..], Beginning::Silence),
+            (b"PRI * HTTP", Beginning::Silence),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Beginning::Http2),
+            (b"\x16\x03\x01\x02\x00\x01", Beginning::Tls),
+            (b"GET / HTTP/1.1\r\nhost: a", Beginning::Http1),
+            (b"POST /v3/discovery:cluste", Beginning::Http1),
+            (b"PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n", Beginning::Http1),
+            (b"SSH-2.0-client", Beginning::Other),
+            (b"\x00\x00\x00", Beginning::Other),
+        ] {
+            assert_eq!(Beginning::of(first), expected, "{first:?}");
+        }
+        let begun = Begun::default();
+        for beginning in [Beginning::Silence, Beginning::Http2, Beginning::Tls, Beginning::Http1] {
+            begun.is_with(beginning);
+            assert_eq!(begun.with(), beginning);
+        }
     }
 }

@@ -39,6 +39,7 @@ use super::{FakeServer, Headers, soon};
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
+    private_key: String,
 }
 
 /// A certificate and its key, in PEM form.
@@ -55,14 +56,31 @@ impl Ca {
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        let private_key = key.serialize_pem();
+        Self { issuer: Issuer::new(params, key), pem, private_key }
+    }
+
+    /// The authority's own certificate, shown by a server.
+    pub(crate) fn itself(&self) -> Identity {
+        Identity { certificate: self.pem.clone(), private_key: self.private_key.clone() }
     }
 
     /// A certificate for these names, or of nobody in particular.
     pub(crate) fn issue(&self, names: &[&str]) -> Identity {
+        self.issue_as(names, |_| {})
+    }
+
+    /// A certificate that differs from an ordinary one.
+    pub(crate) fn issue_as(
+        &self,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Identity {
         let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer);
+        let mut params = CertificateParams::new(names).unwrap();
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer);
         Identity { certificate: certificate.unwrap().pem(), private_key: key.serialize_pem() }
     }
 }

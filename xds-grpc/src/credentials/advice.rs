@@ -1,0 +1,239 @@
+//! What a TLS handshake failed for, and what to do about it.
+
+use std::io;
+
+use rustls::{
+    AlertDescription as Alert, CertificateError, Error, InvalidMessage, pki_types::ServerName,
+};
+
+/// Which end of a connection the other one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A server, seen by its client.
+    Server,
+    /// A client, seen by its server.
+    Client,
+}
+
+/// The text of an error of a TLS handshake, followed by what the user can do about it where that is known.
+///
+/// ```
+/// use std::io;
+/// use xds_grpc::credentials::{Peer, explain_tls_failure};
+///
+/// let error = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+/// let text = explain_tls_failure(&io::Error::other(error), Peer::Server);
+/// assert!(text.starts_with("invalid peer certificate: UnknownIssuer; "));
+/// assert!(text.contains("CA certificate"));
+/// ```
+#[must_use]
+pub fn explain_tls_failure(error: &io::Error, peer: Peer) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
+    let advice = match cause {
+        Some(cause) => advice(cause, peer),
+        None => closed(error, peer),
+    };
+    match advice {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    }
+}
+
+fn closed(error: &io::Error, peer: Peer) -> Option<String> {
+    use io::ErrorKind as Kind;
+
+    let is_closed =
+        matches!(error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe);
+    is_closed.then(|| match peer {
+        Peer::Server => {
+            "the server closed the connection during the TLS handshake: check that the port speaks \
+                         TLS, and whether the server wants a client certificate"
+                .into()
+        }
+        Peer::Client => {
+            "the client closed the connection during the TLS handshake, as one does that rejects \
+                         the certificate of this server"
+                .into()
+        }
+    })
+}
+
+fn advice(error: &Error, peer: Peer) -> Option<String> {
+    let text = match (error, peer) {
+        (Error::InvalidCertificate(error), _) => return of_certificate(error, peer),
+        // What came is no record of TLS.
+        (Error::InvalidMessage(InvalidMessage::InvalidContentType), Peer::Server) => {
+            "the server does not speak TLS on this port: connect without TLS (plaintext), or to its TLS port"
+        }
+        (Error::InvalidMessage(InvalidMessage::InvalidContentType), Peer::Client) => {
+            "the client does not speak TLS: configure it to use TLS, or serve this port without"
+        }
+        (Error::NoCertificatesPresented, Peer::Client) => {
+            "the client showed no certificate: configure it with one of an authority that this server trusts"
+        }
+        (Error::NoApplicationProtocol, Peer::Client)
+        | (Error::AlertReceived(Alert::NoApplicationProtocol), Peer::Server) => {
+            "client and server do not agree on a protocol: gRPC needs HTTP/2 (ALPN h2)"
+        }
+        (Error::AlertReceived(alert), _) => return of_alert(*alert, peer),
+        (Error::PeerIncompatible(_), _) => {
+            "client and server have no version or cipher of TLS in common: TLS 1.2 or 1.3 is needed"
+        }
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+/// What the other end did not like.
+fn of_alert(alert: Alert, peer: Peer) -> Option<String> {
+    let text = match (alert, peer) {
+        (
+            Alert::CertificateRequired | Alert::HandshakeFailure | Alert::NoCertificate,
+            Peer::Server,
+        ) => {
+            "the server rejected the handshake: it may want a client certificate (mutual TLS), which has to be \
+             configured"
+        }
+        (
+            Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::CertificateUnknown
+            | Alert::UnsupportedCertificate
+            | Alert::AccessDenied
+            | Alert::DecryptError,
+            Peer::Server,
+        ) => {
+            "the server rejected our client certificate: it has to be issued by an authority that the server \
+             trusts"
+        }
+        (Alert::CertificateExpired, Peer::Server) => {
+            "the server takes our client certificate for expired: renew it, or check the clocks"
+        }
+        (Alert::UnrecognisedName, Peer::Server) => {
+            "the server has no certificate for the name that it was asked for: state another server name"
+        }
+        (Alert::ProtocolVersion, _) => {
+            "client and server have no version of TLS in common: TLS 1.2 or 1.3 is needed"
+        }
+        (Alert::UnknownCA | Alert::CertificateUnknown, Peer::Client) => {
+            "the client does not trust the certificate of this server: give the client the CA certificate that \
+             issued it"
+        }
+        (Alert::BadCertificate | Alert::UnsupportedCertificate, Peer::Client) => {
+            "the client rejected the certificate of this server: check its names, and that it is not a CA \
+             certificate"
+        }
+        (Alert::CertificateExpired, Peer::Client) => {
+            "the client takes the certificate of this server for expired: renew it, or check the clocks"
+        }
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+fn of_certificate(error: &CertificateError, peer: Peer) -> Option<String> {
+    use CertificateError as E;
+
+    let whose = match peer {
+        Peer::Server => "the server's certificate",
+        Peer::Client => "the client's certificate",
+    };
+    Some(match error {
+        E::UnknownIssuer => format!(
+            "{whose} was issued by none of the trusted authorities: trust the CA certificate that issued it, and \
+             have the other end send its intermediate certificates"
+        ),
+        E::Expired | E::ExpiredContext { .. } => {
+            format!("{whose} has expired: renew it, or check the clock of this machine")
+        }
+        E::NotValidYet | E::NotValidYetContext { .. } => {
+            format!("{whose} is not valid yet: check the clock of this machine and of its issuer")
+        }
+        E::NotValidForNameContext { expected, presented } => {
+            let expected = name(expected);
+            let presented = match presented.as_slice() {
+                [] => "no names".into(),
+                names => names.join(", "),
+            };
+            format!(
+                "{whose} is not for {expected} but for {presented}: connect by one of its names, state the \
+                 expected server name, or issue it for {expected}"
+            )
+        }
+        E::NotValidForName => {
+            format!(
+                "{whose} has none of the expected names: expect one of its names, or issue it for another"
+            )
+        }
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => format!(
+            "{whose} is for another purpose: its extended key usage has to contain {}",
+            match peer {
+                Peer::Server => "serverAuth",
+                Peer::Client => "clientAuth",
+            }
+        ),
+        E::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
+            Some(webpki::Error::CaUsedAsEndEntity) => format!(
+                "{whose} is a CA certificate, which cannot be used as {}: issue one without CA:TRUE from it, and \
+                 show that",
+                match peer {
+                    Peer::Server => "a server certificate",
+                    Peer::Client => "a client certificate",
+                }
+            ),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn name(name: &ServerName<'_>) -> String {
+    name.to_str().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[test]
+    fn errors_that_users_can_mend_say_how() {
+        let of = |error: CertificateError| Error::InvalidCertificate(error);
+        let ca = OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity));
+        let names = CertificateError::NotValidForNameContext {
+            expected: ServerName::try_from("xds.example").expect("a name"),
+            presented: vec!["a.example".into(), "b.example".into()],
+        };
+        let plain = Error::InvalidMessage(InvalidMessage::InvalidContentType);
+        for (error, peer, words) in [
+            (
+                of(CertificateError::Other(ca)),
+                Peer::Server,
+                "cannot be used as a server certificate",
+            ),
+            (of(names), Peer::Server, "is not for xds.example but for a.example, b.example"),
+            (of(CertificateError::Expired), Peer::Client, "the client's certificate has expired"),
+            (of(CertificateError::NotValidYet), Peer::Server, "clock"),
+            (of(CertificateError::UnknownIssuer), Peer::Server, "trust the CA certificate"),
+            (of(CertificateError::InvalidPurpose), Peer::Client, "clientAuth"),
+            (plain.clone(), Peer::Server, "the server does not speak TLS on this port"),
+            (plain, Peer::Client, "the client does not speak TLS"),
+            (Error::AlertReceived(Alert::CertificateRequired), Peer::Server, "mutual TLS"),
+            (Error::AlertReceived(Alert::UnknownCA), Peer::Client, "does not trust"),
+            (Error::NoCertificatesPresented, Peer::Client, "showed no certificate"),
+        ] {
+            let own = error.to_string();
+            let text =
+                explain_tls_failure(&io::Error::new(io::ErrorKind::InvalidData, error), peer);
+            assert!(text.starts_with(&format!("{own}; ")) && text.contains(words), "{text}");
+        }
+        let eof = io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof");
+        let text = explain_tls_failure(&eof, Peer::Server);
+        assert!(text.contains("check that the port speaks TLS"), "{text}");
+        let other = io::Error::other("something else");
+        assert_eq!(explain_tls_failure(&other, Peer::Client), "something else");
+    }
+}
