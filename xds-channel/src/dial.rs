@@ -14,14 +14,10 @@ use tokio::{
     time::timeout,
 };
 use tonic::body::Body;
+use xds_grpc::http2::{Http2Io, NotHttp2, Protection, expect_settings};
 use xds_routing::SocketAddress;
 
-use crate::{
-    race::first_of,
-    settings::{AwaitingSettings, awaiting_settings},
-    status,
-    tls::ClusterTls,
-};
+use crate::{race::first_of, status, tls::ClusterTls};
 
 /// What became of a connection.
 #[derive(Debug)]
@@ -69,7 +65,8 @@ impl Dial {
         tokio::spawn(dialling).abort_handle()
     }
 
-    /// One address after the other, the next one beside it where one takes long (A61).
+    /// One address after the other, the next one beside it where one takes long (A61). The first that has
+    /// sent its SETTINGS is the one.
     async fn connect(
         self,
         addresses: Vec<SocketAddress>,
@@ -77,28 +74,45 @@ impl Dial {
         let connected = first_of(addresses, |address| {
             let dial = self.clone();
             async move {
-                let socket = dial.connect_to(&address).await;
-                socket.map_err(|why| format!("{address}: {why}"))
+                let opened = dial.open(&address).await;
+                opened.map_err(|why| format!("{address}: {why}"))
             }
         });
-        let (socket, settings) = awaiting_settings(connected.await?);
+        connected.await
+    }
+
+    async fn open(
+        &self,
+        address: &SocketAddress,
+    ) -> Result<(SendRequest<Body>, Connection), String> {
+        let protection = if self.tls.is_some() { Protection::Tls } else { Protection::Plaintext };
+        let (io, mut opening) = expect_settings(self.connect_to(address).await?, protection);
         let handshake = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .adaptive_window(true)
-            .handshake(TokioIo::new(socket));
-        let (requests, connection) = handshake.await.map_err(|why| status::with_causes(&why))?;
+            .handshake(TokioIo::new(io));
+        let closed = |error: hyper::Error| {
+            format!("{}: {}", NotHttp2::Closed(protection), status::with_causes(&error))
+        };
+        let (requests, connection) = handshake.await.map_err(closed)?;
         let mut connection = Box::pin(connection);
         // The handshake says what we have to say, whoever listens.
-        let end = select! {
-            Ok(()) = settings => return Ok((requests, connection)),
-            end = &mut connection => end,
+        let why = select! {
+            biased;
+            opened = &mut opening => match opened {
+                Ok(()) => return Ok((requests, connection)),
+                Err(why) => why,
+            },
+            ended = &mut connection => match (opening.failure(), ended) {
+                (None, Err(error)) => return Err(closed(error)),
+                (why, _) => why,
+            },
         };
-        let why = end.err().map(|why| format!(": {}", status::with_causes(&why)));
-        Err(format!("connection closed before SETTINGS came{}", why.unwrap_or_default()))
+        Err(why.unwrap_or(NotHttp2::Closed(protection)).to_string())
     }
 
     async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {
-        let socket = open(address).await?;
+        let socket = open_socket(address).await?;
         let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
         let name = match ServerName::try_from(self.host.to_string()) {
             Ok(name) => name,
@@ -112,11 +126,10 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-type Connection =
-    Pin<Box<http2::Connection<TokioIo<AwaitingSettings<Box<dyn Io>>>, Body, TokioExecutor>>>;
+type Connection = Pin<Box<http2::Connection<TokioIo<Http2Io<Box<dyn Io>>>, Body, TokioExecutor>>>;
 
 /// A name of DNS may stand for several addresses.
-async fn open(address: &SocketAddress) -> Result<TcpStream, String> {
+async fn open_socket(address: &SocketAddress) -> Result<TcpStream, String> {
     let found = lookup_host((address.host.as_str(), address.port)).await;
     let found = found.map_err(|why| why.to_string())?;
     let found: Vec<_> = found.collect();

@@ -92,7 +92,6 @@ mod lacks;
 mod metadata;
 mod race;
 mod replay;
-mod settings;
 mod status;
 mod target;
 mod tls;

@@ -40,6 +40,7 @@
 //! | `client/`, `server/` | the drivers |
 //! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; handshakes |
 //! | `csds/` | client status discovery |
+//! | `http2.rs` | what the frames of a connection say: that it is open, that a call has ended |
 //! | `grpc.rs` | messages as bytes, and errors in words |
 //! | `socket.rs`, `keepalive.rs` | what is set on sockets; pings |
 //! | `shorthand/`, `payload.rs` | what logs show of messages |
@@ -53,6 +54,7 @@ pub mod credentials;
 pub mod csds;
 mod grpc;
 mod guard;
+pub mod http2;
 mod keepalive;
 mod payload;
 pub mod runtime;

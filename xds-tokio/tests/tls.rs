@@ -6,7 +6,7 @@ use core::{net::SocketAddr, time::Duration};
 use std::path::PathBuf;
 
 use support::{
-    CLUSTER, FakeStream, config, no_value, soon,
+    CLUSTER, FakeServer, FakeStream, config, no_value, soon,
     tls::{Ca, Clients, Directory, Identity, TlsServer, der},
     value,
 };
@@ -234,6 +234,53 @@ async fn what_is_wrong_with_a_file_is_said_of_that_file() {
         assert!(told.contains(&why), "{told}");
         assert!(!format!("{why}{told}{credentials:?}").contains("BEGIN"));
     }
+}
+
+/// Whatever is wrong with a server's certificate, and which end speaks TLS, the client says what to do.
+#[tokio::test]
+async fn what_is_wrong_with_tls_comes_with_advice() {
+    let (ca, other) = (Ca::new("ours"), Ca::new("theirs"));
+    let directory = Directory::new();
+    let tls = Credentials::tls(trusting(&directory, &ca));
+    let here = &["127.0.0.1"];
+    for (own, words) in [
+        (ca.itself(), "is a CA certificate, which cannot be used as a server certificate"),
+        (other.issue(here), "trust the CA certificate that issued it"),
+        (ca.issue(&["a.example", "b.example"]), "is not for 127.0.0.1 but for"),
+        (
+            ca.issue_as(here, |it| it.not_after = rcgen::date_time_ymd(2001, 1, 1)),
+            "has expired: renew it",
+        ),
+        (
+            ca.issue_as(here, |it| it.not_before = rcgen::date_time_ymd(4000, 1, 1)),
+            "is not valid yet: check the clock",
+        ),
+        (
+            ca.issue_as(here, |it| {
+                it.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+            }),
+            "has to contain serverAuth",
+        ),
+    ] {
+        let server = TlsServer::start(&own, Clients::Anybody).await;
+        let why = failure(server.fake.address, tls.clone()).await;
+        assert!(why.contains("TLS: ") && why.contains(words), "{why}");
+    }
+
+    // The server rejects the client, which TLS 1.3 tells after the handshake.
+    let server = TlsServer::start(&ca.issue(here), Clients::Of(&other)).await;
+    let why = failure(server.fake.address, tls.clone()).await;
+    assert!(why.contains("it may want a client certificate (mutual TLS)"), "{why}");
+    let stranger = showing(trusting(&directory, &ca), &directory, &ca.issue(&["client"]));
+    let why = failure(server.fake.address, Credentials::tls(stranger)).await;
+    assert!(why.contains("rejected our client certificate"), "{why}");
+
+    // TLS to a plain port, and the reverse.
+    let plain = FakeServer::start().await;
+    let why = failure(plain.address, tls).await;
+    assert!(why.contains("the server does not speak TLS on this port"), "{why}");
+    let why = failure(server.fake.address, Credentials::insecure()).await;
+    assert!(why.contains("it is a TLS port; connect with TLS credentials"), "{why}");
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@ use core::{
     future::Future,
     net::SocketAddr,
     pin::Pin,
+    sync::atomic::{AtomicU8, Ordering},
     task::{Context, Poll},
     time::Duration,
 };
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{
@@ -20,6 +21,7 @@ use hyper::{
     client::conn::http2::{self, SendRequest},
     rt::Timer as _,
 };
+use hyper_util::rt::TokioIo;
 use tokio::select;
 use tonic::{body::Body, client::Grpc};
 
@@ -31,6 +33,7 @@ use super::{
 use crate::{
     grpc::with_causes,
     guard::caught_future,
+    http2::{CallEnd, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
     runtime::{Io, Shared},
     tls::{Speaks, Tls},
@@ -38,14 +41,24 @@ use crate::{
 
 /// A connection of its own for every attempt: one that mends itself would hide failures.
 ///
-/// An attempt is over when a connection is up, when no address behind the service's name has taken one,
-/// or after [`ClientOptions::connect_timeout`].
+/// An attempt is over when a connection is up, that is, when the server's SETTINGS have arrived; when no address
+/// behind the service's name has come to that; or after [`ClientOptions::connect_timeout`].
 pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
     runtime: &Shared,
 ) -> Result<Channel, String> {
-    in_time(connect(service, options, runtime), options, runtime).await
+    let progress = Progress::default();
+    let connecting = async {
+        let opened = |io, protection| open(io, protection, options.keepalive, runtime, &progress);
+        let speaks = Speaks::Http2;
+        let found = connect(service, options, runtime, speaks, &progress, opened).await?;
+        let ((requests, end), scheme, authority) = found;
+        let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
+        let origin = origin.map_err(|why| why.to_string())?;
+        Ok(Channel { requests, end, origin })
+    };
+    in_time(connecting, options, runtime, &progress).await
 }
 
 /// A connection that HTTP/1.1 is spoken over.
@@ -55,28 +68,74 @@ pub(crate) async fn dial_http1(
     options: &ClientOptions,
     runtime: &Shared,
 ) -> Result<Box<dyn Io>, String> {
-    let connecting = async { Ok(connect_io(service, options, runtime, Speaks::Http1).await?.0) };
-    in_time(connecting, options, runtime).await
+    let progress = Progress::default();
+    let connecting = async {
+        let as_it_is = |io, _| core::future::ready(Ok(io));
+        Ok(connect(service, options, runtime, Speaks::Http1, &progress, as_it_is).await?.0)
+    };
+    in_time(connecting, options, runtime, &progress).await
 }
 
 async fn in_time<T>(
     connecting: impl Future<Output = Result<T, String>>,
     options: &ClientOptions,
     runtime: &Shared,
+    progress: &Progress,
 ) -> Result<T, String> {
     let limit = options.connect_timeout;
     match runtime.timeout(limit, connecting).await {
         Some(done) => done,
-        None => Err(format!("no connection within {limit:?}")),
+        None => Err(format!("no connection within {limit:?}: {}", progress.lacks())),
     }
 }
 
-async fn connect_io(
+/// How far an attempt has come with the address that got furthest.
+#[derive(Debug, Default)]
+struct Progress(AtomicU8);
+
+/// The steps of an attempt, in order.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Connects = 1,
+    ShakesHands,
+    ExpectsSettings,
+}
+
+impl Progress {
+    fn reach(&self, step: Step) {
+        self.0.fetch_max(step as u8, Ordering::Relaxed);
+    }
+
+    /// What the attempt waits for.
+    fn lacks(&self) -> &'static str {
+        match self.0.load(Ordering::Relaxed) {
+            0 => "credentials were not read, or the name was not resolved",
+            1 => "no address of the server accepted the connection",
+            2 => {
+                "the server accepted the connection and did not answer the TLS handshake; is it a port without \
+                 TLS?"
+            }
+            _ => {
+                "the server accepted the connection and sent no HTTP/2 SETTINGS; is it the port of a gRPC \
+                 server?"
+            }
+        }
+    }
+}
+
+/// Connects to the server, and makes of the connection what is needed. The next address has its turn when that
+/// fails or takes long.
+async fn connect<T, F>(
     service: &Service,
     options: &ClientOptions,
     runtime: &Shared,
     speaks: Speaks,
-) -> Result<(Box<dyn Io>, Scheme, Authority), String> {
+    progress: &Progress,
+    finish: impl Fn(Box<dyn Io>, Protection) -> F + Sync,
+) -> Result<(T, Scheme, Authority), String>
+where
+    F: Future<Output = Result<T, String>>,
+{
     let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
     let security = service.credentials().security(&target, service.metadata(), Some(runtime)).await;
     let security = security.map_err(|why| why.to_string())?;
@@ -86,7 +145,22 @@ async fn connect_io(
     };
     let keepalive = service.probes().map(|probes| options.keepalive.with_probes(probes));
     let keepalive = keepalive.unwrap_or(options.keepalive);
-    let io = match target.place {
+    let secured = |connected: io::Result<Box<dyn Io>>, tls: Option<Tls>| {
+        let finish = &finish;
+        async move {
+            let io = connected.map_err(|why| why.to_string())?;
+            let Some(tls) = tls else { return finish(io, Protection::Plaintext).await };
+            progress.reach(Step::ShakesHands);
+            finish(tls.connect(io).await?, Protection::Tls).await
+        }
+    };
+    let attempt = |address: SocketAddr| {
+        progress.reach(Step::Connects);
+        let (connecting, tls) = (runtime.runtime().connect(address, keepalive), tls.clone());
+        let secured = &secured;
+        async move { (address, secured(connecting.await, tls).await) }
+    };
+    let connected = match target.place {
         Place::Host(host, port) => {
             let addresses = match &options.resolver {
                 Some(resolver) => caught_future(|| resolver.resolve(&host, port)).await,
@@ -94,43 +168,62 @@ async fn connect_io(
             };
             let addresses = addresses.ok_or_else(|| format!("resolving {host:?} panicked"))?;
             let addresses = addresses.map_err(|why| format!("cannot resolve {host:?}: {why}"))?;
-            first_to_connect(addresses, keepalive, tls, runtime).await?
+            first_to_connect(addresses, attempt, runtime).await?
         }
-        Place::Addresses(addresses) => first_to_connect(addresses, keepalive, tls, runtime).await?,
+        Place::Addresses(addresses) => first_to_connect(addresses, attempt, runtime).await?,
         Place::Unix(path) => {
+            progress.reach(Step::Connects);
             let connecting = runtime.runtime().connect_unix(path);
-            secured(connecting.await.map_err(|why| why.to_string())?, tls).await?
+            secured(connecting.await, tls).await?
         }
     };
-    Ok((io, scheme, service.authority().cloned().unwrap_or(target.authority)))
+    Ok((connected, scheme, service.authority().cloned().unwrap_or(target.authority)))
 }
 
-async fn connect(
-    service: &Service,
-    options: &ClientOptions,
+/// Begins to speak HTTP/2. The connection is open when the server's SETTINGS have arrived.
+async fn open(
+    io: Box<dyn Io>,
+    protection: Protection,
+    keepalive: Keepalive,
     runtime: &Shared,
-) -> Result<Channel, String> {
-    let (io, scheme, authority) = connect_io(service, options, runtime, Speaks::Http2).await?;
-    let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
-    let origin = origin.map_err(|why| why.to_string())?;
-    let keepalive = options.keepalive;
+    progress: &Progress,
+) -> Result<(SendRequest<Body>, CallEnd), String> {
+    progress.reach(Step::ExpectsSettings);
+    let (io, mut opening, end) = expect_one_call(TokioIo::new(io), protection);
+    let closed =
+        |error: hyper::Error| format!("{}: {}", NotHttp2::Closed(protection), with_causes(&error));
     let (requests, connection) = http2::Builder::new(runtime.clone())
         .timer(runtime.clone())
         .keep_alive_interval(keepalive.interval)
         .keep_alive_timeout(keepalive.timeout)
         .keep_alive_while_idle(true)
-        .handshake(io)
+        .handshake(TokioIo::new(io))
         .await
-        .map_err(|error| with_causes(&error))?;
-    // It ends with the last call on it; what breaks it is told to the calls.
-    runtime.spawn(async { drop(connection.await) });
-    Ok(Channel { requests, origin })
+        .map_err(closed)?;
+    let mut connection = Box::pin(connection);
+    let why = select! {
+        biased;
+        opened = &mut opening => match opened {
+            Ok(()) => {
+                // It ends with the last call on it; what breaks it is told to the calls.
+                runtime.spawn(async { drop(connection.await) });
+                return Ok((requests, end));
+            }
+            Err(why) => why,
+        },
+        ended = &mut connection => match (opening.failure(), ended) {
+            (None, Err(error)) => return Err(closed(error)),
+            (why, _) => why,
+        }
+    };
+    Err(why.unwrap_or(NotHttp2::Closed(protection)).to_string())
 }
 
 /// A connection that calls are made on.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
     requests: SendRequest<Body>,
+    end: CallEnd,
     origin: Uri,
 }
 
@@ -139,6 +232,16 @@ const OURSELVES: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
 
 impl Channel {
+    /// Waits for the end of the call that is made on it, however it ends.
+    pub(crate) fn poll_call_end(&self, cx: &Context<'_>) -> Poll<()> {
+        self.end.poll(cx)
+    }
+
+    /// What the call cannot go on without takes this with it.
+    pub(crate) fn call_end_guard(&self) -> EndGuard {
+        EndGuard(self.end.clone())
+    }
+
     pub(crate) fn grpc(self) -> Grpc<Self> {
         let origin = self.origin.clone();
         Grpc::with_origin(self, origin)
@@ -175,13 +278,15 @@ const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 const TOLD_FAILURES: usize = 8;
 
 /// The addresses in their order, the next one as soon as one has failed or takes long. The first
-/// connection that is up, TLS included, is the one; the attempt fails when all of them have (S1.034).
-async fn first_to_connect(
+/// connection that is up, with whatever that needs, is the one; the attempt fails when all of them have (S1.034).
+async fn first_to_connect<T, F>(
     addresses: Vec<SocketAddr>,
-    keepalive: Keepalive,
-    tls: Option<Tls>,
+    attempt: impl Fn(SocketAddr) -> F,
     runtime: &Shared,
-) -> Result<Box<dyn Io>, String> {
+) -> Result<T, String>
+where
+    F: Future<Output = (SocketAddr, Result<T, String>)>,
+{
     let is_only_one = addresses.len() == 1;
     let mut waiting = addresses.into_iter();
     // Dropping it ends whatever is still on its way.
@@ -189,15 +294,7 @@ async fn first_to_connect(
     let mut failures: Vec<(SocketAddr, String)> = Vec::new();
     loop {
         if let Some(address) = waiting.next() {
-            let tls = tls.clone();
-            let connecting = runtime.runtime().connect(address, keepalive);
-            attempts.push(async move {
-                let connected = match connecting.await {
-                    Ok(socket) => secured(socket, tls).await,
-                    Err(why) => Err(why.to_string()),
-                };
-                (address, connected)
-            });
+            attempts.push(attempt(address));
         } else if attempts.is_empty() {
             break;
         }
@@ -222,11 +319,4 @@ async fn first_to_connect(
             text
         }
     })
-}
-
-async fn secured(socket: Box<dyn Io>, tls: Option<Tls>) -> Result<Box<dyn Io>, String> {
-    match tls {
-        Some(tls) => tls.connect(socket).await,
-        None => Ok(socket),
-    }
 }

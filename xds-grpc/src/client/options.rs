@@ -30,8 +30,8 @@ pub struct ClientOptions {
     /// What the core's randomness starts from; `None`, the default, draws it. Two clients with one
     /// seed would come back to a restarted server at the same moment.
     pub seed: Option<u64>,
-    /// How long connecting may take: resolving the name, trying every address behind it, and TLS; 20 s
-    /// by default, as in gRPC.
+    /// How long connecting may take: resolving the name, trying every address behind it, TLS, and waiting for the
+    /// server's HTTP/2 SETTINGS; 20 s by default, as in gRPC.
     pub connect_timeout: Duration,
     /// How a dead connection is found out; without it a server that vanished is never noticed.
     pub keepalive: Keepalive,
