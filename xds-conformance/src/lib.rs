@@ -13,6 +13,8 @@
 //! | [`server::GRPC`] | a [`ServerAdapter`] | streams |
 //! | [`server::REST`] | a [`RestServerAdapter`] | polling |
 //!
+//! [`kick`] finds what waits without a waker, in runs on a clock that stands still.
+//!
 //! A test of an adapter runs those that are about it:
 //!
 //! ```
@@ -41,6 +43,7 @@
 mod certificates;
 pub mod client;
 mod folder;
+pub mod kick;
 pub mod ours;
 mod peer;
 mod raw;
@@ -85,6 +88,8 @@ pub struct ClientSettings {
     /// How often the server is pinged, and how long its answer may take; `None` is whatever the adapter
     /// does by itself.
     pub keepalive: Option<(Duration, Duration)>,
+    /// How long connecting may take; `None` is whatever the adapter does by itself.
+    pub connect_timeout: Option<Duration>,
     /// How servers are secured that name the transport `secured`.
     pub tls: Option<TlsFiles>,
     /// A file with a token that goes with the calls to them.

@@ -88,6 +88,9 @@ impl<R: Listen> ClientAdapter for Ours<R> {
         if let Some((interval, timeout)) = settings.keepalive {
             options = options.with_keepalive(Keepalive::new(interval, timeout));
         }
+        if let Some(timeout) = settings.connect_timeout {
+            options = options.with_connect_timeout(timeout);
+        }
         if let Some(files) = &settings.tls {
             let mut credentials = Credentials::tls(files.clone());
             if let Some(token) = &settings.token {

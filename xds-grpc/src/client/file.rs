@@ -34,14 +34,17 @@ impl FileLink {
     }
 
     pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+        // What is not read stays at the subscription, which has no end. The driver polls again when it reads.
         if reads == Reads::No {
             return Poll::Pending;
         }
-        Poll::Ready(match ready!(self.subscription.poll(cx)) {
-            Content::Response(response) => News::Message(response),
-            Content::Unreadable(why) => News::Unreadable(why),
-            _ => return Poll::Pending,
-        })
+        loop {
+            match ready!(self.subscription.poll(cx)) {
+                Content::Response(response) => return Poll::Ready(News::Message(response)),
+                Content::Unreadable(why) => return Poll::Ready(News::Unreadable(why)),
+                _ => {}
+            }
+        }
     }
 
     /// Whether that was not the last thing that was said of the file.

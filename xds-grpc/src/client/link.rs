@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_channel::mpsc;
-use futures_core::Stream as _;
+use futures_core::Stream;
 use http::uri::PathAndQuery;
 use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 #[cfg(feature = "rest")]
@@ -46,6 +46,7 @@ use super::{
 };
 use crate::{
     grpc::{RawCodec, with_causes},
+    http2::EndGuard,
     runtime::Shared,
 };
 
@@ -88,6 +89,7 @@ enum Stage {
     Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
     /// The connection is held as long as the stream that runs on it.
     Streaming(Channel, Box<Streaming<Bytes>>),
+    /// The driver was told how it ended, and polls it no more.
     Over,
 }
 
@@ -299,37 +301,26 @@ impl Link {
                     }
                 },
                 Stage::Streaming(channel, mut responses) => {
-                    // When the transport has let go of our requests, the call is over, whether or not
-                    // anybody wants to read. What it still holds could not be acknowledged any more;
-                    // the next stream brings it again.
-                    while self.requests.is_closed() {
-                        match Pin::new(&mut *responses).poll_next(cx) {
-                            Poll::Ready(Some(Ok(_))) => {}
-                            Poll::Ready(Some(Err(status))) => {
-                                return Poll::Ready(News::Ended(status));
-                            }
-                            Poll::Ready(None) => return Poll::Ready(News::Ended(Status::ok(""))),
-                            Poll::Pending => {
-                                self.stage = Stage::Streaming(channel, responses);
-                                return Poll::Pending;
-                            }
-                        }
+                    // The end of a call is news whether or not anybody wants to read. Responses ahead of it that
+                    // are not wanted could not be acknowledged any more: the next stream brings them again.
+                    let has_ended = channel.poll_call_end(cx).is_ready();
+                    if reads == Reads::No && !has_ended {
+                        self.stage = Stage::Streaming(channel, responses);
+                        return self.poll_room(cx);
                     }
-                    let response = match reads {
-                        Reads::Yes => Pin::new(&mut *responses).poll_next(cx),
-                        Reads::No => Poll::Pending,
-                    };
-                    match response {
+                    match Pin::new(&mut *responses).poll_next(cx) {
                         Poll::Ready(Some(Ok(message))) => {
-                            self.responses += 1;
                             self.stage = Stage::Streaming(channel, responses);
-                            return Poll::Ready(News::Message(message));
+                            if reads == Reads::Yes {
+                                self.responses += 1;
+                                return Poll::Ready(News::Message(message));
+                            }
                         }
                         Poll::Ready(Some(Err(status))) => return Poll::Ready(News::Ended(status)),
                         Poll::Ready(None) => return Poll::Ready(News::Ended(Status::ok(""))),
                         Poll::Pending => {
                             self.stage = Stage::Streaming(channel, responses);
-                            return self.poll_room(cx);
+                            return if has_ended { Poll::Pending } else { self.poll_room(cx) };
                         }
                     }
                 }
@@ -369,9 +360,8 @@ impl Link {
         match ready!(self.requests.poll_ready(cx)) {
             Ok(()) => Poll::Ready(News::Room),
             Err(_) => {
-                // Once more around, to learn how the call ended.
+                // Nobody takes requests any more, so the call is over, which wakes whoever polls its end.
                 self.has_requests = false;
-                cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
@@ -404,9 +394,24 @@ async fn call(
     runtime: Shared,
 ) -> Result<Streaming<Bytes>, Status> {
     let headers = service.headers(&runtime).await?;
+    let requests = Requests { queue: requests, _end: channel.call_end_guard() };
     let mut request = Request::new(requests);
     *request.metadata_mut() = MetadataMap::from_headers(headers);
     let mut grpc = channel.grpc().max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
     grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
+}
+
+/// The requests of a call. The transport drops them when the call is over.
+struct Requests {
+    queue: mpsc::Receiver<Bytes>,
+    _end: EndGuard,
+}
+
+impl Stream for Requests {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        Pin::new(&mut self.queue).poll_next(cx)
+    }
 }

@@ -69,20 +69,20 @@ impl Polling {
     }
 
     pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
-        if self.response.is_none() {
-            self.response = match ready!(self.poller.poll(cx)) {
-                Answer::Response(response) => Some(response),
+        loop {
+            if reads == Reads::Yes
+                && let Some(response) = self.response.take()
+            {
+                return Poll::Ready(News::Message(response));
+            }
+            // With a response that waits there is no request under way, and the connection alone is driven.
+            match ready!(self.poller.poll(cx)) {
+                Answer::Response(response) => self.response = Some(response),
                 Answer::Unchanged => return Poll::Ready(News::Unchanged),
                 Answer::Unusable(why) => return Poll::Ready(News::Undeliverable(why)),
                 Answer::Failed(error) => return Poll::Ready(News::Failed(error)),
-                _ => return Poll::Pending,
-            };
-        }
-        match reads {
-            Reads::Yes => {
-                self.response.take().map_or(Poll::Pending, |it| Poll::Ready(News::Message(it)))
+                _ => {}
             }
-            Reads::No => Poll::Pending,
         }
     }
 }
