@@ -2,7 +2,7 @@
 
 use core::{
     future::poll_fn,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use xds_core::ResourceName;
@@ -16,7 +16,8 @@ use super::{
 /// A [`DependencyManager`] and its watches at a running client: configurations to await.
 ///
 /// It belongs to one task, which awaits [`next`](Self::next) as long as it uses what that returned: nothing is
-/// followed meanwhile if nobody awaits it, and the client reads no further once a watch has news.
+/// followed meanwhile if nobody awaits it. With [`ReadGate::Notices`](xds_core::client::ReadGate) the client reads no
+/// further then once a watch has news.
 /// Dropping it ends all watches.
 ///
 /// The client has to know the four types ([`Listeners`](crate::Listeners) and its siblings), so that what is not
@@ -44,13 +45,16 @@ pub struct HandleDependencies {
     watches: HandleWatches,
     configuration: Option<Result<Configuration, ConfigurationError>>,
     has_ended: bool,
+    /// The task that waits: what is subscribed meanwhile is for it to poll.
+    waiting: Option<Waker>,
 }
 
 impl HandleDependencies {
     /// Follows through this client.
     pub fn new(manager: DependencyManager, client: ClientHandle) -> Self {
         let watches = HandleWatches::new(client);
-        let mut this = Self { manager, watches, configuration: None, has_ended: false };
+        let mut this =
+            Self { manager, watches, configuration: None, has_ended: false, waiting: None };
         this.obey();
         this
     }
@@ -75,20 +79,30 @@ impl HandleDependencies {
         match self.configuration.take() {
             Some(configuration) => Poll::Ready(Some(configuration)),
             None if self.has_ended => Poll::Ready(None),
-            None => Poll::Pending,
+            None => {
+                self.waiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
         }
     }
 
     /// Keeps a cluster ([`DependencyManager::subscribe`]).
     pub fn subscribe(&mut self, cluster: &ResourceName) {
         self.manager.subscribe(cluster);
-        self.obey();
+        self.obey_and_wake();
     }
 
     /// Lets go of a cluster ([`DependencyManager::unsubscribe`]).
     pub fn unsubscribe(&mut self, cluster: &ResourceName) {
         self.manager.unsubscribe(cluster);
+        self.obey_and_wake();
+    }
+
+    fn obey_and_wake(&mut self) {
         self.obey();
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
     }
 
     /// The manager, to look at.

@@ -19,8 +19,9 @@ pub type WarmedChange = (Dependency, Option<Warmed>);
 /// [`Warming`] and its watches at a running client: what is used, in turn.
 ///
 /// It belongs to one task, which polls it whenever it is woken, and at
-/// [`poll_timeout`](Self::poll_timeout) at the latest: nothing is followed meanwhile if nobody does, and the client
-/// reads no further once a watch has news. Dropping it ends all watches.
+/// [`poll_timeout`](Self::poll_timeout) at the latest: nothing is followed meanwhile if nobody does. With
+/// [`ReadGate::Notices`](xds_core::client::ReadGate) the client reads no further then once a watch has news. Dropping it
+/// ends all watches.
 ///
 /// ```no_run
 /// use std::task::{Context, Poll};
@@ -85,25 +86,30 @@ impl HandleWarming {
             self.has_ended = true;
             return Poll::Ready(why.map(Err));
         }
-        while let Poll::Ready(news) = self.watches.poll_next(cx) {
-            match news {
-                WatchNews::Notice(dependency, notice, taken) => {
-                    self.warming.handle_notice(&dependency, notice, now);
-                    self.obey();
-                    self.watches.handled(dependency, taken);
-                }
-                WatchNews::Refused(dependency, why) => {
-                    self.warming.handle_refusal(&dependency, why, now);
-                    self.obey();
-                }
-                WatchNews::Ended => {
-                    self.has_ended = true;
-                    return Poll::Ready(None);
+        loop {
+            while let Poll::Ready(news) = self.watches.poll_next(cx) {
+                match news {
+                    WatchNews::Notice(dependency, notice, taken) => {
+                        self.warming.handle_notice(&dependency, notice, now);
+                        self.obey();
+                        self.watches.handled(dependency, taken);
+                    }
+                    WatchNews::Refused(dependency, why) => {
+                        self.warming.handle_refusal(&dependency, why, now);
+                        self.obey();
+                    }
+                    WatchNews::Ended => {
+                        self.has_ended = true;
+                        return Poll::Ready(None);
+                    }
                 }
             }
+            self.warming.handle_timeout(now);
+            // Watches that this started are polled as well: nothing would wake the task for them otherwise.
+            if !self.obey() {
+                break;
+            }
         }
-        self.warming.handle_timeout(now);
-        self.obey();
         match self.changed.pop_last() {
             Some(root) => {
                 let warmed = self.warming.warmed(&root);
@@ -161,15 +167,21 @@ impl HandleWarming {
         Ok(())
     }
 
-    fn obey(&mut self) {
+    /// Does what the state says. True if something is watched anew.
+    fn obey(&mut self) -> bool {
+        let mut has_started = false;
         while let Some(output) = self.warming.poll_output() {
             match output {
-                WarmingOutput::Watch(dependency) => self.watches.start(dependency),
+                WarmingOutput::Watch(dependency) => {
+                    self.watches.start(dependency);
+                    has_started = true;
+                }
                 WarmingOutput::Unwatch(dependency) => self.watches.end(&dependency),
                 WarmingOutput::Use(Warmed { root, .. }) | WarmingOutput::Drop(root) => {
                     self.changed.insert(root);
                 }
             }
         }
+        has_started
     }
 }

@@ -1,6 +1,12 @@
 //! The same behind the handle of a client, as an application has it.
 
-use std::task::{Context, Poll};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
 use xds_core::{
     Time,
@@ -109,4 +115,29 @@ fn behind_a_handle_too_a_swap_is_not_seen_by_halves_and_a_loop_is_an_error() {
         assert_eq!(rig.client.watch_count(), 3);
     }
     println!("covers: B30a B44");
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn subscribing_wakes_the_task_that_waits() {
+    let (handle, _driver) = xds_handle::channel();
+    let manager = DependencyManager::new("l", "shop.example.com", "node-1");
+    let mut follower = HandleDependencies::new(manager, handle);
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    for change in [HandleDependencies::subscribe, HandleDependencies::unsubscribe] {
+        assert!(follower.poll_next(&mut Context::from_waker(&waker)).is_pending());
+        let before = wakes.0.load(Ordering::SeqCst);
+        change(&mut follower, &"a".into());
+        assert_eq!(wakes.0.load(Ordering::SeqCst), before + 1);
+    }
 }
