@@ -238,7 +238,7 @@ fn pick(
     patience: Patience,
 ) -> Result<Option<Found>, Status> {
     let cluster = &picking.cluster;
-    let fail = |why: &str| Err(status::of(&cluster.failure(why), &cluster.note));
+    let fail = |failure: Failure| Err(status::of(&failure, &cluster.note));
     let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
     // Not the one that refused it, if another one can be had.
     for _ in 1..picking.connections.len() {
@@ -252,11 +252,17 @@ fn pick(
     let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
         EndpointPick::Queue => return Ok(None),
-        EndpointPick::Fail(why) if patience == Patience::FailFast => return fail(why),
+        EndpointPick::Fail(why) if patience == Patience::FailFast => {
+            return fail(cluster.failure(why));
+        }
         EndpointPick::Fail(_) => return Ok(None),
-        EndpointPick::Drop(why) => return fail(&format!("the call is dropped: {why}")),
-        EndpointPick::TooMany => return fail("as many calls are under way as may be"),
-        _ => return fail("no endpoint was picked"),
+        EndpointPick::Drop(why) => {
+            return fail(cluster.refusal(format_args!("the call is dropped: {why}")));
+        }
+        EndpointPick::TooMany => {
+            return fail(cluster.refusal("as many calls are under way as may be"));
+        }
+        _ => return fail(cluster.failure("no endpoint was picked")),
     };
     outgoing.trial = Trial::Again;
     let connection = picking.connections.get(&id).cloned();
@@ -279,7 +285,7 @@ async fn try_send(
 ) -> Result<Sent, Status> {
     let Found { id, mut connection, scheme, permit } = found;
     let Some(request) = outgoing.request(scheme) else {
-        let why = cluster.failure("an endpoint refused the call, of which too much was sent");
+        let why = cluster.loss("it refused the call, of which too much was sent to send it again");
         return Err(status::of(&why, &cluster.note));
     };
     match connection.try_send_request(request).await {
@@ -291,7 +297,7 @@ async fn try_send(
             Some(_) => Ok(Sent::Not),
             None => {
                 let error = error.into_error();
-                let why = cluster.failure(status::with_causes(&error));
+                let why = cluster.loss(status::with_causes(&error));
                 let status = Status::new(status::code_of(&error), why.to_string());
                 match status::is_unprocessed(&error) {
                     true => Ok(Sent::Unprocessed(id, status)),

@@ -26,7 +26,7 @@ use crate::{
     route::{Action, ClusterChoice, Forward, Route, RouteConfiguration, VirtualHost},
 };
 
-/// Why a call fails before it gets to an endpoint. The status says nothing of what went wrong between client
+/// Why a call fails that no endpoint answers. The status says nothing of what went wrong between client
 /// and management server: it is UNAVAILABLE, or INTERNAL for what must not happen (S3.096-S3.098).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -68,6 +68,28 @@ pub enum Failure {
         /// What is known to be wrong with the cluster's configuration, else whose it is (S3.091).
         note: String,
     },
+    /// The cluster's configuration does not let the call through: it is one of a share that is dropped, or too
+    /// many calls are under way.
+    #[error("cluster `{cluster}` refuses the call: {why} (resolution note: {note})")]
+    Refused {
+        /// The cluster.
+        cluster: ResourceName,
+        /// Why, for the message of the status.
+        why: String,
+        /// What is known to be wrong with the cluster's configuration, else whose it is.
+        note: String,
+    },
+    /// The call was sent to an endpoint, and ended without an answer: with its connection, or because the endpoint
+    /// reset it. The endpoint may have acted on it, so that it is not sent again.
+    #[error("lost the call to an endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]
+    Lost {
+        /// The cluster.
+        cluster: ResourceName,
+        /// Why, for the message of the status.
+        why: String,
+        /// What is known to be wrong with the cluster's configuration, else whose it is.
+        note: String,
+    },
 }
 
 const INTERNAL: i32 = 13;
@@ -84,7 +106,9 @@ impl Failure {
             | Self::NoRoute(_)
             | Self::UnsupportedAction(_)
             | Self::NoCluster { .. }
-            | Self::NoEndpoint { .. } => UNAVAILABLE,
+            | Self::NoEndpoint { .. }
+            | Self::Refused { .. }
+            | Self::Lost { .. } => UNAVAILABLE,
         }
     }
 
@@ -92,7 +116,10 @@ impl Failure {
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         match self {
-            Self::NoCluster { note, .. } | Self::NoEndpoint { note, .. } => Some(note),
+            Self::NoCluster { note, .. }
+            | Self::NoEndpoint { note, .. }
+            | Self::Refused { note, .. }
+            | Self::Lost { note, .. } => Some(note),
             Self::NoVirtualHost { .. }
             | Self::NoRoute(_)
             | Self::UnsupportedAction(_)

@@ -91,6 +91,8 @@ enum Refusal {
     Stream,
     /// `GOAWAY` with `NO_ERROR`, which names no stream that was looked at.
     Connection,
+    /// It takes the call, and closes the connection.
+    None,
 }
 
 /// An endpoint that refuses all streams, and counts them.
@@ -146,6 +148,7 @@ async fn refuse(
                         frame(RST_STREAM, 0, u32::from_be_bytes(stream), &7_u32.to_be_bytes())
                     }
                     Refusal::Connection => frame(GOAWAY, 0, 0, &[0; 8]),
+                    Refusal::None => return Ok(()),
                 };
                 socket.write_all(&answer).await?;
             }
@@ -180,6 +183,20 @@ async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
         assert_eq!(status.code(), Code::Unavailable, "{how:?}: {status}");
         assert_eq!(refused.load(Ordering::SeqCst), 2, "{how:?}: it is tried twice");
     }
+}
+
+/// A call that an endpoint may have acted on is not sent again, and does not say that there was no endpoint.
+#[tokio::test]
+async fn a_call_that_is_lost_with_its_connection_is_unavailable_and_says_so() {
+    let world = World::new().await;
+    let (at, received) = refusing(Refusal::None).await;
+    world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
+    let status = check(&mut world.health(), &[]).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let message = status.message();
+    assert!(message.starts_with("lost the call to an endpoint of cluster `c`: "), "{message}");
+    assert!(message.ends_with("(resolution note: xDS node ID: node-1)"), "{message}");
+    assert_eq!(received.load(Ordering::SeqCst), 1, "it is not sent again");
 }
 
 /// A cluster that calls cannot go to any more has no connections, though routes lead to it; one that they can go to

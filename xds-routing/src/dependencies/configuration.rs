@@ -179,7 +179,21 @@ impl ClusterConfiguration {
     /// How a call to it fails that finds no endpoint: why, and the [note](field@Self::note) (S3.090, S3.091).
     #[must_use]
     pub fn failure(&self, why: impl Display) -> Failure {
-        let note = self.note.to_string();
-        Failure::NoEndpoint { cluster: self.cluster.name.clone(), why: why.to_string(), note }
+        let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());
+        Failure::NoEndpoint { cluster, why: why.to_string(), note }
+    }
+
+    /// How a call to it fails that its configuration does not let through.
+    #[must_use]
+    pub fn refusal(&self, why: impl Display) -> Failure {
+        let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());
+        Failure::Refused { cluster, why: why.to_string(), note }
+    }
+
+    /// How a call fails that was sent to one of its endpoints and ended without an answer.
+    #[must_use]
+    pub fn loss(&self, why: impl Display) -> Failure {
+        let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());
+        Failure::Lost { cluster, why: why.to_string(), note }
     }
 }
