@@ -47,6 +47,8 @@ pub(crate) enum Alarm {
     ViewIdle(Key),
     /// Something of the stream has been held back for long enough (M148).
     Held(StreamId),
+    /// What the client of the stream asked for has been held back for long enough.
+    Unanswered(StreamId),
     /// A name that the session asked for has had its time to come into being (M127).
     Absence(Key),
     /// Deletions have been remembered for long enough (M231).
@@ -166,7 +168,7 @@ impl Alarm {
             Self::Heartbeat(_) => Timer::Heartbeat,
             Self::Debounced => Timer::Debounced,
             Self::ViewIdle(_) => Timer::ViewIdle,
-            Self::Held(_) => Timer::Held,
+            Self::Held(_) | Self::Unanswered(_) => Timer::Held,
             Self::Absence(_) => Timer::Absence,
             Self::Horizon => Timer::ForgetDeletions,
         }

@@ -414,6 +414,17 @@ pub enum Observation {
         /// The configured time.
         after: Duration,
     },
+    /// Under make before break, the resources of a type that a client has asked for and never received have been held
+    /// back for as long as they may be. They are sent now, whatever they refer to: the client would soon take them not
+    /// to exist.
+    SentOutOfOrder {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The configured time ([`AckGated::stage_timeout`](super::AckGated::stage_timeout)).
+        after: Duration,
+    },
     /// A response is longer than the limit for responses and was sent all the same: a full state, which cannot be
     /// split (M83), or a resource of a client that subscribes to everything, which cannot be told an error instead
     /// (IS26).
@@ -465,6 +476,7 @@ impl Observation {
             | Self::BogusNonce { stream, .. }
             | Self::AnswerOverdue { stream, .. }
             | Self::Held { stream, .. }
+            | Self::SentOutOfOrder { stream, .. }
             | Self::Oversize { stream, .. }
             | Self::ResourceTooLong { stream, .. }
             | Self::Disconnected { stream } => *stream,

@@ -5,7 +5,7 @@ use super::{
     alarms::Alarm,
     config::OnStuck,
     event::{HeldBy, Observation},
-    gate::Hold,
+    gate::{Hold, Requests},
     ordering::Order,
 };
 use crate::{
@@ -30,6 +30,12 @@ impl Server {
         self.subscriptions.look_up_newest_due(&stream.sessions);
         let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
         let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
+        let overdue_of = |requests: &Requests| {
+            Some((requests.first_overdue(policy.stage_timeout)?, Alarm::Unanswered(id)))
+        };
+        let overdue = overdue_of(&gate.requests);
+        gate.requests.note(&outlook.asks, self.clock.now());
+        self.alarms.replace(overdue, overdue_of(&gate.requests));
         let before = gate.held.take();
         self.stats.note_held(before.is_some(), outlook.hold.is_some());
         let now = self.clock.now();
@@ -91,6 +97,35 @@ impl Server {
             if self.look_at(id) {
                 self.tell_writable(id);
             }
+        }
+    }
+
+    /// What the client asked for has been held back for as long as it may be, and is sent now.
+    pub(super) fn asked_too_long(&mut self, id: StreamId) {
+        if zoo::is(Bug::HoldNeverReleased) {
+            return;
+        }
+        let Some(policy) = self.config.ordering.gated() else { return };
+        let Some(stream) = self.streams.get_mut(id.0) else { return };
+        let Order::Gated(gate) = &mut stream.order else { return };
+        let after = policy.stage_timeout;
+        for rank in gate.requests.expire(self.clock.now(), after) {
+            let type_url = TypeUrl::from(types::by_rank(rank).unwrap_or_default());
+            self.out.observe(Observation::SentOutOfOrder { stream: id, type_url, after });
+        }
+        let next = gate.requests.first_overdue(after).map(|at| (at, Alarm::Unanswered(id)));
+        self.alarms.replace(None, next);
+        if self.look_at(id) {
+            self.tell_writable(id);
+        }
+    }
+
+    /// The stream is gone, and what was asked for on it.
+    pub(super) fn stop_waiting_for_order(&mut self, id: StreamId) {
+        let Some(policy) = self.config.ordering.gated() else { return };
+        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
+        if let Some(at) = gate.and_then(|gate| gate.requests.first_overdue(policy.stage_timeout)) {
+            self.alarms.cancel(at, Alarm::Unanswered(id));
         }
     }
 

@@ -191,6 +191,7 @@ impl Server {
             return;
         }
         self.stop_holding(id);
+        self.stop_waiting_for_order(id);
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
         self.stats.note_gone(&gone.via);
         self.nodes.unlatch(gone.node_id(), gone.latched_bytes());

@@ -101,7 +101,7 @@ fn the_first_answer_is_not_held_for_ever_where_absence_is_deletion() {
             5> cds                   # what was everything by name is not held
             5< cds first
             5> cds
-            wait 14s
+            wait 3s
             2<
             2> cds y                 # asks for something else, and has waited as long
             wait 900ms

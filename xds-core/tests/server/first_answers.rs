@@ -14,7 +14,7 @@ fn what_was_deleted_before_it_was_sent_is_told() {
             set cds x=1
             > cds x
             set cds -x               # the transport had no room in between
-            wait 14s
+            wait 3s
             <
             wait 1s
             < cds first
@@ -29,7 +29,7 @@ fn what_was_deleted_before_it_was_sent_is_told() {
             set cds x=1
             > cds x
             set cds -x
-            wait 14s
+            wait 3s
             set cds x=2              # it comes back in time
             < cds first x=2
             > cds x
@@ -43,7 +43,7 @@ fn what_was_deleted_before_it_was_sent_is_told() {
             set cds !x=14
             > cds x
             set cds -x               # so was an error
-            wait 15s
+            wait 4s
             < cds first
             ",
         ),
@@ -83,10 +83,10 @@ fn what_was_deleted_while_it_was_held_back_is_told() {
             > lds l m                # waits for the clusters
             <
             set lds -l
-            wait 60s
+            wait 2s
             <
             set lds -m
-            wait 14s
+            wait 3s
             <
             wait 1s
             < lds first
@@ -110,7 +110,7 @@ fn what_another_view_does_not_have_is_told() {
         > cds x
         assign 1 v
         <
-        wait 15s
+        wait 4s
         < cds first
         > cds x
         <

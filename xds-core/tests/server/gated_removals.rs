@@ -144,7 +144,7 @@ fn what_went_nobody_knows_when_does_not_wait_for_ever() {
             d< cds changed a=1
             d> cds nack
             d<
-            wait 15s
+            wait 5s
             d< eds changed -a
             d> eds ack
             d<

@@ -357,6 +357,7 @@ fn a_stream_of_which_nobody_decides_what_it_sees_is_ended() {
     let after = Duration::from_secs(60);
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
+    config.limits.decision = Some(after);
     config.max_stream_age =
         Some(StreamAge { age: 100 * after, jitter_percent: 0, grace: Duration::ZERO });
     let mut rig = Rig::new(config);

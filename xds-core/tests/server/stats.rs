@@ -91,7 +91,7 @@ fn holds_are_counted() {
     assert_eq!(holds(&rig), (1, 1, 0));
     rig.run("> cds\n< lds first l=1\n> lds l");
     assert_eq!(holds(&rig), (0, 1, 0));
-    rig.run("set cds a=2; lds l=2\n< cds changed a=2\n<\nwait 15s");
+    rig.run("set cds a=2; lds l=2\n< cds changed a=2\n<\nwait 5s");
     assert_eq!(holds(&rig), (1, 2, 1));
     rig.run("close");
     assert_eq!(holds(&rig), (0, 2, 1));

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use xds_core::{TypeUrl, client::EntryState, service::Variant};
+use xds_core::{
+    TypeUrl,
+    client::EntryState,
+    server::{AckGated, Missing},
+    service::Variant,
+};
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
@@ -237,7 +242,9 @@ pub(crate) fn bound(options: &Options) -> Duration {
     };
     let steps = match options.order {
         Order::ByRank | Order::AsDue => Duration::ZERO,
-        Order::AfterAcks | Order::OnlyAfterAcks => STEP * options.types,
+        Order::AfterAcks | Order::OnlyAfterAcks => {
+            AckGated::default().stage_timeout * options.types
+        }
     };
     let way = options.latency + options.jitter + options.clock_grain;
     let delay = options.verdicts.delay().unwrap_or_default();
@@ -245,7 +252,12 @@ pub(crate) fn bound(options: &Options) -> Duration {
         Responses::Long => 1,
         Responses::Short => PARTS,
     };
-    silence + LONGEST_PAUSE + HELD + patience + steps + (way * WAYS + delay) * responses * parts
+    silence
+        + LONGEST_PAUSE
+        + first_answer()
+        + patience
+        + steps
+        + (way * WAYS + delay) * responses * parts
 }
 
 /// How often something is under way for a response: a connection, its answer, the request, the response itself.
@@ -256,13 +268,15 @@ const WAYS: u32 = 4;
 const PARTS: u32 = 20;
 
 /// How long a server holds back a first answer that has nothing.
-const HELD: Duration = Duration::from_secs(15);
+fn first_answer() -> Duration {
+    match Missing::default() {
+        Missing::HoldFor(time) => time,
+        _ => Duration::ZERO,
+    }
+}
 
 /// The longest pause between two attempts, with its jitter, and a bit.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(37);
-
-/// How long one step of make before break is waited for.
-const STEP: Duration = Duration::from_secs(15);
 
 /// Between two polls, with the time that one may take.
 const LONGEST_POLL: Duration = Duration::from_secs(60);

@@ -6,6 +6,9 @@ use core::time::Duration;
 ///
 /// Only telling waits. What is set is set: a client that asks meanwhile is answered at once with what there
 /// is, and one that was told to wait is sent the newest.
+///
+/// A name that a client has asked for and that comes into being waits like any change. So `max` should stay below
+/// [15 s](super::DOES_NOT_EXIST_TIMER), after which clients take the resource not to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Debounce {

@@ -42,7 +42,8 @@ pub struct StreamAge {
     /// By how much the age of each stream differs, at most, in per cent of it: otherwise streams that came
     /// together would come back together.
     pub jitter_percent: u32,
-    /// How long a response that is on its way then may wait for its answer.
+    /// How long a response that is on its way then may wait for its answer. New requests are not answered meanwhile,
+    /// so it should stay below [15 s](super::DOES_NOT_EXIST_TIMER).
     pub grace: Duration,
 }
 
@@ -52,6 +53,7 @@ pub struct DrainPlan {
     /// Over what time the streams are ended: each has its part of it, and ends at a random moment of that,
     /// so that the server that takes the clients next is not met by all at once.
     pub over: Duration,
-    /// How long a response that is on its way when a stream is to end may wait for its answer.
+    /// How long a response that is on its way when a stream is to end may wait for its answer. New requests are not
+    /// answered meanwhile, so it should stay below [15 s](super::DOES_NOT_EXIST_TIMER).
     pub grace: Duration,
 }

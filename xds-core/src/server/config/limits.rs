@@ -24,13 +24,18 @@ pub struct ServerLimits {
     /// [`streams_per_node`](Self::streams_per_node) does not bound it.
     pub first_request: Option<Duration>,
     /// How long a client may wait until somebody has decided what it sees, where the application is asked
-    /// ([`Admission::Asked`](super::Admission::Asked)); default 1 minute, `None` for any time. Then its stream is closed
+    /// ([`Admission::Asked`](super::Admission::Asked)); default 5 seconds, `None` for any time. Then its stream is closed
     /// ([`CloseReason::NoDecision`](super::super::CloseReason::NoDecision)), and it comes back. The same limit applies to
     /// requests that are held until the server is ready ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
+    ///
+    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
+    /// client whose stream is open for longer takes what it asks for not to exist, while one whose stream is closed
+    /// knows that there is no server.
     pub decision: Option<Duration>,
     /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
     /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
-    /// as many come at once nevertheless, it closes the stream.
+    /// as many come at once nevertheless, it closes the stream. A client that keeps to it waits for at most as long as
+    /// a whole burst takes to be refilled, which should stay below [15 s](super::DOES_NOT_EXIST_TIMER).
     pub requests: Option<Rate>,
     /// Bytes of a request that count as one in [`requests`](Self::requests): a longer one counts as several, as long
     /// lists of names cost what they have, but never as more than may come at once; default 16 KiB.
@@ -108,7 +113,7 @@ impl Default for ServerLimits {
             streams_per_node: 1_000,
             new_streams: None,
             first_request: Some(Duration::from_secs(60)),
-            decision: Some(Duration::from_secs(60)),
+            decision: Some(Duration::from_secs(5)),
             requests: Some(Rate { per_second: 1_000, burst: 10_000 }),
             observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,

@@ -13,6 +13,7 @@ mod policies;
 mod presets;
 mod type_config;
 mod type_policies;
+mod waits;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -31,6 +32,7 @@ pub use self::{
         AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
         ReconnectTrust, Removals, SotwResponse, VersionMode, WildcardExit, Window,
     },
+    waits::DOES_NOT_EXIST_TIMER,
 };
 use crate::{
     text::{TypeUrl, VersionPrefix},

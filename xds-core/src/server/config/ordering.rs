@@ -37,17 +37,39 @@ pub enum OrderingPolicy {
 /// old ones are therefore told to be gone when the client has asked for the new ones and accepted them, or has not
 /// asked for as long as `stage_timeout`.
 ///
-/// A type that the client does not subscribe to on the stream is not waited for (M150, M158); nor is one
-/// of which there is nothing to send. What is waited for is the newest state at the time of the change
+/// A type that the client does not subscribe to on the stream is not waited for, and neither is one
+/// of which there is nothing to send: a client that has never asked for endpoints on the stream is sent its routes
+/// without. What is waited for is the newest state at the time of the change
 /// that waits, so that endpoints which change all the time hold up nothing. If the target changes on the
 /// way, the newest one counts (M149). Each stream goes at its own pace (IS25).
 ///
 /// It holds for aggregated streams; the services of single types know nothing of each other.
 ///
+/// # How long a client waits for what it asked for
+///
+/// A client concludes that a resource does not exist if it does not arrive within
+/// [15 seconds](super::DOES_NOT_EXIST_TIMER) after its request. What a client has asked for and never received is
+/// therefore held back no longer than [`stage_timeout`](Self::stage_timeout) **in all**, whatever
+/// [`on_stuck`](Self::on_stuck) says: the time counts for each type from when its request was first held back. It
+/// goes on when the type comes to wait for another one, so that the waits for clusters, endpoints, listeners and
+/// routes do not add up. After that the requested resources are sent without the other changes of their type, which
+/// wait on. It is [observed](super::super::Observation::SentOutOfOrder). A response of the same type that the client
+/// has not answered yet goes first in any case ([`Window`](super::Window)).
+///
+/// # Costs
+///
 /// It costs what changed. A client that goes over from names to everything of a type costs once the names of the type
 /// that it has been sent, which are remembered until it has accepted the rest.
 ///
 /// # Limits
+///
+/// A client that has asked for endpoints, listeners and routes before it has acknowledged its first clusters, as
+/// proxies do, has the promise from the start. One that acknowledges clusters, and asks for the first endpoints of
+/// its stream only after that, may be sent routes to these clusters before it has their endpoints.
+///
+/// What is sent after `stage_timeout` because it was asked for may refer to something that the client lacks. In full
+/// state, which listeners have in the state-of-the-world variant, a listener that is asked for by name comes with
+/// the changes of all others that the client names; and a client that subscribes to everything is sent everything.
 ///
 /// To a client that rejects what it is sent the promise is kept as well: what it rejects it has as it was before, or
 /// not at all. These are the exceptions; in each, it may be sent what refers to something that it lacks, or be told
@@ -83,14 +105,19 @@ pub enum OrderingPolicy {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AckGated {
-    /// How long something is held back before [`on_stuck`](Self::on_stuck) applies; default 15 s, after
-    /// which a proxy gives up warming as well.
+    /// How long something is held back before [`on_stuck`](Self::on_stuck) applies, and how long an answer to a
+    /// request is held back in all; 5 s by default.
+    ///
+    /// It should stay well below [15 s](super::DOES_NOT_EXIST_TIMER): together with the wait for
+    /// [`decision`](super::ServerLimits::decision) it stands between a request and its answer, and a client that
+    /// waits longer takes existing resources not to exist.
     pub stage_timeout: Duration,
     /// What happens then.
     pub on_stuck: OnStuck,
-    /// Finds the endpoints that clusters name; by default those of the v3 API. Listeners and routes then
-    /// also wait until the client has asked for these and accepted them. A client that does not ask is
-    /// waited for no longer than the timeout, whatever [`on_stuck`](Self::on_stuck) says (IS17).
+    /// Finds the endpoints that clusters name; by default those of the v3 API. If the client subscribes to any
+    /// endpoints on the stream, listeners and routes then also wait until it has asked for these and accepted them.
+    /// A client that does not ask is waited for no longer than the timeout, whatever [`on_stuck`](Self::on_stuck)
+    /// says.
     ///
     /// Without it the server cannot know which endpoints belong to new clusters. It waits for those that
     /// the client has asked for already.
@@ -100,7 +127,7 @@ pub struct AckGated {
 impl Default for AckGated {
     fn default() -> Self {
         Self {
-            stage_timeout: Duration::from_secs(15),
+            stage_timeout: Duration::from_secs(5),
             on_stuck: OnStuck::default(),
             references: Some(Arc::new(EnvoyReferences)),
         }
@@ -113,7 +140,7 @@ impl Default for AckGated {
 #[non_exhaustive]
 pub enum OnStuck {
     /// It waits on: the client keeps what it has, which is consistent. What it does not ask for any more, or
-    /// what has gone, holds up nothing.
+    /// what has gone, holds up nothing. A name that the client asked for and never received is answered all the same.
     #[default]
     Hold,
     /// It goes on, as if the client had accepted.

@@ -94,7 +94,8 @@ pub enum OnDemand {
     /// With [`ServerOutput::Wanted`](super::super::ServerOutput::Wanted), once, and when nobody asks any
     /// more with [`ServerOutput::Unwanted`](super::super::ServerOutput::Unwanted). It answers by setting
     /// the resource or an error ([`Transaction::mark_missing`](super::super::Transaction::mark_missing));
-    /// until then clients wait.
+    /// until then clients wait. It should do so within [15 s](super::DOES_NOT_EXIST_TIMER), after which clients take the
+    /// resource not to exist.
     Told,
 }
 

@@ -53,7 +53,10 @@ pub enum Missing {
     /// after this time even if there is still nothing, or nothing any more: a client may have used a part of
     /// a response that it rejected, and states no version when it comes back, so that nothing tells it from
     /// one that never had anything; no other message would ever end its use of what was deleted meanwhile
-    /// (M76). Those that know of no resource have given it up by themselves after 15 seconds.
+    /// (M76).
+    ///
+    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
+    /// client concludes by itself then that the resource does not exist, without the server having said so.
     HoldFor(Duration),
     /// A first request is answered, if need be without any resource. Of a client's view nothing is said
     /// before it is [assigned](super::super::Server::assign) one (M38).
@@ -63,9 +66,9 @@ pub enum Missing {
 }
 
 impl Default for Missing {
-    /// For 15 seconds.
+    /// For 4 seconds.
     fn default() -> Self {
-        Self::HoldFor(Duration::from_secs(15))
+        Self::HoldFor(Duration::from_secs(4))
     }
 }
 
@@ -79,6 +82,9 @@ pub enum AbsenceGrace {
     /// If it does not exist after this time either: for resources that may come a little later than
     /// those that refer to them. Deletions are told at once. Whoever comes to see another view meanwhile waits as long
     /// once more.
+    ///
+    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), or below half of that where clients are moved
+    /// between views: a client concludes by itself then that the resource does not exist.
     Grace(Duration),
     /// Never, as long as it has not existed: for clients that no server ever told so.
     Never,

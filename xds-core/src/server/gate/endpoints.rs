@@ -146,22 +146,16 @@ impl Gate {
         subscriptions: &Subscriptions,
     ) -> Option<ResourceName> {
         let clusters = sessions.get(rank::CLUSTERS)?;
-        let endpoints = sessions.get(rank::ENDPOINTS);
-        match (endpoints, self.for_endpoints) {
-            (None, Patience::Lost) => return None,
-            (None, Patience::Waits) => {}
-            (Some(_), _) => self.for_endpoints = Patience::Waits,
-        }
+        // A client without endpoints on the stream may never ask for any (M150, M158).
+        let endpoints = sessions.get(rank::ENDPOINTS)?;
         let is_covered = |endpoints: View<'_>, name: &ResourceName| {
             let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
             globs.any(|glob| subscriptions.edges.find(endpoints.slot, glob).is_some())
         };
         let is_asked = |name: &ResourceName| {
-            endpoints.is_some_and(|it| {
-                let resource = || it.arena.find(name.as_str());
-                let edge = || subscriptions.edges.find(it.slot, resource()?);
-                it.session.has_wildcard() || edge().is_some() || is_covered(it, name)
-            })
+            let resource = || endpoints.arena.find(name.as_str());
+            let edge = || subscriptions.edges.find(endpoints.slot, resource()?);
+            endpoints.session.has_wildcard() || edge().is_some() || is_covered(endpoints, name)
         };
         if !clusters.session.has_wildcard() {
             return self.unasked_by_name(clusters, subscriptions, is_asked);
@@ -263,9 +257,6 @@ impl Gate {
         let clusters = sessions.get(rank::CLUSTERS);
         self.asked_by_name =
             clusters.map_or_else(Rendering::default, |it| it.session.newest_rendering());
-        if sessions.get(rank::ENDPOINTS).is_none() {
-            self.for_endpoints = Patience::Lost;
-        }
     }
 }
 

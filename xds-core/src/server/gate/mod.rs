@@ -11,13 +11,18 @@
 
 mod endpoints;
 mod marks;
+mod requests;
 mod waits;
 
-pub(crate) use self::waits::{goes_before, may_refer_to};
 use self::{
     endpoints::{Asks, Expected, Patience, Taken},
     marks::{Marks, Shots},
+    requests::{Ask, Request},
     waits::Waits,
+};
+pub(crate) use self::{
+    requests::Requests,
+    waits::{goes_before, may_refer_to},
 };
 use super::{
     config::{AckGated, OnStuck},
@@ -47,14 +52,14 @@ pub(crate) struct Gate {
     asks: Asks,
     /// What it has taken of clusters, whether or not it accepted the response.
     taken: Taken,
-    /// If it never has asked for any.
-    for_endpoints: Patience,
-    /// If it has them, and warms new clusters with them.
+    /// If it has endpoints, and warms new clusters with them.
     for_warming: Patience,
     /// Changes up to here wait for nothing any more.
     waived: Stamp,
     /// What is held back, and since when.
     pub(crate) held: Option<(Hold, Time)>,
+    /// Requests that are not answered yet, since what was asked for is held back.
+    pub(crate) requests: Requests,
 }
 
 /// What the gate says.
@@ -63,6 +68,8 @@ pub(crate) struct Outlook {
     pub(crate) next: Option<Next>,
     /// The first thing that is held back.
     pub(crate) hold: Option<Hold>,
+    /// Which types have unanswered requests.
+    pub(crate) asks: [Ask; STAGES],
 }
 
 /// What is sent next.
@@ -200,9 +207,17 @@ impl Gate {
                 false => None,
             };
             let renews = view.session.owes_heartbeats_alone(view.arena);
+            let request = self.requests.of(seat.rank);
+            let is_concerned = additions.is_some() || request != Request::Served;
+            let asks = is_concerned && view.session.has_unanswered(&subscriptions.edges);
+            if asks && let Some(of_type) = outlook.asks.get_mut(usize::from(seat.rank)) {
+                let is_held = additions.is_some();
+                *of_type = if is_held { Ask::Held } else { Ask::Free };
+            }
             let portion = match (&additions, &removals) {
                 (None, None) => Some(Portion::Everything),
                 (None, Some(_)) if has_additions || renews => Some(Portion::Additions),
+                (Some(_), _) if asks && request == Request::Overdue => Some(Portion::Unanswered),
                 (Some(_), _) if renews => Some(Portion::Heartbeats),
                 _ => None,
             };

@@ -208,6 +208,27 @@ impl Session {
         false
     }
 
+    /// Whether the client waits for something that it has asked for: an answer of any kind, or a resource of this name
+    /// that it has never been sent and that exists now.
+    pub(crate) fn has_unanswered(&self, edges: &Edges) -> bool {
+        if self.asks_for_everything() {
+            return true;
+        }
+        let mut slot = self.due.first();
+        while let Some(edge) = edges.at(slot) {
+            if edge.is_unanswered() {
+                return true;
+            }
+            slot = edges.next(Chain::Due, slot);
+        }
+        false
+    }
+
+    /// Whether the client has subscribed to everything and was sent none of it since.
+    pub(super) fn asks_for_everything(&self) -> bool {
+        self.wildcard.is_some_and(|wildcard| wildcard.claim() == Claim::Answer)
+    }
+
     /// Whether other types wait for what the client says to this one.
     pub(crate) fn is_held_to_answers(&self) -> bool {
         matches!(self.staging, Staging::Staged | Staging::Lingering(_))

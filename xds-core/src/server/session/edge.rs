@@ -134,6 +134,12 @@ impl Edge {
         self.due.is_some_and(|due| due.ride == Ride::Dropped)
     }
 
+    /// Whether the client waits for what is due, since it has asked for it or names it and was never sent it.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let is_new = self.standing == Standing::Named && !self.was_ever_sent();
+        self.due.is_some_and(|due| due.claim == Claim::Answer || is_new)
+    }
+
     /// What is due behind it.
     pub(crate) fn next_due(&self) -> Slot {
         self.by_due.next

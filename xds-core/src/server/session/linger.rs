@@ -28,6 +28,8 @@ pub(crate) enum Portion {
     Everything,
     /// Not what is gone.
     Additions,
+    /// Only what the client has asked for and not been sent. In full state, and of everything, that is all there is.
+    Unanswered,
     /// Only that the client may go on using what it has.
     Heartbeats,
 }

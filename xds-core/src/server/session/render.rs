@@ -55,7 +55,7 @@ impl Turn<'_> {
         }
         let content = match portion {
             Portion::Heartbeats => None,
-            Portion::Everything | Portion::Additions => {
+            Portion::Everything | Portion::Additions | Portion::Unanswered => {
                 self.render_content(nonce, limit, time, portion)
             }
         };
@@ -78,7 +78,7 @@ impl Turn<'_> {
                 self.edges.release_withheld(&mut self.session.due);
                 self.release_bereft();
             }
-            Portion::Additions | Portion::Heartbeats => {
+            Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {
                 self.let_graves_linger();
                 if !self.session.has_additions(self.arena) {
                     // What waits to be told is no news, whatever heartbeats go out meanwhile.
@@ -91,19 +91,27 @@ impl Turn<'_> {
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
-        self.let_suspects_ride();
-        self.let_meanings_ride();
+        let is_apart = self.session.sends(self.arena) != Sends::FullState
+            && !self.session.asks_for_everything();
+        let portion = match portion {
+            Portion::Unanswered if !is_apart => Portion::Additions,
+            portion => portion,
+        };
+        if portion != Portion::Unanswered {
+            self.let_suspects_ride();
+            self.let_meanings_ride();
+        }
         let before = self.session.wildcard;
         let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.sends(self.arena) {
             Sends::FullState => self.render_full_state(nonce.get(), limit)?,
             Sends::Changes => {
-                let (body, cause) = self.render_changes(nonce.get(), limit)?;
+                let (body, cause) = self.render_changes(nonce.get(), limit, portion)?;
                 (body, self.arena.version, cause)
             }
             Sends::ChangesAndRemovals => {
-                let (body, cause) = self.render_incremental(nonce.get(), limit)?;
+                let (body, cause) = self.render_incremental(nonce.get(), limit, portion)?;
                 (body, self.arena.version, cause)
             }
         };
@@ -174,13 +182,14 @@ impl Turn<'_> {
         })
     }
 
-    /// Adds the resources of due edges as far as they fit, and gives the strongest reason for one.
-    /// What changed in the part of the wildcard's tail that was walked is in already.
+    /// Adds the resources of due edges as far as they fit, all of them or the unanswered ones, and gives the strongest
+    /// reason for one. What changed in the part of the wildcard's tail that was walked is in already.
     pub(super) fn take_due(
         &mut self,
         parts: &mut Parts,
         nonce: u64,
         walked: Option<(Stamp, Stamp)>,
+        portion: Portion,
     ) -> Option<Cause> {
         let tells_removals = self.session.sends(self.arena) == Sends::ChangesAndRemovals;
         // Of what is covered by a walk there may be more behind what does not fit.
@@ -189,6 +198,10 @@ impl Turn<'_> {
         let mut slot = self.session.due.first();
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
+            if portion == Portion::Unanswered && !edge.is_unanswered() {
+                slot = next;
+                continue;
+            }
             let (at, standing) = (edge.resource, edge.standing);
             let parting = standing.is_passing();
             let has_had_it = edge.sent != 0;

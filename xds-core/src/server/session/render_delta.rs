@@ -7,6 +7,7 @@ use core::mem;
 use super::{
     CatchUp, Claim, Session, Turn, Wildcard,
     edge::{Chain, Edge, Standing},
+    linger::Portion,
     rare::Telling,
     render::MinSome as _,
 };
@@ -27,7 +28,17 @@ use crate::{
 
 impl Turn<'_> {
     /// What the client lacks, as much as fits.
-    pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
+    pub(super) fn render_incremental(
+        &mut self,
+        nonce: u64,
+        limit: usize,
+        portion: Portion,
+    ) -> Option<(Body, Cause)> {
+        if portion == Portion::Unanswered {
+            let mut parts = self.parts(limit);
+            let cause = self.take_due(&mut parts, nonce, None, portion);
+            return Some((self.finish(parts), cause?));
+        }
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
             let knows = self.knows(&wildcard);
             let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(knows), limit);
@@ -51,7 +62,8 @@ impl Turn<'_> {
             let why = if self.tells_losses { Cause::Changed } else { Cause::Resubscribed };
             cause = cause.min_some(Some(why));
         }
-        let named = self.take_due(&mut parts, nonce, walked.map(|(from, to, _)| (from, to)));
+        let named =
+            self.take_due(&mut parts, nonce, walked.map(|(from, to, _)| (from, to)), portion);
         if let Some((_, to, partly)) = walked {
             self.advance_telling(to, partly, nonce);
         }

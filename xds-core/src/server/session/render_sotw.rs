@@ -3,6 +3,7 @@
 use super::{
     CatchUp, First, Turn,
     edge::{Chain, Standing},
+    linger::Portion,
     render::MinSome as _,
 };
 use crate::{
@@ -164,11 +165,17 @@ impl Turn<'_> {
     }
 
     /// What is new to the client or changed (M75), as much as fits (M83).
-    pub(super) fn render_changes(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
+    pub(super) fn render_changes(
+        &mut self,
+        nonce: u64,
+        limit: usize,
+        portion: Portion,
+    ) -> Option<(Body, Cause)> {
         let owed = (self.session.first == First::Owed).then_some(Cause::First);
-        let Some(wildcard) = self.session.wildcard else {
+        let Some(wildcard) = self.session.wildcard.filter(|_| portion != Portion::Unanswered)
+        else {
             let mut parts = self.parts(limit);
-            let cause = self.take_due(&mut parts, nonce, None).or(owed);
+            let cause = self.take_due(&mut parts, nonce, None, portion).or(owed);
             return Some((self.finish(parts), cause?));
         };
         let from = wildcard.cursor;
@@ -183,7 +190,7 @@ impl Turn<'_> {
         let mut parts = self.parts(limit);
         let to = self.gather(wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
-        let named = self.take_due(&mut parts, nonce, Some((from, to)));
+        let named = self.take_due(&mut parts, nonce, Some((from, to)), portion);
         self.advance(to);
         Some((self.finish(parts), walked.min_some(named).or(owed)?))
     }

@@ -320,7 +320,7 @@ fn who_asks_again_is_waited_for_again() {
         set cds b=eds:b; rds r=3
         < cds changed a=1 b=eds:b
         > cds
-        wait 15s
+        wait 5s
         < rds changed r=3
         > rds r
         set cds b=eds; rds r=4

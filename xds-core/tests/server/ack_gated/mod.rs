@@ -3,6 +3,7 @@
 //! In these scripts a cluster whose content begins with `eds` names endpoints: those of its own name, or
 //! those behind a colon, as in `c=eds:e`.
 
+mod answers;
 mod asking;
 mod lingering;
 mod moved;
@@ -54,12 +55,17 @@ fn gated(change: impl FnOnce(&mut AckGated)) -> ServerConfig {
     config
 }
 
+/// With a stage timeout that leaves room for other things to happen meanwhile.
+fn patient() -> ServerConfig {
+    gated(|policy| policy.stage_timeout = Duration::from_secs(15))
+}
+
 /// What was held back too long, as the held type, what of it, the type waited for, and why.
 fn held(rig: &mut Rig) -> Vec<(String, HeldBack, String, HeldBy)> {
     let short = |url: &str| types::short_name(url).unwrap_or(url).to_owned();
     let held = |observation| match observation {
         Observation::Held { type_url, what, waits_for, why, after, .. } => {
-            assert_eq!(after, Duration::from_secs(15));
+            assert_eq!(after, AckGated::default().stage_timeout);
             Some((short(type_url.as_str()), what, short(waits_for.as_str()), why))
         }
         _ => None,

@@ -12,7 +12,7 @@ fn who_is_moved_after_a_step_that_took_too_long_is_waited_for_again() {
             "
             set cds b=2; rds r=2
             {d}< cds changed {kept}b=2
-            wait 15s
+            wait 5s
             {d}< rds changed r=2         # it has not answered
             {d}> rds {again}
             {d}> cds {acks}
@@ -50,11 +50,11 @@ fn the_wait_for_a_step_begins_when_the_client_is_moved() {
         {SETTLED_INCREMENTALLY}
         set cds b=2; rds r=2
         d< cds changed b=2
-        wait 10s
+        wait 4s
         assign 1 v
         d> cds ack
         d< cds changed c=9
-        wait 14s
+        wait 4s
         d<
         wait 1s
         d< rds changed r=9
@@ -243,8 +243,11 @@ fn a_moved_client_is_waited_for_with_what_it_was_sent_before() {
         "M146 M151 M223 IS17",
         String::from(
             "
-            set cds a=eds; eds a=1; lds l=1
-            set @v cds a=eds; eds a=1; lds l=2
+            set cds a=eds; eds a=1 x=1; lds l=1
+            set @v cds a=eds; eds a=1 x=1; lds l=2
+            > eds x
+            < eds first x=1
+            > eds x
             > cds
             > lds
             < cds first a=eds
@@ -254,10 +257,10 @@ fn a_moved_client_is_waited_for_with_what_it_was_sent_before() {
             < cds changed a=eds b=1
             > cds
             <
-            > eds a
-            < eds first a=1
+            > eds a x
+            < eds resubscribed a=1 x=1
             <
-            > eds a
+            > eds a x
             < lds first l=2
             > lds
             <

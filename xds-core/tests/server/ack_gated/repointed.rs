@@ -211,19 +211,19 @@ fn a_cluster_that_stays_for_routes_keeps_the_endpoints_that_it_uses() {
 #[test]
 fn nobody_is_waited_for_who_never_asks_for_the_new_ones() {
     let mut rig = Rig::new(gated(|_| ()));
-    rig.run(&repointed("*", "wait 14s\nd<"));
+    rig.run(&repointed("*", "wait 4s\nd<"));
     assert_eq!(held(&mut rig), []);
     rig.run("wait 1s\nd< eds changed -e\nd> eds ack\nd<");
     let not_asked = HeldBy::NotAsked("f".into());
     assert_eq!(held(&mut rig), [("eds".into(), HeldBack::Deletions, "eds".into(), not_asked)]);
 
     let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Hold));
-    rig.run(&repointed("*", "d> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 15s\nd<"));
+    rig.run(&repointed("*", "d> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s\nd<"));
     let rejected = ("eds".to_owned(), HeldBack::Deletions, "eds".to_owned(), HeldBy::Rejected);
     assert_eq!(held(&mut rig), core::slice::from_ref(&rejected));
 
     let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Continue));
-    rig.run(&repointed("*", "d> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 15s"));
+    rig.run(&repointed("*", "d> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s"));
     rig.run("d< eds changed -e\nd> eds ack\nd<");
     assert_eq!(held(&mut rig), [rejected]);
     println!("covers: M148 IS17");

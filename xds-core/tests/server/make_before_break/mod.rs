@@ -172,6 +172,10 @@ impl World {
                     client.excused |= is_unasked || self.on_stuck == OnStuck::Continue;
                     writeln!(self.log, "{stream:?} was held too long: {why:?}").unwrap();
                 }
+                ServerOutput::Observed(Observation::SentOutOfOrder { stream, .. }) => {
+                    let client = self.clients.iter_mut().find(|it| it.stream == stream).unwrap();
+                    client.excused = true;
+                }
                 _ => {}
             }
         }
@@ -229,8 +233,12 @@ impl World {
             .unwrap();
         if accepts {
             client.held.get_mut(type_url).expect("asked for").version = version;
-        } else if client.habit == Habit::Particular && type_url == types::CLUSTER {
-            // A proxy asks for the endpoints of what it has taken before it says that there is more.
+        }
+        let endpoints = client.held.get(types::CLUSTER_LOAD_ASSIGNMENT);
+        let is_first = !endpoints.is_some_and(|held| held.subscribed);
+        let takes_parts = !accepts && client.habit == Habit::Particular;
+        if type_url == types::CLUSTER && (takes_parts || accepts && is_first) {
+            // A proxy asks for the endpoints of what it has taken before it answers.
             self.ask_for(index, types::CLUSTER_LOAD_ASSIGNMENT);
         }
         let no = || Status { code: 3, message: "no".into(), ..Status::default() };

@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use xds_core::{Version, server::SyncState, service::Variant, types};
+use xds_core::{
+    Version,
+    server::{AckGated, SyncState},
+    service::Variant,
+    types,
+};
 
 use super::{
     ServerTalk,
@@ -11,6 +16,7 @@ use super::{
         AFTER_ACKS, ALL_ACCEPTED, ALL_GONE, ANSWERED, AT_ONCE, ERRORS, EXACT, NOT_FOR_EVER,
         REMEMBERED, SO_FAR, WARM,
     },
+    talk::Whole,
 };
 use crate::{
     options::{Lies, Order},
@@ -24,8 +30,10 @@ use crate::{
 /// The first type that waits for others to be accepted.
 const LISTENERS: usize = 2;
 
-/// How long something waits for others to be accepted where it goes on after that.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long something waits for others to be accepted where it goes on after that, and what was asked for everywhere.
+fn patience() -> Duration {
+    AckGated::default().stage_timeout
+}
 
 /// Whether types wait for each other's answers.
 pub(super) fn is_gated(world: &World) -> bool {
@@ -58,8 +66,9 @@ impl ServerTalk {
         report: &mut Report,
     ) {
         let it = world.link(link);
-        let is_stuck = world.options().order == Order::AfterAcks
-            && self.began.get(&link).is_none_or(|began| world.now().since(*began) >= PATIENCE);
+        let began = self.began.get(&link);
+        let is_late = began.is_some_and(|began| world.now().since(*began) >= patience());
+        let is_stuck = world.options().order == Order::AfterAcks && (is_late || began.is_none());
         // Clusters and endpoints wait for nothing. Who is moved is not judged.
         if kind < LISTENERS || it.only.is_some() || world.options().views > 1 || is_stuck {
             return;
@@ -70,10 +79,22 @@ impl ServerTalk {
             let changed = self.changed.get(&(it.server, kind, name.clone()));
             changed.map(|(at, _)| *at).unwrap_or_default()
         };
-        let known = talks.get(kind).map(|talk| &talk.sent);
-        let is_new = |name: &Text, bytes: &Bytes| known.and_then(|it| it.get(name)) != Some(bytes);
+        let talk = talks.get(kind);
+        let sent = |name: &Text| talk.and_then(|talk| talk.sent.get(name));
         let items =
             response.resources.iter().filter_map(|item| Some((&item.name, item.bytes.as_ref()?)));
+        // What is asked for is sent after a while whatever it waits for: in full state, and of everything, with all
+        // the rest.
+        let is_asked_for = |name: &Text| {
+            is_late && (sent(name).is_none() || talk.is_some_and(|it| it.named_late.contains(name)))
+        };
+        let is_whole = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
+        if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
+            || is_late && talk.is_some_and(|talk| talk.whole == Whole::Began)
+        {
+            return;
+        }
+        let is_new = |name: &Text, bytes: &Bytes| sent(name) != Some(bytes) && !is_asked_for(name);
         let since = items.filter(|(name, bytes)| is_new(name, bytes));
         let Some(since) = since.map(|(name, _)| changed_at(kind, name)).max() else { return };
         for (before, talk) in talks.iter().enumerate().take(kind) {

@@ -1,0 +1,191 @@
+//! How long a server keeps a client waiting for what it has asked for.
+
+use core::time::Duration;
+
+/// How long clients wait for a resource that they have asked for before they conclude that it does not exist.
+///
+/// It is what the protocol [recommends][knowing] and what gRPC and Envoy do. A server that answers later makes its
+/// clients report resources as missing that exist. So every default of a [`ServerConfig`](super::ServerConfig) that
+/// delays an answer is shorter, and so is the sum of those that can delay the same one. A configuration may exceed
+/// it, where clients are known to be more patient.
+///
+/// [knowing]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
+pub const DOES_NOT_EXIST_TIMER: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::server::{
+        AbsenceGrace, AckGated, Admission, Missing, OnDemand, OrderingPolicy, Rate, ServerConfig,
+        ServerLimits, TypeConfig,
+    };
+
+    /// A setting that can delay the answer to a request.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Wait {
+        setting: &'static str,
+        at_most: Duration,
+    }
+
+    /// Every setting of the configuration that can delay the answer to a request, and by how much: first those that
+    /// can come one after the other, then those that stand alone. Whoever adds a setting has to say here whether it
+    /// is one of them.
+    fn waits(config: &ServerConfig) -> (Vec<Wait>, Vec<Wait>) {
+        let ServerConfig {
+            require_node: _,
+            node_changed: _,
+            admission: _, // Limited by `limits.decision`.
+            unknown_type: _,
+            warming: _, // A request is answered in any case, and again.
+            ordering,
+            warmed: _,
+            on_demand,
+            asides: _,
+            debounce,
+            idle_views: _,
+            readiness: _,
+            observe_responses: _,
+            max_stream_age,
+            heartbeat_fraction: _,
+            version_prefix: _,
+            type_defaults,
+            types,
+            limits,
+        } = config;
+        let ServerLimits {
+            decision,
+            requests,
+            streams: _,
+            streams_per_node: _,
+            new_streams: _,   // Others are refused, and know it.
+            first_request: _, // It is the server that waits.
+            request_unit_bytes: _,
+            observed_nacks: _,
+            types_per_stream: _,
+            names_per_stream: _,
+            name_bytes: _,
+            node_bytes: _,
+            request_bytes: _,
+            views: _,
+            latched_requests: _,
+            latched_bytes_per_node: _,
+            resources: _,
+            aliases_per_resource: _,
+            deletions_per_type: _,
+            deletions_for: _,
+            asides_per_stream: _,
+            rejected_names: _,
+            keep_rejections: _,
+            remembered_rejections: _,
+            convergence_waits: _,
+            suspects: _,
+            resource_bytes: _,
+            response_bytes: _,
+        } = limits;
+        assert_eq!(*on_demand, OnDemand::Off, "the application is not waited for by default");
+        let refill =
+            |&Rate { per_second, burst }: &Rate| Duration::from_secs(1) * burst / per_second;
+        let serial = [
+            ("limits.decision", *decision),
+            (
+                "ordering.stage_timeout",
+                ordering
+                    .gated()
+                    .map(|AckGated { stage_timeout, on_stuck: _, references: _ }| *stage_timeout),
+            ),
+            (
+                "types.missing, types.absence_grace",
+                types
+                    .values()
+                    .chain([&type_defaults.full_state, &type_defaults.others])
+                    .map(of_type)
+                    .max(),
+            ),
+        ];
+        let alone = [
+            ("debounce.max", debounce.map(|debounce| debounce.max.max(debounce.quiet))),
+            ("max_stream_age.grace", max_stream_age.map(|age| age.grace)),
+            ("limits.requests", requests.as_ref().map(refill)),
+        ];
+        let listed = |(setting, at_most): (&'static str, Option<Duration>)| Wait {
+            setting,
+            at_most: at_most.unwrap_or_default(),
+        };
+        (serial.map(listed).into(), alone.map(listed).into())
+    }
+
+    /// How long a type keeps a client waiting for the news that a name does not exist. A server that never says so does
+    /// not make the client wait either: the client concludes it by itself.
+    fn of_type(config: &TypeConfig) -> Duration {
+        let TypeConfig {
+            missing,
+            absence_grace,
+            sotw_response: _,
+            legacy_wildcard: _,
+            absence: _,
+            globs: _,
+            wildcard_exit: _,
+            removals: _,
+            reconnect_trust: _,
+            versions: _,
+            nack_detection: _,
+            nack_recovery: _,
+            window: _,         // The client itself has to answer.
+            answer_overdue: _, // So it is here.
+        } = config;
+        let missing = match missing {
+            Missing::HoldFor(time) => *time,
+            Missing::Hold | Missing::EmptyResponse | Missing::NotFound => Duration::ZERO,
+        };
+        let grace = match absence_grace {
+            AbsenceGrace::Grace(time) => *time,
+            AbsenceGrace::Prompt | AbsenceGrace::Never => Duration::ZERO,
+        };
+        missing.max(grace)
+    }
+
+    fn gated(mut config: ServerConfig) -> ServerConfig {
+        config.ordering = OrderingPolicy::AckGated(AckGated::default());
+        config.admission = Admission::Asked;
+        config
+    }
+
+    #[test]
+    fn no_default_keeps_a_client_waiting_for_as_long_as_its_own_timer() {
+        for config in [
+            ServerConfig::default(),
+            ServerConfig::envoy(),
+            ServerConfig::grpc(),
+            ServerConfig::strict_spec(),
+            ServerConfig::go_control_plane_like(),
+        ] {
+            let (serial, alone) = waits(&gated(config));
+            let sum: Duration = serial.iter().map(|wait| wait.at_most).sum();
+            assert!(sum < DOES_NOT_EXIST_TIMER, "{sum:?}: {serial:?}");
+            for wait in alone {
+                assert!(wait.at_most < DOES_NOT_EXIST_TIMER, "{wait:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_stage_timeout_is_well_below_the_timer_of_a_client() {
+        assert!(AckGated::default().stage_timeout * 3 <= DOES_NOT_EXIST_TIMER);
+    }
+
+    /// The list has to show a setting that is too long.
+    #[test]
+    fn a_setting_that_is_too_long_is_found() {
+        let mut config = gated(ServerConfig::default());
+        config.ordering = match config.ordering {
+            OrderingPolicy::AckGated(policy) => {
+                OrderingPolicy::AckGated(AckGated { stage_timeout: DOES_NOT_EXIST_TIMER, ..policy })
+            }
+            other => other,
+        };
+        let found = waits(&config).0.into_iter().find(|it| it.at_most >= DOES_NOT_EXIST_TIMER);
+        assert_eq!(found.map(|it| it.setting), Some("ordering.stage_timeout"));
+    }
+}
