@@ -11,6 +11,7 @@ from driver import go_programs, workspace
 from driver.checks import NotRun, PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.envoy_world import Variant, envoy_program
+from driver.istio_nodes import APPLICATION, GATEWAY, SIDECAR, agent_secrets, grpc_bootstrap, proxy_bootstrap
 from driver.istio_world import Istiod, Json, Kubernetes, Programs, mesh_config
 from driver.processes import Argv, Event, EventProcess
 from driver.routing.compare import Outcome, expect_shares, told
@@ -27,9 +28,6 @@ _ISTIOD = "istio.io/istio/pilot/cmd/pilot-discovery"
 _APISERVER = "k8s.io/kubernetes/cmd/kube-apiserver"
 _ETCD = "go.etcd.io/etcd/server/v3"
 
-_SIDECAR = "sidecar~10.2.0.1~web-1.shop~shop.svc.cluster.local"
-_GATEWAY = "router~10.2.9.1~front-1.istio-system~istio-system.svc.cluster.local"
-_APPLICATION = "sidecar~10.2.8.1~client-1.shop~shop.svc.cluster.local"
 _CALLS = 1000
 
 _RATINGS = "outbound|80||ratings.shop.svc.cluster.local"
@@ -39,7 +37,7 @@ _SLICES = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
 
 # What shows, somewhere in the resources of a node, that each kind of configuration is in them.
 _EXPECTED = {
-    _SIDECAR: (
+    SIDECAR: (
         # VirtualService
         "weighted_clusters",
         "request_mirror_policies",
@@ -88,7 +86,7 @@ _EXPECTED = {
         "rate_limits",
         "added.example",
     ),
-    _GATEWAY: (
+    GATEWAY: (
         "require_client_certificate",
         "require_tls",
         "hash_policy",
@@ -98,13 +96,6 @@ _EXPECTED = {
         "ext_authz",
     ),
 }
-# What the agent of a proxy has.
-_SECRETS = (
-    "default",
-    "ROOTCA",
-    "file-cert:/etc/certs/cert.pem~/etc/certs/key.pem",
-    "file-root:system",
-)
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
@@ -158,8 +149,8 @@ class _Peer:
         kubernetes, istiod = self._control_plane(scenario, config.path)
         _create_catalog(kubernetes, "10.3.0.1")
         secrets = self._secrets(scenario)
-        watches = {node: self._watch(scenario, variant, node, istiod, secrets) for node in (_SIDECAR, _GATEWAY)}
-        sidecar = watches[_SIDECAR]
+        watches = {node: self._watch(scenario, variant, node, istiod, secrets) for node in (SIDECAR, GATEWAY)}
+        sidecar = watches[SIDECAR]
 
         with scenario.check(
             "a sidecar and a gateway have what they refer to, and every kind of thing that is configured is in it"
@@ -224,9 +215,7 @@ class _Peer:
         _, istiod = self._control_plane(scenario, config)
         secrets = self._secrets(scenario)
         for variant in (Variant.STATE_OF_THE_WORLD, Variant.INCREMENTAL):
-            watches = {
-                node: self._watch(scenario, variant, node, istiod, secrets) for node in (_SIDECAR, _GATEWAY)
-            }
+            watches = {node: self._watch(scenario, variant, node, istiod, secrets) for node in (SIDECAR, GATEWAY)}
             title = f"{len(list(config.iterdir()))} files, as {variant.value}"
             with scenario.check(f"{title}: both nodes have resources of every type"):
                 for watch in watches.values():
@@ -249,7 +238,7 @@ class _Peer:
         _tell(
             client,
             command="dial",
-            bootstrap=_grpc_bootstrap(istiod),
+            bootstrap=grpc_bootstrap(istiod.address),
             target="xds:///echo.shop.svc.cluster.local:7070",
         )
 
@@ -281,7 +270,7 @@ class _Peer:
         with scenario.check("no call failed in between, and istiod was told of no rejection"):
             expect(set(turned) == {"a", "b"}, told(turned))
             expect(istiod.rejects() == 0, f"{istiod.rejects()} rejects")
-            eventually("everything acknowledged", lambda: _synced(istiod, _APPLICATION), _PATIENCE)
+            eventually("everything acknowledged", lambda: _synced(istiod, APPLICATION), _PATIENCE)
 
     def _control_plane(self, scenario: Scenario, config: Path) -> tuple[Kubernetes, Istiod]:
         kubernetes = Kubernetes(scenario, self._programs)
@@ -293,13 +282,13 @@ class _Peer:
         """The agent beside a proxy, from which it has its certificates."""
         directory = scenario.directory / "secrets"
         directory.mkdir()
-        (directory / "secrets.json").write_text(json.dumps([_secret(name) for name in _SECRETS]), encoding="utf-8")
+        (directory / "secrets.json").write_text(json.dumps(agent_secrets()), encoding="utf-8")
         return XdsServe(scenario, self._programs.xds, directory)
 
     def _watch(
         self, scenario: Scenario, variant: Variant, node: str, istiod: Istiod, secrets: XdsServe
     ) -> _ProxyWatch:
-        bootstrap = _bootstrap(node, variant, istiod.address, secrets.address)
+        bootstrap = proxy_bootstrap(node, variant, istiod.address, secrets.address)
         file = scenario.directory / f"{node.split('~')[0]}-{variant.value}.json"
         file.write_text(json.dumps(bootstrap), encoding="utf-8")
         return _ProxyWatch(scenario, self._programs.xds, file)
@@ -311,80 +300,6 @@ class _ProxyWatch(XdsWatch):
     def __init__(self, scenario: Scenario, binary: Path, bootstrap: Path) -> None:
         argv: Argv = [binary, "watch", "--proxy-bootstrap", bootstrap, "--follow", "-o", "ndjson", "--for", "600s"]
         self._process = scenario.spawn(EventProcess, f"watch-{bootstrap.stem}", [*argv, "lds", "cds"])
-
-
-def _bootstrap(node: str, variant: Variant, server: str, secrets: str) -> Json:
-    """What Istio's agent writes for its proxy, as far as it matters here."""
-    ads = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}
-    return {
-        "node": {
-            "id": node,
-            "cluster": "web.shop",
-            "locality": {"region": "here", "zone": "a"},
-            "metadata": _metadata(node),
-        },
-        "dynamic_resources": {
-            "lds_config": ads,
-            "cds_config": ads,
-            "ads_config": {
-                "api_type": variant.value,
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": True,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
-            },
-        },
-        "static_resources": {"clusters": [_cluster("xds-grpc", server), _cluster("sds-grpc", secrets)]},
-    }
-
-
-def _metadata(node: str) -> Json:
-    kind, address, name, _ = node.split("~")
-    namespace = name.split(".")[1]
-    labels = {"app": "web"} if kind == "sidecar" else {"istio": "ingressgateway"}
-    return {
-        "CLUSTER_ID": "Kubernetes",
-        "INSTANCE_IPS": address,
-        "INTERCEPTION_MODE": "REDIRECT",
-        "ISTIO_VERSION": "1.29.0",
-        "LABELS": labels,
-        "NAMESPACE": namespace,
-        "NAME": name.split(".")[0],
-        "SERVICE_ACCOUNT": "web",
-    }
-
-
-def _cluster(name: str, address: str) -> Json:
-    host, _, port = address.rpartition(":")
-    endpoint = {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}}
-    return {
-        "name": name,
-        "type": "STATIC",
-        "connect_timeout": "1s",
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
-    }
-
-
-def _grpc_bootstrap(istiod: Istiod) -> Json:
-    """What Istio's agent writes for an application that has no proxy."""
-    metadata = {"GENERATOR": "grpc", "NAMESPACE": "shop", "CLUSTER_ID": "Kubernetes"}
-    return {
-        "xds_servers": [
-            {
-                "server_uri": istiod.address,
-                "channel_creds": [{"type": "insecure"}],
-                "server_features": ["xds_v3"],
-            }
-        ],
-        "node": {"id": _APPLICATION, "metadata": metadata, "locality": {"region": "here", "zone": "a"}},
-    }
-
-
-def _secret(name: str) -> Json:
-    return {
-        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
-        "name": name,
-        "validation_context": {"trusted_ca": {"inline_string": "-"}},
-    }
 
 
 def _endpoints(*addresses: str) -> str:
