@@ -1,4 +1,4 @@
-"""Envoy Gateway's golden files: ours accepts every file that Envoy accepts, without leniency and with the constraints of the API."""
+"""Checks that we accept every golden file of Envoy Gateway that Envoy accepts, without leniency and with constraints."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NAME = "envoy-gateway"
 
 _MODULE = "github.com/envoyproxy/gateway"
 _PATIENCE = 60.0
-# What Envoy prints of a bootstrap that it rejects, before the reason.
+# Envoy's log line about a rejected bootstrap.
 _REJECTED = re.compile(
     r"error initializing configuration '[^']*': (.*?)(?=^\[\d{4}-|\Z)", re.DOTALL | re.MULTILINE
 )
 
-# By the name of a file: why it is rejected, `None` if it is accepted.
+# Error messages by name of the file; `None` if the file is accepted.
 Verdicts = Mapping[str, str | None]
 
 
@@ -42,7 +42,7 @@ class _Programs:
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
-    """Has both judge every file."""
+    """Validates every file with both."""
     python, envoy = envoy_program()
     source = go_programs.module_directory(NAME, _MODULE)
     programs = _Programs(envoy, workspace.example("interop-goldens"), python)
@@ -51,7 +51,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
     def body(scenario: Scenario) -> None:
         _compare(scenario, programs, gateway_goldens.read(source))
 
-    play(report, run_dir, {"Envoy Gateway's golden files: what Envoy accepts, ours does": body})
+    play(report, run_dir, {"Envoy Gateway's golden files: Envoy and the library agree": body})
 
 
 def _compare(scenario: Scenario, programs: _Programs, goldens: Sequence[Golden]) -> None:
@@ -72,11 +72,11 @@ def _compare(scenario: Scenario, programs: _Programs, goldens: Sequence[Golden])
             unexplained.append(f"{name}: only {alone[0]} rejects it: {alone[1]}")
     accepted = sum(ours[name] is None and envoys[name] is None for name in ours)
     rejected = sum(ours[name] is not None and envoys[name] is not None for name in ours)
-    title = f"of {len(files)} files, both accept {accepted} and reject {rejected}, and of every other one it is known why"
+    title = f"of {len(files)} files, both accept {accepted} and reject {rejected}; every other one is a known difference"
     with scenario.check(title):
         expect(not unexplained, "\n".join(unexplained))
     for difference in DIFFERENCES:
-        title = f"{len(difference.files)} only {difference.by} rejects: {difference.why}"
+        title = f"{len(difference.files)} rejected by {difference.by} only: {difference.why}"
         with scenario.check(title):
             gone = [
                 name
@@ -93,7 +93,7 @@ def _compare(scenario: Scenario, programs: _Programs, goldens: Sequence[Golden])
 
 
 def _rejected_by_one(ours: str | None, envoys: str | None) -> tuple[str, str] | None:
-    """Who rejects a file that the other one accepts, and why."""
+    """The side that rejects a file which the other one accepts, and its error message."""
     match ours, envoys:
         case str(why), None:
             return "ours", why
@@ -123,7 +123,7 @@ def _ours(files: Sequence[Golden], programs: _Programs, directory: Path) -> Verd
     verdicts = {it["file"]: it["error"] for it in judged}
     expect(set(verdicts) == {golden.name for golden in files}, "not every file was judged")
     for golden in files:
-        # What is taken apart here has to be what our side reads.
+        # The split of the file into resources has to agree with the parser.
         found = next(it["resources"] for it in judged if it["file"] == golden.name)
         expect(verdicts[golden.name] or found == len(golden.resources), f"{golden.name}: {found} resources")
     return verdicts
@@ -149,7 +149,7 @@ def _envoys(files: Sequence[Golden], programs: _Programs, directory: Path) -> Ve
         verdicts = {golden.name: rejection(golden) for golden in all_of_it}
         clusters = next((golden for golden in all_of_it if golden.kind == "clusters"), None)
         for golden in all_of_it:
-            # Listeners refer to clusters that have to be there.
+            # Envoy rejects listeners that refer to unknown clusters.
             if golden.kind == "listeners" and clusters and verdicts[clusters.name] is None:
                 verdicts[golden.name] = rejection(golden, clusters)
         return verdicts
@@ -159,7 +159,7 @@ def _envoys(files: Sequence[Golden], programs: _Programs, directory: Path) -> Ve
 
 
 def _rejection(envoy: Path, bootstrap: Path) -> str | None:
-    """Why Envoy rejects a bootstrap."""
+    """Envoy's error message about a bootstrap, `None` if it is valid."""
     done = subprocess.run(
         [envoy, "--mode", "validate", "--config-path", bootstrap],
         stdin=subprocess.DEVNULL,

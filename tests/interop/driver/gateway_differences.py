@@ -1,4 +1,4 @@
-"""The golden files of Envoy Gateway that only one of the two rejects, and why."""
+"""Golden files of Envoy Gateway that only Envoy or only our parser rejects, with the reasons."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Difference:
-    """Files that one side rejects for one reason."""
+    """Files that only one side rejects, all for one reason."""
 
     # `Envoy` or `ours`.
     by: str
-    # A part of what it says.
+    # A part of its error message.
     words: str
     why: str
     files: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Envoy Gateway's golden files: what its translator made of hundreds of configurations, as lists of resources in YAML.
+"""Envoy Gateway's golden files: lists of resources in YAML, the expected output of its translator's tests.
 
-A file has resources of one type, without saying which: its name does. The standard library has no reader of YAML, and none is needed:
-every file is a block list at the left margin, so that items can be moved into other texts as they are.
+A file has resources of one type, which only its name states. The standard library has no YAML parser, and
+none is needed: every file is a block list at the left margin, so that items can be copied into other texts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Inside the module.
+# Folders inside the module.
 _FOLDERS = ("xds-ir", "extension-xds-ir")
 _GOLDENS = Path("internal", "xds", "translator", "testdata", "out")
 
-# What a deployment has.
+# A file of Envoy Gateway's deployment.
 _CERTIFICATE = "/certs/ca.crt"
 
 _TYPE_URL = "type.googleapis.com/envoy"
@@ -35,7 +35,7 @@ _ROUTER = f"{_TYPE_URL}.extensions.filters.http.router.v3.Router"
 class Golden:
     """One file."""
 
-    # The folder and the name, without what says the type.
+    # The folder and the name, without the suffix that states the type.
     case: str
     # A key of `TYPES`.
     kind: str
@@ -44,16 +44,16 @@ class Golden:
 
     @property
     def name(self) -> str:
-        """As in Envoy Gateway's repository."""
+        """The path below the folder of golden files."""
         return f"{self.case}.{self.kind}.yaml"
 
     def typed(self) -> str:
-        """The list as our side reads it."""
+        """The list with the type of each resource, as `xds_format` parses it."""
         return "".join(_item(f'"@type": {TYPES[self.kind]}\n{resource}') for resource in self.resources)
 
 
 def read(module: Path) -> list[Golden]:
-    """All files of the module that have resources of a type of xDS."""
+    """Reads all files of the module that hold xDS resources."""
     found = []
     for folder in _FOLDERS:
         for file in sorted((module / _GOLDENS / folder).iterdir()):
@@ -74,10 +74,10 @@ def _items(file: Path) -> Iterator[str]:
 
 
 def bootstrap(files: Sequence[Golden], certificate: Path) -> str:
-    """A bootstrap for Envoy that holds every resource of these files.
+    """An Envoy bootstrap with every resource of these files.
 
-    Routes are in a listener and endpoints in a cluster, where Envoy judges them. A certificate stands for the one that Envoy Gateway's
-    deployment has in a file: Envoy reads it.
+    Routes are in a listener and endpoints in a cluster, where Envoy validates them. The certificate replaces
+    a file of Envoy Gateway's deployment that Envoy reads.
     """
     parts: dict[str, list[str]] = {"clusters": [_ADS_CLUSTER], "listeners": [], "secrets": []}
     for golden in files:
@@ -105,14 +105,14 @@ def _indented(items: Iterable[str]) -> str:
 
 
 def _cluster_of(name: str, endpoints: str) -> str:
-    """A cluster with these endpoints. Names of hosts are for a cluster that resolves them, which validation does not."""
+    """A cluster with these endpoints. Host names need a cluster that resolves them; Envoy does not when it validates."""
     hosts = re.findall(r"^\s+address: (\S+)$", endpoints, flags=re.MULTILINE)
     discovery = "STATIC" if all(re.fullmatch(r"[0-9.]+|'?[0-9a-f:]+'?", host) for host in hosts) else "STRICT_DNS"
     return f"name: {name}\ntype: {discovery}\nconnect_timeout: 1s\nload_assignment:\n{textwrap.indent(endpoints, '  ')}"
 
 
 def _listener_of(name: str, routes: str) -> str:
-    # Routes that come by themselves may refer to clusters that do not exist.
+    # Routes from RDS may refer to unknown clusters, static ones may not unless this is off.
     routes = f"validate_clusters: false\n{routes}"
     return f"""\
 name: {name}

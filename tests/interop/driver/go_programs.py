@@ -1,8 +1,8 @@
-"""Large programs from Go modules, built once for all checkouts of a user, and modules that are only read.
+"""Large programs from Go modules, built once for all checkouts of a user, and modules whose files are read.
 
-The programs are kept in `${XDG_CACHE_HOME:-~/.cache}/xds-interop/`, each in a file whose name says what it was built from: its
-version, the versions of what it depends on, and Go's. Whoever starts a run may state in `XDS_INTEROP_DEADLINE`, in seconds since the epoch,
-when the run has to be over.
+The programs are kept in `${XDG_CACHE_HOME:-~/.cache}/xds-interop/`, each in a file whose name states its
+version, a hash of the versions of its dependencies, and the version and platform of Go.
+`XDS_INTEROP_DEADLINE` states, in seconds since the epoch, when the run has to be over.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pathlib import Path
 from driver import workspace
 from driver.checks import NotRun, Skip, comment
 
-# A deadline that is not stated: on two busy cores, a build from nothing takes a third of it.
+# Limit of a build when no deadline is stated. A cold build takes less than half of it on two busy cores.
 _BUILD_PATIENCE = 3600.0
-# A build that has less time than this is not begun.
+# A build is not started with less time than this.
 _SHORTEST_BUILD = 60.0
 _DOWNLOAD_PATIENCE = 600.0
 _LOCK_INTERVAL = 1.0
 
 
 def remaining() -> float:
-    """How many seconds there are until the run has to be over."""
+    """Seconds until the run has to be over; infinite without a deadline."""
     stated = os.environ.get("XDS_INTEROP_DEADLINE", "")
     try:
         return float(stated) - time.time() if stated else float("inf")
@@ -42,11 +42,20 @@ def remaining() -> float:
         ) from None
 
 
-def programs(module: str, packages: Mapping[str, str], reserve: float) -> dict[str, Path]:
-    """The programs of these packages by name, as the `go.mod` of `module` has them.
+def require_time(seconds: float) -> None:
+    """Ends a peer before it is played unless there is this much time until the deadline."""
+    if (left := remaining()) < seconds:
+        raise NotRun(
+            f"its checks may take {seconds:.0f} s, and until the deadline there are {max(0.0, left):.0f} s"
+        )
 
-    They are built if they are not there. Then `reserve` seconds are left until the deadline, which is what playing the peer takes; if there
-    is no time for that, the peer is not run. What was compiled until then stays in Go's own cache, so that the next run goes on from there.
+
+def programs(module: str, packages: Mapping[str, str], reserve: float) -> dict[str, Path]:
+    """Returns the programs of these packages by name, in the versions of the `go.mod` of `module`.
+
+    Builds them unless they are cached. A build ends `reserve` seconds before the deadline, which is the time
+    that the checks take. If that is too short, the peer is not run. Compiled packages stay in Go's own cache,
+    so that the next run has less to build.
     """
     directory = workspace.INTEROP / module
     files = {name: _cache() / _key(directory, name, package) for name, package in packages.items()}
@@ -68,7 +77,7 @@ def module_directory(module: str, path: str) -> Path:
 
 
 def version_of(program: Path, path: str) -> str:
-    """The version of a module inside a program, as the program says."""
+    """The version of a module that a program was built with, from its build information."""
     for line in _go(program.parent, "version", "-m", str(program)).splitlines():
         match line.split():
             case ["dep" | "mod", name, version, *_] if name == path:
@@ -86,7 +95,7 @@ def _cache() -> Path:
 
 
 def _key(directory: Path, name: str, package: str) -> str:
-    """What a program is built from, as the name of a file."""
+    """The name of the file that a program is cached in."""
     content = (directory / "go.mod").read_bytes() + (directory / "go.sum").read_bytes()
     sources = hashlib.sha256(content).hexdigest()[:12]
     go = "-".join(_go(directory, "env", "GOVERSION", "GOOS", "GOARCH").split())
@@ -118,11 +127,11 @@ def _locked_cache(reserve: float) -> Iterator[None]:
 
 
 def _time_to_build(reserve: float) -> float:
-    """How long a build may take."""
+    """Seconds that a build may take."""
     left = remaining() - reserve
     if left < _SHORTEST_BUILD:
         raise NotRun(
-            f"its programs are not built yet, and until the deadline of the run there are {max(0.0, remaining()):.0f} s"
+            f"its programs are not built yet, and until the deadline there are {max(0.0, remaining()):.0f} s"
         )
     return min(left, _BUILD_PATIENCE)
 
@@ -130,9 +139,9 @@ def _time_to_build(reserve: float) -> float:
 def _build(directory: Path, packages: Mapping[str, str], files: Mapping[str, Path], reserve: float) -> None:
     patience = _time_to_build(reserve)
     comment(f"building {' and '.join(packages)}, for which there are {patience:.0f} s")
-    # In the same file system as where they go, so that they can be renamed.
+    # In the file system of the cache, so that the programs can be renamed.
     with tempfile.TemporaryDirectory(dir=_cache(), prefix="building-") as made:
-        # Neither symbols nor where it was built. Of a folder, Go names each program as its package.
+        # Without symbols and paths of this machine. In a folder, Go names each program after its package.
         flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{made}/")
         try:
             _go(directory, "build", *flags, *packages.values(), patience=patience)
@@ -141,21 +150,21 @@ def _build(directory: Path, packages: Mapping[str, str], files: Mapping[str, Pat
                 f"its programs were not built within {patience:.0f} s; the next run goes on from there"
             ) from None
         for name, package in packages.items():
-            # Atomic: who finds a file finds all of it.
+            # Atomic: a file in the cache is always complete.
             (Path(made) / _last_part(package)).replace(files[name])
 
 
 def _last_part(package: str) -> str:
-    """How Go names the program of a package: not after its major version."""
+    """The name that Go gives the program of a package: a major version at the end is left out."""
     parts = package.split("/")
     return parts[-2] if parts[-1].lstrip("v").isdigit() else parts[-1]
 
 
 def _go(directory: Path, *arguments: str, patience: float = 60.0) -> str:
-    """What Go prints; ended with everything that it started when the time is over."""
+    """Returns the output of Go. Kills it and its children when the time is over."""
     if shutil.which("go") is None:
         raise Skip("go is not installed")
-    # Programs that run anywhere, and modules as they are pinned, whatever the environment says.
+    # Static programs; and no workspace of the user may change the pinned versions.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     with subprocess.Popen(
         ["go", *arguments],

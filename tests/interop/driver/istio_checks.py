@@ -1,4 +1,4 @@
-"""istiod as the management server of `xds watch` in the place of a proxy, and of our channel in that of an application without one."""
+"""Checks with istiod as the management server of `xds watch`, as a proxy, and of `xds-channel`, as a proxyless application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from driver import go_programs, workspace
-from driver.checks import NotRun, PeerReport, Scenario, play
+from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.envoy_world import Variant, envoy_program
 from driver.istio_nodes import APPLICATION, GATEWAY, SIDECAR, agent_secrets, grpc_bootstrap, proxy_bootstrap
@@ -20,7 +20,7 @@ from driver.xds import TYPE_URLS, XdsServe, XdsWatch
 
 NAME = "istio"
 
-# What all scenarios take on two busy cores.
+# Seconds that all scenarios take on two busy cores.
 _RESERVE = 180.0
 _PATIENCE = 60.0
 _MODULE = "istio/control-plane"
@@ -35,7 +35,7 @@ _CATALOG = "outbound|80||catalog.shop.svc.cluster.local"
 _SERVICES = "/api/v1/namespaces/shop/services"
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
 
-# What shows, somewhere in the resources of a node, that each kind of configuration is in them.
+# Texts in the resources of a node, one or more for each kind of configuration that istiod has.
 _EXPECTED = {
     SIDECAR: (
         # VirtualService
@@ -69,7 +69,7 @@ _EXPECTED = {
         "RedisProxy",
         "pipe",
         "locality_weighted",
-        # What is for security
+        # Security
         "RBAC",
         "UriTemplateMatchConfig",
         "jwt_authn",
@@ -99,14 +99,13 @@ _EXPECTED = {
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
-    """Builds the programs, or takes those that are there, and plays the scenarios."""
+    """Builds the programs unless they are cached, and plays the scenarios."""
     python, _ = envoy_program()
     grpc = workspace.virtual_environment("grpc")
     xds, client = workspace.xds_binary(), workspace.example("interop-client")
     etcd = go_programs.programs("istio/etcd", {"etcd": _ETCD}, _RESERVE)["etcd"]
     built = go_programs.programs(_MODULE, {"istiod": _ISTIOD, "kube-apiserver": _APISERVER}, _RESERVE)
-    if go_programs.remaining() < _RESERVE:
-        raise NotRun(f"until the deadline of the run there are {max(0.0, go_programs.remaining()):.0f} s")
+    go_programs.require_time(_RESERVE)
     programs = Programs(etcd, built["kube-apiserver"], built["istiod"], xds, python)
     versions = {
         "istiod": go_programs.version_of(programs.istiod, "istio.io/istio").split("-")[1][:8],
@@ -121,8 +120,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
         {
             "istiod: xds watch as a sidecar": peer.sidecar,
             "istiod, incremental: xds watch as a sidecar": peer.sidecar_delta,
-            "istiod: xds watch on the configuration of Istio's own tests": peer.own_configuration,
-            "istiod: calls through our channel, of an application without a proxy": peer.proxyless,
+            "istiod: xds watch with the configuration of Istio's own tests": peer.own_configuration,
+            "istiod: calls of a proxyless application through xds-channel": peer.proxyless,
         },
     )
 
@@ -153,11 +152,11 @@ class _Peer:
         sidecar = watches[SIDECAR]
 
         with scenario.check(
-            "a sidecar and a gateway have what they refer to, and every kind of thing that is configured is in it"
+            "a sidecar and a gateway receive all resources that are referred to, with traces of every kind of configuration"
         ):
             for node, expected in _EXPECTED.items():
                 eventually(f"everything for {node}", lambda e=expected, n=node: _shows(watches[n], e), _PATIENCE)
-        _check_accepted(scenario, istiod, watches, "all of it")
+        _check_accepted(scenario, istiod, watches, "everything")
 
         for title, name, addresses, edit in (
             (
@@ -167,7 +166,7 @@ class _Peer:
                 lambda: _rename(config, _endpoints("10.2.2.1", "10.2.2.2", "10.2.2.3")),
             ),
             (
-                "endpoints that are removed from it go",
+                "endpoints that are removed from a file disappear",
                 _RATINGS,
                 {"10.2.2.3"},
                 lambda: _rename(config, _endpoints("10.2.2.3")),
@@ -179,7 +178,7 @@ class _Peer:
                 lambda: kubernetes.replace(f"{_SLICES}/catalog-1", _slice("10.3.0.1", "10.3.0.2")),
             ),
             (
-                "one that is deleted leaves a cluster without endpoints",
+                "a deleted EndpointSlice leaves a cluster without endpoints",
                 _CATALOG,
                 set(),
                 lambda: kubernetes.delete(f"{_SLICES}/catalog-1"),
@@ -188,20 +187,20 @@ class _Peer:
             with scenario.check(f"{title}, and nothing else"):
                 _expect_endpoints(watches, name, addresses, edit)
         before = sidecar.mark()
-        with scenario.check("a service of Kubernetes that is deleted takes its cluster along"):
+        with scenario.check("the cluster of a deleted Kubernetes service is removed"):
             kubernetes.delete(f"{_SERVICES}/catalog")
             eventually("its end", lambda: _is_removed(sidecar, before, "cds", _CATALOG), _PATIENCE)
-        _check_accepted(scenario, istiod, watches, "these changes")
+        _check_accepted(scenario, istiod, watches, "after these changes")
 
         before = sidecar.mark()
         istiod.kill()
         istiod.start()
-        with scenario.check("istiod is killed and started again: the clients return, and nothing has changed"):
+        with scenario.check("istiod is killed and restarted: the clients reconnect, and no resource is removed"):
             _wait_synced(istiod, watches)
             settled("what xds watch prints", sidecar.mark, SILENCE)
             removed = [event for event in sidecar.events[before:] if event["event"] == "removed"]
             expect(not removed, f"{removed}")
-        _check_accepted(scenario, istiod, watches, "all of it again")
+        _check_accepted(scenario, istiod, watches, "everything after the restart")
         with scenario.check("xds watch ends with exit code 0 when interrupted"):
             for watch in watches.values():
                 watch.stop_cleanly()
@@ -217,7 +216,7 @@ class _Peer:
         for variant in (Variant.STATE_OF_THE_WORLD, Variant.INCREMENTAL):
             watches = {node: self._watch(scenario, variant, node, istiod, secrets) for node in (SIDECAR, GATEWAY)}
             title = f"{len(list(config.iterdir()))} files, as {variant.value}"
-            with scenario.check(f"{title}: both nodes have resources of every type"):
+            with scenario.check(f"{title}: both nodes receive resources of every type"):
                 for watch in watches.values():
                     eventually("resources", lambda w=watch: _types(w) >= set(TYPE_URLS), _PATIENCE)
             _check_accepted(scenario, istiod, watches, title)
@@ -250,12 +249,13 @@ class _Peer:
 
         eventually("calls that are answered", lambda: set(calls(100)) == {"a", "b"}, _PATIENCE)
         first = calls(_CALLS)
-        with scenario.check(f"of {_CALLS} calls, {told(first)}: a VirtualService says 90 to 10"):
+        with scenario.check(f"of {_CALLS} calls {told(first)}, with weights of 90 to 10 in a VirtualService"):
             expect_shares("ours", first, {"a": 0.9, "b": 0.1})
         config.set("a_weight", 30)
         config.set("b_weight", 70)
         config.replace("echo.yaml", "resources/echo.yaml")
-        # Of a hundred calls more than a half are to b once in 10^20 times before the change, and hardly ever less after it.
+        # More than half of a hundred calls go to b with a probability below 10^-20 while its share is 10 %, and
+        # nearly always once it is 70 %.
         turned: list[Outcome] = []
 
         def changed() -> bool:
@@ -265,9 +265,9 @@ class _Peer:
 
         eventually("calls that are split in another way", changed, _PATIENCE)
         second = calls(_CALLS)
-        with scenario.check(f"once it says 30 to 70, of the next {_CALLS} calls {told(second)}"):
+        with scenario.check(f"of the next {_CALLS} calls {told(second)}, with weights of 30 to 70"):
             expect_shares("ours", second, {"a": 0.3, "b": 0.7})
-        with scenario.check("no call failed in between, and istiod was told of no rejection"):
+        with scenario.check("no call failed while the weights changed, and istiod received no rejection"):
             expect(set(turned) == {"a", "b"}, told(turned))
             expect(istiod.rejects() == 0, f"{istiod.rejects()} rejects")
             eventually("everything acknowledged", lambda: _synced(istiod, APPLICATION), _PATIENCE)
@@ -279,7 +279,7 @@ class _Peer:
         return kubernetes, Istiod(scenario, self._programs, kubernetes, config, mesh_config())
 
     def _secrets(self, scenario: Scenario) -> XdsServe:
-        """The agent beside a proxy, from which it has its certificates."""
+        """Starts a server of secrets in the place of the agent that runs beside each proxy."""
         directory = scenario.directory / "secrets"
         directory.mkdir()
         (directory / "secrets.json").write_text(json.dumps(agent_secrets()), encoding="utf-8")
@@ -295,7 +295,7 @@ class _Peer:
 
 
 class _ProxyWatch(XdsWatch):
-    """`xds watch` with the bootstrap of a proxy, whose listeners and clusters it follows."""
+    """`xds watch` with a proxy's bootstrap; it also watches everything that listeners and clusters refer to."""
 
     def __init__(self, scenario: Scenario, binary: Path, bootstrap: Path) -> None:
         argv: Argv = [binary, "watch", "--proxy-bootstrap", bootstrap, "--follow", "-o", "ndjson", "--for", "600s"]
@@ -312,7 +312,7 @@ def _rename(config: ConfigDir, endpoints: str) -> None:
 
 
 def _create_catalog(kubernetes: Kubernetes, *addresses: str) -> None:
-    """A service of Kubernetes and its endpoints, which a controller would write."""
+    """Creates a Kubernetes service and its EndpointSlice, which no controller writes here."""
     ports = [{"name": "http", "port": 80, "targetPort": 8080}]
     kubernetes.create(_SERVICES, {"metadata": {"name": "catalog"}, "spec": {"ports": ports}})
     kubernetes.create(_SLICES, _slice(*addresses))
@@ -334,7 +334,7 @@ def _tell(process: EventProcess, **words: object) -> None:
 def _expect_endpoints(
     watches: Mapping[str, XdsWatch], name: str, addresses: set[str], edit: Callable[[], None]
 ) -> None:
-    """After an edit all have these endpoints of a cluster, and nothing else has changed."""
+    """Makes an edit, and checks that every watch receives these endpoints of a cluster and no other change."""
     marks = {node: watch.mark() for node, watch in watches.items()}
     host = name.rpartition("|")[2]
     edit()
@@ -352,7 +352,7 @@ def _expect_endpoints(
 
 
 def _is_of(event: Event, host: str) -> bool:
-    """Whether an event tells of endpoints of a host. Gateways have them a second time, for calls that are told apart by SNI."""
+    """Whether an event reports changed endpoints of a host. Gateways have a second cluster of it, for routing by SNI."""
     return (event["event"], event["type"]) == ("changed", "eds") and event["name"].endswith(host)
 
 
@@ -365,7 +365,7 @@ def _addresses(assignment: Json) -> set[str]:
 
 
 def _state(watch: XdsWatch) -> dict[tuple[str, str], Json]:
-    """Every resource that there is now, by type and name."""
+    """The current resources, by type and name."""
     state: dict[tuple[str, str], Json] = {}
     for event in watch.events:
         if event["event"] == "changed":
@@ -380,7 +380,7 @@ def _types(watch: XdsWatch) -> set[str]:
 
 
 def _shows(watch: XdsWatch, expected: Sequence[str]) -> bool:
-    """Whether each of these texts is somewhere in what there is."""
+    """Whether each of these texts occurs in the current resources."""
     text = json.dumps([[*key, value] for key, value in _state(watch).items()])
     missing = [word for word in expected if word not in text]
     expect(not missing, f"nothing has {missing}")
@@ -393,7 +393,7 @@ def _is_removed(watch: XdsWatch, mark: int, type_name: str, name: str) -> bool:
 
 
 def _synced(istiod: Istiod, node: str) -> bool:
-    """Whether a node has acknowledged what it was sent last, of each type, and never rejected anything."""
+    """Whether a node has acknowledged the last response of each type, and has rejected none."""
     resources = istiod.synced(node)
     expect(resources, f"istiod knows nothing of {node}")
     for type_url, state in resources.items():
@@ -408,9 +408,9 @@ def _wait_synced(istiod: Istiod, watches: Mapping[str, XdsWatch]) -> None:
 
 
 def _check_accepted(scenario: Scenario, istiod: Istiod, watches: Mapping[str, XdsWatch], what: str) -> None:
-    """Both sides say that everything was accepted."""
+    """Checks that the server and the clients agree that every response was accepted."""
     with scenario.check(
-        f"{what}: acknowledged to the last response, none was rejected, and xds watch tells of no error"
+        f"{what}: the last responses are acknowledged, none was rejected, and xds watch reports no error"
     ):
         _wait_synced(istiod, watches)
         expect(istiod.rejects() == 0, f"istiod counts {istiod.rejects():g} rejected responses")
@@ -419,7 +419,7 @@ def _check_accepted(scenario: Scenario, istiod: Istiod, watches: Mapping[str, Xd
 
 
 def _problems(watch: XdsWatch) -> list[Event]:
-    """What is wrong with any resource as it is now."""
+    """The errors that are current: a later value of the resource, or the end of the error, clears one."""
     problems: dict[tuple[str, str], Event] = {}
     for event in watch.events:
         key = event["type"], event["name"]
@@ -431,5 +431,5 @@ def _problems(watch: XdsWatch) -> list[Event]:
 
 
 def _is_expected(event: Event) -> bool:
-    # istiod hands secrets only to those who say who they are, and a plain connection does not.
+    # istiod sends secrets to authenticated proxies only, and a plain-text connection authenticates nobody.
     return event["type"] == "sds" and str(event["name"]).startswith("kubernetes://")

@@ -1,4 +1,4 @@
-"""Who the clients of istiod say they are, and what Istio's agent has for them."""
+"""Nodes of the clients of istiod, their bootstraps, and the secrets that Istio's agent has for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SIDECAR = "sidecar~10.2.0.1~web-1.shop~shop.svc.cluster.local"
 GATEWAY = "router~10.2.9.1~front-1.istio-system~istio-system.svc.cluster.local"
 APPLICATION = "sidecar~10.2.8.1~client-1.shop~shop.svc.cluster.local"
 
-# What the agent of a proxy has.
+# Names of the secrets that the agent of a proxy serves.
 _SECRETS = (
     "default",
     "ROOTCA",
@@ -19,7 +19,7 @@ _SECRETS = (
 
 
 def proxy_bootstrap(node: str, variant: Variant, server: str, secrets: str) -> Json:
-    """What Istio's agent writes for its proxy, as far as it matters here."""
+    """The bootstrap that Istio's agent writes for its proxy, without the parts that no check needs."""
     ads = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}
     return {
         "node": {
@@ -70,7 +70,7 @@ def _cluster(name: str, address: str) -> Json:
 
 
 def grpc_bootstrap(server: str) -> Json:
-    """What Istio's agent writes for an application that has no proxy."""
+    """The bootstrap that Istio's agent writes for a proxyless gRPC application."""
     metadata = {"GENERATOR": "grpc", "NAMESPACE": "shop", "CLUSTER_ID": "Kubernetes"}
     return {
         "xds_servers": [
@@ -85,7 +85,7 @@ def grpc_bootstrap(server: str) -> Json:
 
 
 def agent_secrets() -> list[Json]:
-    """The resources from which a proxy has its certificates."""
+    """The secrets that a proxy asks its agent for."""
     return [_secret(name) for name in _SECRETS]
 
 

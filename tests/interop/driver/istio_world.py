@@ -1,4 +1,4 @@
-"""What the scenarios with Istio start from: etcd, kube-apiserver and istiod, all on loopback."""
+"""The control plane of the scenarios with Istio: etcd, kube-apiserver and istiod, all on loopback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from driver.waiting import eventually, expect
 
 Json = dict[str, Any]
 
-# kube-apiserver sets up a good deal before it is ready, and istiod waits for it.
+# kube-apiserver needs several seconds to become ready, more on a busy machine.
 _START_PATIENCE = 120.0
 _REQUEST_PATIENCE = 10.0
 _TOKEN = "interop"
@@ -30,7 +30,7 @@ _REJECTS = re.compile(r"^pilot_total_xds_rejects(?:\{[^}]*\})? (\S+)$", re.MULTI
 
 @dataclass(frozen=True)
 class Programs:
-    """What is played with each other."""
+    """The programs of a scenario."""
 
     etcd: Path
     apiserver: Path
@@ -41,7 +41,7 @@ class Programs:
 
 
 class Kubernetes:
-    """An API server without controllers: what is in it is what was written."""
+    """etcd and kube-apiserver. No controller runs, so that only the checks write objects."""
 
     def __init__(self, scenario: Scenario, programs: Programs) -> None:
         self._directory = scenario.directory
@@ -83,13 +83,13 @@ class Kubernetes:
             "--cert-dir", self._directory / "apiserver-certificates",
             "--service-account-issuer", "https://kubernetes.default",
             "--service-account-signing-key-file", signer.key,
-            # Of its two forms, this one may be a certificate.
+            # A public key of this kind is accepted inside a certificate only.
             "--service-account-key-file", signer.certificate,
             "--service-cluster-ip-range", "10.0.0.0/24",
             "--authorization-mode", "AlwaysAllow",
             "--token-auth-file", tokens,
             "--disable-admission-plugins", "ServiceAccount",
-            # It has no address that a pod could reach it at.
+            # Loopback is no valid address for the endpoints of the `kubernetes` service.
             "--endpoint-reconciler-type", "none",
         ]  # fmt: skip
         process = scenario.spawn(Process, "kube-apiserver", argv)
@@ -101,7 +101,7 @@ class Kubernetes:
         eventually("kube-apiserver is ready", ready, _START_PATIENCE)
 
     def kubeconfig(self) -> Path:
-        """A file that says how to reach it."""
+        """Writes a kubeconfig for it."""
         file = self._directory / "kubeconfig.json"
         server = {"server": f"https://127.0.0.1:{self._port}", "insecure-skip-tls-verify": True}
         config = {
@@ -120,7 +120,7 @@ class Kubernetes:
         self._request("POST", path, thing)
 
     def replace(self, path: str, thing: Json) -> None:
-        """Puts an object in the place of the one that is there, whatever its version."""
+        """Replaces an object, whatever its version."""
         self._request("PUT", path, thing)
 
     def delete(self, path: str) -> None:
@@ -131,7 +131,7 @@ class Kubernetes:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"https://127.0.0.1:{self._port}{path}", data, headers, method=method)
-        # It makes its certificate itself, and nobody else can be at its port.
+        # Its certificate is self-signed, and it is on loopback.
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
@@ -143,7 +143,7 @@ class Kubernetes:
 
 
 class Istiod:
-    """istiod on an API server and on a directory of Istio's own configuration."""
+    """istiod, with an API server and a directory of Istio resources."""
 
     def __init__(
         self, scenario: Scenario, programs: Programs, kubernetes: Kubernetes, config: Path, mesh: Path
@@ -176,13 +176,13 @@ class Istiod:
         self._process = self.start()
 
     def start(self) -> Process:
-        """Starts it at its ports."""
+        """Starts it on its ports."""
         self._process = self._scenario.spawn(Process, "istiod", self._argv)
         eventually("istiod is ready", lambda: self._get(self._http, "/ready") is not None, _START_PATIENCE)
         return self._process
 
     def kill(self) -> None:
-        """Ends it as a crash does."""
+        """Kills it, as a crash would."""
         self._process.stop(signal.SIGKILL)
 
     def rejects(self) -> float:
@@ -190,9 +190,9 @@ class Istiod:
         return sum(map(float, _REJECTS.findall(self._get(self._monitoring, "/metrics"))))
 
     def synced(self, node: str) -> dict[str, Json]:
-        """By type URL: what was sent to a node last, what it has acknowledged, and the last error."""
+        """Nonces of the last response sent to a node and of the last one acknowledged, and the last error, by type URL."""
         proxies = json.loads(self._get(self._http, "/debug/syncz"))
-        # It knows a proxy by the middle of its node's id.
+        # istiod identifies a proxy by the third part of its node id.
         name = node.split("~")[2]
         return next((proxy["resources"] for proxy in proxies if proxy["proxy"] == name), {})
 
@@ -203,7 +203,7 @@ class Istiod:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on, for programs that cannot choose one themselves."""
+    """Unused ports on loopback, for programs that cannot choose one themselves."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -215,5 +215,5 @@ def free_ports(count: int) -> list[int]:
 
 
 def mesh_config() -> Path:
-    """What the mesh is told in every scenario."""
+    """The mesh configuration of every scenario."""
     return workspace.CONFIG / "istio" / "mesh.yaml"

@@ -1,4 +1,4 @@
-//! Judges files of resources as the library does without any leniency, and by the constraints of the API.
+//! Validates files of resources with the strict parser of the library and with the constraints of the API.
 //!
 //! `interop-goldens DIRECTORY`: for each file below it, one JSON object a line, in the order of their paths:
 //!
@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `file` | its path below the directory |
 //! | `resources` | how many it holds; 0 if it is rejected |
-//! | `error` | the first thing that is wrong with it, or null |
+//! | `error` | the first error, or null |
 
 use std::{
     env,
@@ -48,7 +48,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// How many resources a file holds that are all valid.
+/// Returns the number of resources in a file, all of which are valid.
 fn judge(name: &str, content: &[u8]) -> Result<usize, FormatError> {
     let document = parse(Schema::envoy(), name, Format::from_path(name)?, content)?;
     for resource in &document.resources {
