@@ -171,11 +171,12 @@ pub enum ErrorKind {
         suggestion: Option<String>,
     },
     /// The schema has no such message.
-    #[error("unknown type `{type_url}`{}", did_you_mean(.suggestion))]
+    #[error("unknown type `{type_url}`{}", did_you_mean_or_add(.suggestion))]
     UnknownType {
         /// The type URL or name.
         type_url: String,
-        /// A message of the same short name in another package.
+        /// A message whose name is nearly the same, or the same in a package that is akin. Without one, the message
+        /// says how types are added.
         suggestion: Option<String>,
     },
     /// An object that must say its type does not.
@@ -339,6 +340,15 @@ fn dotted(suffix: &Option<String>) -> String {
     suffix.as_ref().map(|suffix| format!(" `.{suffix}`")).unwrap_or_default()
 }
 
+fn did_you_mean_or_add(suggestion: &Option<String>) -> String {
+    match suggestion {
+        Some(_) => did_you_mean(suggestion),
+        None => {
+            ": the schema lacks it; a descriptor set can add it (`--descriptors FILE`)".to_owned()
+        }
+    }
+}
+
 fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
 }
@@ -389,7 +399,9 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Field(parent @ Self::Root, name) => write!(f, "{parent}{}", abbreviate(name)),
+            Self::Field(parent @ Self::Root, name) => {
+                write!(f, "{parent}{}", abbreviate(name))
+            }
             Self::Field(parent, name) => write!(f, "{parent}.{}", abbreviate(name)),
             Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
             Self::Key(parent, key) => write!(f, "{parent}[{:?}]", abbreviate(key)),

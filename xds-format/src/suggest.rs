@@ -1,7 +1,7 @@
 //! "Did you mean": the nearest known name to a misspelt one.
 
 /// Longer names are not compared; nobody misspells them by hand.
-const MAX_LEN: usize = 64;
+const MAX_LEN: usize = 160;
 
 /// The candidate nearest to `name`, if it is near enough to be meant. Ties go to the first
 /// candidate.

@@ -421,7 +421,10 @@ fn names_are_found_through_the_descriptor() {
         name("envoy.config.cluster.v3.Cluster", b"\x0a\x05a").unwrap_err().to_string(),
         "cannot decode as `envoy.config.cluster.v3.Cluster`: the encoding is truncated"
     );
-    assert_eq!(name("a.B", b"").unwrap_err().to_string(), "unknown type `t/a.B`");
+    assert_eq!(
+        name("a.B", b"").unwrap_err().to_string(),
+        "unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
 }
 
 #[test]

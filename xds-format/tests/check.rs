@@ -70,7 +70,7 @@ fn unknown_types_pass_inside_but_not_outside() {
     // TypedExtensionConfig { name, typed_config: Any { type_url: "x/a.B", value: garbage } }
     let bytes = b"\x0a\x01x\x12\x0b\x0a\x05x/a.B\x12\x02\xff\xff";
     assert_eq!(check("envoy.config.core.v3.TypedExtensionConfig", bytes), Ok(()));
-    assert_eq!(check("a.B", bytes), Err("unknown type `type.googleapis.com/a.B`".to_owned()));
+    assert_eq!(check("a.B", bytes), Err("unknown type `type.googleapis.com/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)".to_owned()));
     let error = decode_check(Schema::envoy(), "nonsense", b"").unwrap_err().to_string();
     assert_eq!(
         error,

@@ -105,17 +105,20 @@ fn unknown_names_are_refused_and_near_ones_suggested() {
     );
     assert_eq!(
         json(r#"{"@type": "t/foo.Unknown", "name": "c"}"#),
-        "f:1:11: @type: unknown type `t/foo.Unknown`"
+        "f:1:11: @type: unknown type `t/foo.Unknown`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
     );
     assert_eq!(
         json(&cluster(r#""transport_socket": {"name": "x", "typed_config": {"@type": "t/a.B"}}"#)),
-        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`"
+        "f:1:121: transport_socket.typed_config.@type: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
     );
     assert_eq!(
         text("resources { [t/envoy.config.cluster.v3.Cluster] { nam: \"c\" } }"),
         "f:1:51: resources[0]: unknown field `nam` in `envoy.config.cluster.v3.Cluster`, did you mean `name`?"
     );
-    assert_eq!(text("resources { [t/a.B] { } }"), "f:1:13: resources[0]: unknown type `t/a.B`");
+    assert_eq!(
+        text("resources { [t/a.B] { } }"),
+        "f:1:13: resources[0]: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
 }
 
 #[test]
@@ -398,7 +401,10 @@ fn binary_errors_have_a_path() {
         binary(&response("t/envoy.config.cluster.v3.Cluster", b"\x0a\x01a\x22\x01\x08")),
         "cds.pb: resources[0].connect_timeout: cannot decode as `google.protobuf.Duration`: the encoding is truncated"
     );
-    assert_eq!(binary(&response("t/a.B", b"")), "cds.pb: resources[0]: unknown type `t/a.B`");
+    assert_eq!(
+        binary(&response("t/a.B", b"")),
+        "cds.pb: resources[0]: unknown type `t/a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
     assert_eq!(
         binary(&response("t/envoy.config.cluster.v3.Cluster", b"")),
         "cds.pb: resources[0]: the resource has no name: the field `name` of `t/envoy.config.cluster.v3.Cluster` is empty"
@@ -430,7 +436,10 @@ fn single_messages_have_the_same_errors() {
     let encode = |name: &str, format, input: &[u8]| {
         encode_message(Schema::envoy(), "", name, format, input).unwrap_err().to_string()
     };
-    assert_eq!(encode("a.B", Format::Json, b"{}"), "unknown type `a.B`");
+    assert_eq!(
+        encode("a.B", Format::Json, b"{}"),
+        "unknown type `a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
     assert_eq!(
         encode(request, Format::Json, br#"{"resourceNames": [1]}"#),
         "1:20: resourceNames[0]: expected a string, found the number 1"

@@ -312,7 +312,10 @@ fn a_message_prints_without_its_type() {
     .unwrap();
     assert_eq!(json, serde_json::json!({"version_info": "7"}));
     let error = message_to_json(Schema::envoy(), "a.B", b"", &PrintOptions::default()).unwrap_err();
-    assert_eq!(error.to_string(), "unknown type `a.B`");
+    assert_eq!(
+        error.to_string(),
+        "unknown type `a.B`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
 }
 
 #[test]

@@ -7,7 +7,10 @@ use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
 };
-use xds_format::{Format, PrintOptions, Schema, parse, to_json};
+use xds_format::{
+    Format, PrintOptions, Redaction, Schema, decode_check, encode_message, message_to_json, parse,
+    to_json,
+};
 
 fn string_field(name: &str, number: i32) -> FieldDescriptorProto {
     FieldDescriptorProto {
@@ -98,21 +101,136 @@ fn sets_may_repeat_their_imports() {
 #[test]
 fn broken_sets_are_errors() {
     let error = |set: &[u8]| Schema::envoy().with_descriptor_set(set).unwrap_err().to_string();
-    assert_eq!(error(b"\x0a\x05"), "invalid descriptor set: the encoding is truncated");
-    let missing = error(&set([gadgets(Some("acme/missing.proto"))]));
-    assert!(
-        missing.starts_with("invalid descriptor set: ") && missing.contains("acme/missing.proto"),
-        "{missing}"
+    const HOW: &str =
+        "`protoc --include_imports --descriptor_set_out=FILE NAME.proto` or `buf build -o FILE`";
+    assert_eq!(
+        error(b"\x0a\x05"),
+        format!(
+            "invalid descriptor set: the encoding is truncated: this is no encoded `FileDescriptorSet`; make one \
+             with {HOW}"
+        )
+    );
+    assert_eq!(
+        error(&set([gadgets(Some("acme/missing.proto"))])),
+        format!(
+            "invalid descriptor set: `acme/gadget.proto` imports `acme/missing.proto`, which neither the set nor the \
+             schema has; make the set with {HOW}"
+        )
     );
     let mut again = gadgets(None);
     again.name = Some("other.proto".to_owned());
-    let twice = error(&set([gadgets(None), again]));
-    assert!(
-        twice.starts_with("invalid descriptor set: ") && twice.contains("acme.Gadget"),
-        "{twice}"
+    const TWICE: &str = "invalid descriptor set: `acme.Gadget` is defined by `acme/gadget.proto` and by `other.proto`; a \
+                         file that is imported under two names has to have one of them";
+    assert_eq!(error(&set([gadgets(None), again.clone()])), TWICE);
+    let known = Schema::envoy().with_descriptor_set(&set([gadgets(None)])).unwrap();
+    assert_eq!(known.with_descriptor_set(&set([again])).unwrap_err().to_string(), TWICE);
+    for (source, what) in [
+        ("// ours\nsyntax = \"proto3\";\nmessage Gadget {}\n", "the source of a schema (.proto)"),
+        ("package acme;\n", "the source of a schema (.proto)"),
+        ("{\"file\": []}", "text"),
+    ] {
+        assert_eq!(
+            error(source.as_bytes()),
+            format!("invalid descriptor set: the file is {what}; compile the schema with {HOW}")
+        );
+    }
+    assert_eq!(
+        error(b"\x1f\x8b\x08"),
+        "invalid descriptor set: the file is compressed; unpack it first"
     );
     assert!(Schema::from_descriptor_set(b"garbage").is_err());
     assert_eq!(Schema::from_descriptor_set(b"").unwrap().pool().all_messages().len(), 0);
+}
+
+/// What the schema has in another version stays, and is told.
+#[test]
+fn definitions_of_known_files_that_are_passed_over_are_listed() {
+    let schema = Schema::envoy().with_descriptor_set(&set([gadgets(None)])).unwrap();
+    let mut newer = gadgets(None);
+    newer.message_type[0].field.push(string_field("colour", 3));
+    newer
+        .message_type
+        .push(DescriptorProto { name: Some("Widget".to_owned()), ..DescriptorProto::default() });
+    let lost = schema.passed_over(&set([newer])).unwrap();
+    assert_eq!(lost, ["acme.Gadget.colour", "acme.Widget"]);
+    assert_eq!(schema.passed_over(&set([gadgets(None)])).unwrap(), [""; 0]);
+    assert_eq!(Schema::envoy().passed_over(&set([gadgets(None)])).unwrap(), [""; 0]);
+}
+
+/// The Envoy API names most of them only inside an `Any`, so that its descriptor sets lack them.
+#[test]
+fn an_any_of_every_message_of_cncf_xds_is_read_and_printed() {
+    let schema = Schema::envoy();
+    let messages: Vec<_> = schema
+        .pool()
+        .all_messages()
+        .filter(|it| !it.is_map_entry())
+        .map(|it| it.full_name().to_owned())
+        .filter(|it| ["xds.", "udpa.", "cel.expr."].iter().any(|root| it.starts_with(root)))
+        .collect();
+    for name in [
+        "cel.expr.CheckedExpr",
+        "udpa.data.orca.v1.OrcaLoadReport",
+        "udpa.type.v1.TypedStruct",
+        "xds.annotations.v3.VersioningAnnotation",
+        "xds.core.v3.ResourceName",
+        "xds.data.orca.v3.OrcaLoadReport",
+        "xds.service.orca.v3.OrcaLoadReportRequest",
+        "xds.type.matcher.v3.CelMatcher",
+        "xds.type.matcher.v3.HttpAttributesCelMatchInput",
+        "xds.type.matcher.v3.IPMatcher.IPRangeMatcher",
+        "xds.type.v3.TypedStruct",
+    ] {
+        assert!(messages.iter().any(|it| it == name), "{name}");
+    }
+    assert!(messages.len() > 80, "{}", messages.len());
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    for name in messages {
+        let any = serde_json::json!({"@type": format!("type.googleapis.com/{name}")});
+        let encode = |format| {
+            encode_message(schema, "f", "google.protobuf.Any", format, any.to_string().as_bytes())
+        };
+        let bytes = encode(Format::Json).unwrap();
+        assert_eq!(encode(Format::Yaml).unwrap(), bytes);
+        let printed = message_to_json(schema, "google.protobuf.Any", &bytes, &options);
+        assert_eq!(printed.unwrap(), any);
+    }
+}
+
+/// A type of a schema that has to be added must not be answered with a stranger of the same short name.
+#[test]
+fn unknown_types_suggest_what_is_near_and_nothing_else() {
+    let said = |name: &str| {
+        let type_url = format!("type.googleapis.com/{name}");
+        let error = decode_check(Schema::envoy(), &type_url, b"").unwrap_err().to_string();
+        error.strip_prefix(&format!("unknown type `{type_url}`")).unwrap().to_owned()
+    };
+    const ADD: &str = ": the schema lacks it; a descriptor set can add it (`--descriptors FILE`)";
+    for contrib in [
+        "envoy.extensions.filters.http.golang.v3alpha.Config",
+        "envoy.extensions.filters.http.golang.v3alpha.Router",
+        "envoy.extensions.filters.network.kafka_broker.v3.KafkaBroker",
+        "envoy.extensions.filters.network.mysql_proxy.v3.MySQLProxy",
+        "envoy.extensions.filters.network.rocketmq_proxy.v3.RouteConfiguration",
+        "acme.config.v3.Cluster",
+        "Cluster",
+    ] {
+        assert_eq!(said(contrib), ADD, "{contrib}");
+    }
+    for (misspelt, meant) in [
+        ("envoy.config.cluster.v2.Cluster", "envoy.config.cluster.v3.Cluster"),
+        ("envoy.config.v3.Cluster", "envoy.config.cluster.v3.Cluster"),
+        (
+            "envoy.filters.network.http_connection_manager.v2.HttpConnectionManager",
+            "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        ),
+        (
+            "envoy.extensions.filters.network.http_connection_manager.v3.HttpConectionManager",
+            "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        ),
+    ] {
+        assert_eq!(said(misspelt), format!(", did you mean `{meant}`?"), "{misspelt}");
+    }
 }
 
 #[test]
@@ -123,7 +241,10 @@ fn a_small_schema_works_without_envoy() {
             .unwrap();
     assert_eq!(document.resources[0].name, "g");
     let error = parse(&schema, "f", Format::Json, br#"{"resources": []}"#).unwrap_err().to_string();
-    assert_eq!(error, "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`");
+    assert_eq!(
+        error,
+        "f:1:1: unknown type `envoy.service.discovery.v3.DiscoveryResponse`: the schema lacks it; a descriptor set can add it (`--descriptors FILE`)"
+    );
 }
 
 /// The option is an extension of field options: it must survive the trimming of the embedded set,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use prost_build::{Config, Module};
 use protox::prost_reflect::prost_types::FileDescriptorProto;
 
+use crate::descriptors;
 use crate::error::Error;
 use crate::services;
 use crate::tree::Tree;
@@ -38,13 +39,13 @@ impl Part {
 }
 
 /// Where the output lives, for messages to people.
-pub(crate) const OUTPUTS: &str = "xds-core/src/proto/generated and xds-routing/src/proto/generated";
+pub(crate) const OUTPUTS: &str = "xds-core/src/proto/generated, xds-routing/src/proto/generated and xds-format/src/schema/xds_types.bin";
 
 /// The files below this folder, and what they import, are the core's.
 const SERVICES_FOLDER: &str = "envoy/service/";
 
 /// Where the schema lives, relative to the workspace's root.
-const SCHEMA: &str = "proto";
+pub(crate) const SCHEMA: &str = "proto";
 
 /// Well-known types that no schema file imports, but users of the core need next to the others.
 const WELL_KNOWN: [&str; 2] = ["google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"];
@@ -70,7 +71,18 @@ const WELL_KNOWN_DOCS: [(&str, &str); 16] = [
 ];
 
 /// Packages of which the schema uses the options alone. The messages behind those are for compilers.
-const ONLY_ANNOTATIONS: [&str; 3] = ["envoy.annotations", "google.api", "google.protobuf"];
+const ONLY_ANNOTATIONS: [&str; 6] = [
+    "envoy.annotations",
+    "google.api",
+    "google.protobuf",
+    "udpa.annotations",
+    "validate",
+    "xds.annotations.v3",
+];
+
+/// Folders and files of messages that only descriptors describe: they have no code unless the core speaks of them.
+const ONLY_DESCRIPTORS: [&str; 5] =
+    ["cel/", "google/api/expr/", "google/protobuf/empty.proto", "udpa/", "xds/"];
 
 /// Packages of version 2 of the API, of which the table of services has the names. Its messages are those of
 /// version 3 by the bytes, which is what code is for.
@@ -90,6 +102,7 @@ pub(crate) fn write(root: &Path) -> Result<String, Error> {
         let changed = tree.write(&root.join(part.output()))?;
         lines.push(format!("{}: {} files, {changed} changed", part.output(), tree.0.len()));
     }
+    lines.push(descriptors::write(root)?);
     Ok(lines.join("\n"))
 }
 
@@ -100,6 +113,10 @@ pub(crate) fn check(root: &Path) -> Result<String, Error> {
         let tree = generate(root, part)?;
         differences.extend(tree.compare(&Tree::read(&root.join(part.output()))?));
         lines.push(format!("{}: {} files, up to date", part.output(), tree.0.len()));
+    }
+    match descriptors::check(root)? {
+        None => lines.push(format!("{}: up to date", descriptors::OUTPUT)),
+        Some(difference) => differences.push(difference),
     }
     if !differences.is_empty() {
         return Err(Error::Stale { differences });
@@ -118,6 +135,7 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
     // Else a new file could change the order of what is generated from others.
     files.sort_by(|left, right| left.name().cmp(right.name()));
     let of_the_core = files_of_the_core(&files);
+    files.retain(|file| of_the_core.contains(file.name()) || !has_only_descriptors(file.name()));
     let mut config = config();
     if part == Part::Routing {
         for file in files.iter().filter(|file| of_the_core.contains(file.name())) {
@@ -164,6 +182,7 @@ fn files_of_the_core(files: &[FileDescriptorProto]) -> BTreeSet<String> {
     let roots = files.iter().map(FileDescriptorProto::name);
     let mut open: Vec<&str> =
         roots.filter(|it| it.starts_with(SERVICES_FOLDER) || is_well_known(it)).collect();
+    open.retain(|it| !has_only_descriptors(it));
     while let Some(name) = open.pop() {
         if !found.insert(name.to_owned()) {
             continue;
@@ -193,6 +212,10 @@ fn is_well_known(file: &str) -> bool {
     file.starts_with("google/protobuf/") && file != "google/protobuf/descriptor.proto"
 }
 
+fn has_only_descriptors(file: &str) -> bool {
+    ONLY_DESCRIPTORS.iter().any(|folder| file.starts_with(folder))
+}
+
 fn config() -> Config {
     let mut config = Config::new();
     config
@@ -214,7 +237,7 @@ fn config() -> Config {
 }
 
 /// Every `.proto` file below `schema`, sorted: folders have no order of their own.
-fn schema_files(schema: &Path) -> Result<BTreeSet<PathBuf>, Error> {
+pub(crate) fn schema_files(schema: &Path) -> Result<BTreeSet<PathBuf>, Error> {
     let mut files = BTreeSet::new();
     let mut folders = vec![schema.to_path_buf()];
     while let Some(folder) = folders.pop() {

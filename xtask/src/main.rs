@@ -1,7 +1,7 @@
 //! Developer chores, run as `cargo xtask <command>`.
 //!
-//! `gen` turns the schema under `proto/` into the Rust code that `xds-core` checks in. The
-//! output is in version control so that neither users nor docs.rs need a protobuf compiler,
+//! `gen` turns the schema under `proto/` into the Rust code that `xds-core` and `xds-routing` check in, and the
+//! part of it that only descriptors describe into the descriptor set of `xds-format`. The output is in version control so that neither users nor docs.rs need a protobuf compiler,
 //! and so that a change of the schema shows in review as the code it becomes. `gen --check`
 //! compares instead of writing; the test in [`codegen`] does the same on every
 //! `cargo test --workspace`.
@@ -11,6 +11,7 @@
 
 mod codegen;
 mod coverage;
+mod descriptors;
 mod error;
 mod mutants;
 #[cfg(test)]
@@ -29,8 +30,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  gen            regenerate the code of xds-core and xds-routing from proto/
-  gen --check    fail if the checked-in code differs from what gen would write
+  gen            regenerate the code of xds-core and xds-routing and the descriptors of xds-format from proto/
+  gen --check    fail if what is checked in differs from what gen would write
   coverage [--missing] [--strict] [--from FILE]
                  run the tests; list which requirements they cover, and why others are not.
                  --missing lists only those; --strict fails if one of them has no reason;

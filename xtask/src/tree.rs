@@ -24,6 +24,8 @@ pub(crate) enum Difference {
     Unexpected { path: String },
     /// It reads differently from this line on, counted from 1.
     Changed { path: String, line: usize },
+    /// It is binary, and differs or is missing.
+    Binary { path: String },
 }
 
 impl Tree {
@@ -96,7 +98,10 @@ impl Tree {
 impl Difference {
     fn path(&self) -> &str {
         match self {
-            Self::Missing { path } | Self::Unexpected { path } | Self::Changed { path, .. } => path,
+            Self::Missing { path }
+            | Self::Unexpected { path }
+            | Self::Changed { path, .. }
+            | Self::Binary { path } => path,
         }
     }
 }
@@ -106,6 +111,7 @@ impl fmt::Display for Difference {
         match self {
             Self::Missing { path } => write!(f, "{path}: missing"),
             Self::Unexpected { path } => write!(f, "{path}: not generated any more"),
+            Self::Binary { path } => write!(f, "{path}: differs"),
             Self::Changed { path, line } => write!(f, "{path}: differs from line {line} on"),
         }
     }

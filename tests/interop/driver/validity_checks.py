@@ -1,4 +1,5 @@
-"""Ours and gRPC C-core judge the same resources: what one NACKs, the other does, too."""
+"""Ours and gRPC C-core judge the same resources: what one NACKs, the other does, too. The messages of cncf/xds are
+those of the package that Google publishes for it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from driver.checks import PeerReport, Scenario, comment, play
 from driver.differential.scenes import resolves
 from driver.differential.stage import BOTH, Side, Stage
 from driver.validity.cases import Case, Verdict, cases
+from driver.validity.definitions import agrees_on_definitions
 from driver.waiting import expect
 
 NAME = "validity"
@@ -29,7 +31,14 @@ def run(report: PeerReport, run_dir: Path) -> None:
         with scenario.check(f"{len(cases())} resources are judged as the table says"):
             expect(not wrong, "\n".join(wrong))
 
-    play(report, run_dir, {f"{NAME}: what both accept and reject": body})
+    play(
+        report,
+        run_dir,
+        {
+            f"{NAME}: definitions": lambda scenario: agrees_on_definitions(scenario, python),
+            f"{NAME}: what both accept and reject": body,
+        },
+    )
     for verdict in Verdict:
         comment(f"{sum(case.verdict is verdict for case in cases()):>5}  rejected by {verdict.value}")
 

@@ -111,6 +111,11 @@ def run_program(python: Path, program: Path, *arguments: str) -> str:
     return _run([python, "-I", program, *arguments])
 
 
+def run_binary(binary: Path, *arguments: str) -> str:
+    """What a program prints."""
+    return _run([binary, *arguments])
+
+
 @functools.cache
 def xds_binary() -> Path:
     """The `xds` binary, freshly built; `XDS_BIN` names one to use as it is."""

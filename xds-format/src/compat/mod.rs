@@ -14,7 +14,7 @@ pub use finding::{Axes, Axis, Break, Exemption, Rule};
 use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FileDescriptor};
 
 use self::pairs::Pairs;
-use crate::schema::{Schema, is_added};
+use crate::schema::Schema;
 use crate::validate::Options;
 
 /// What breaks between an old schema and a new one, for somebody who has either.
@@ -169,7 +169,6 @@ fn is_compared(file: &FileDescriptor) -> bool {
     let package = file.package_name();
     !matches!(package, "google.protobuf" | "google.api" | "validate")
         && !package.split('.').any(|part| part == "annotations")
-        && !is_added(file)
 }
 
 fn in_progress(options: &DynamicMessage, statuses: &[ExtensionDescriptor]) -> Option<Exemption> {

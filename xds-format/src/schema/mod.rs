@@ -2,9 +2,8 @@
 //! before.
 
 mod annotations;
-mod extra;
-
-pub(crate) use extra::{TYPED_STRUCT, is_added};
+mod set;
+mod unknown;
 
 use core::fmt;
 #[cfg(feature = "envoy")]
@@ -14,24 +13,48 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use self::annotations::Annotations;
 use crate::error::{ErrorKind, FormatError, abbreviate};
-use crate::suggest;
-use crate::wire;
 
 /// The full name of the message that every file boils down to.
 pub(crate) const DISCOVERY_RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 /// The full name of the wrapper that gives a resource a name, a version and a TTL.
 pub(crate) const RESOURCE_WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
-/// `FileDescriptorSet.file`; `FileDescriptorProto.name` and `.syntax`.
-const SET_FILE: u32 = 1;
-const FILE_NAME: u32 = 1;
-const FILE_SYNTAX: u32 = 12;
+/// The full names of the message that stands for others without their schema: a type URL and the value as a
+/// `Struct`.
+pub(crate) const TYPED_STRUCT: [&str; 2] = ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"];
+
+/// The messages of `proto/xds` and `proto/udpa`, made by `cargo xtask gen`.
+const XDS_TYPES: &[u8] = include_bytes!("xds_types.bin");
 
 /// A set of message types that files may hold.
 ///
-/// Most programs use [`Schema::envoy`]. Extensions of one's own come in through
-/// [`Schema::with_descriptor_set`], from `protoc --include_imports --descriptor_set_out=FILE` or
-/// `buf build -o FILE`. Cheap to share by reference, costly to make: keep one.
+/// Most programs use [`Schema::envoy`]. [`Schema::with_descriptor_set`] adds other types: those of Envoy's contrib
+/// extensions, or one's own. A set is a file that `protoc --include_imports --descriptor_set_out=FILE` or
+/// `buf build -o FILE` makes. A schema is cheap to share by reference and costly to make: keep one.
+///
+/// ```
+/// # #[cfg(feature = "envoy")] {
+/// # use prost_reflect::prost::Message as _;
+/// use xds_format::{Format, Schema, parse};
+///
+/// // acme/gadget.proto, compiled: package acme; message Gadget { string name = 1; }
+/// # let set = prost_reflect::prost_types::FileDescriptorSet { file: vec![prost_reflect::prost_types::FileDescriptorProto {
+/// #     name: Some("acme/gadget.proto".into()), package: Some("acme".into()), syntax: Some("proto3".into()),
+/// #     message_type: vec![prost_reflect::prost_types::DescriptorProto { name: Some("Gadget".into()),
+/// #         field: vec![prost_reflect::prost_types::FieldDescriptorProto { name: Some("name".into()), number: Some(1),
+/// #             label: Some(1), r#type: Some(9), ..Default::default() }], ..Default::default() }],
+/// #     ..Default::default() }] }.encode_to_vec();
+/// # /*
+/// let set = std::fs::read("gadget.binpb")?;
+/// # */
+/// let schema = Schema::envoy().with_descriptor_set(&set)?;
+///
+/// let file = br#"{"@type": "type.googleapis.com/acme.Gadget", "name": "g"}"#;
+/// let document = parse(&schema, "gadget.json", Format::Json, file)?;
+/// assert_eq!(document.resources[0].name, "g");
+/// # }
+/// # Ok::<(), xds_format::FormatError>(())
+/// ```
 #[derive(Clone)]
 pub struct Schema {
     pool: DescriptorPool,
@@ -39,8 +62,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The full Envoy v3 API, embedded in the program and decoded on first use (tens of
-    /// milliseconds, once).
+    /// The full Envoy v3 API and the [types of cncf/xds](Schema::with_xds_types), embedded in the program and
+    /// decoded on first use (tens of milliseconds, once).
     ///
     /// # Panics
     ///
@@ -52,40 +75,61 @@ impl Schema {
         static ENVOY: OnceLock<Schema> = OnceLock::new();
         ENVOY.get_or_init(|| {
             Self::from_descriptor_set(include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin")))
+                .and_then(|schema| schema.with_xds_types())
                 .expect("the embedded Envoy descriptor set is valid")
         })
     }
 
-    /// The messages of an encoded `google.protobuf.FileDescriptorSet`, imports included.
-    ///
-    /// `xds.type.v3.TypedStruct` and `udpa.type.v1.TypedStruct` are added when the set lacks them
-    /// and has `google/protobuf/struct.proto`: configurations use them, generated sets tend to
-    /// leave them out.
+    /// The messages of an encoded `google.protobuf.FileDescriptorSet`, imports included, and no others: a set of
+    /// the Envoy API usually needs [`Schema::with_xds_types`] as well.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] when the bytes are no descriptor set or refer to files that are
-    /// not in it.
+    /// Those of [`Schema::with_descriptor_set`].
     pub fn from_descriptor_set(set: &[u8]) -> Result<Self, FormatError> {
         Self { pool: DescriptorPool::new(), annotations: Annotations::default() }
             .with_descriptor_set(set)
     }
 
-    /// This schema and the messages of another encoded `FileDescriptorSet`. Files that are known
-    /// already, by name, stay as they are, so that a set may well repeat its imports.
+    /// This schema and the messages of another encoded `FileDescriptorSet`.
+    ///
+    /// Files of the set that the schema has already, by name, stay as they are, so that a set may repeat its
+    /// imports. [`Schema::passed_over`] lists what is lost by that.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] when the bytes are no descriptor set, refer to files that are
-    /// neither in it nor known, or define a message again that a file of another name defines
-    /// already.
+    /// [`ErrorKind::Descriptors`], with what to do about it: the bytes are no descriptor set but, for example, the
+    /// source of a schema; a file imports one that neither the set nor the schema has; a file defines what a file
+    /// of another name defines already; a definition contradicts itself.
     pub fn with_descriptor_set(&self, set: &[u8]) -> Result<Self, FormatError> {
         let Self { mut pool, mut annotations } = self.clone();
-        let new = new_files(&pool, set)?;
-        pool.decode_file_descriptor_set(new.as_slice()).map_err(|e| descriptor_error(&e))?;
-        extra::add_missing(&mut pool).map_err(|e| descriptor_error(&e))?;
-        annotations.collect(&new).map_err(|e| descriptor_error(&e))?;
+        let new = set::encode_new(&pool, &set::files(set)?)?;
+        pool.decode_file_descriptor_set(new.as_slice()).map_err(set::error)?;
+        annotations.collect(&new).map_err(set::error)?;
         Ok(Self { pool, annotations })
+    }
+
+    /// This schema and the messages of [cncf/xds](https://github.com/cncf/xds) that it lacks: the packages `xds` and
+    /// `udpa`, with the expressions of CEL that they refer to. `google.protobuf.FieldMask` is added as well.
+    ///
+    /// The Envoy API names many of them only inside an `Any`, such as `xds.type.matcher.v3.CelMatcher` or
+    /// `xds.type.v3.TypedStruct`, so that a descriptor set made from that API lacks them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Descriptors`] if the schema defines one of them in a file of another name.
+    pub fn with_xds_types(&self) -> Result<Self, FormatError> {
+        self.with_descriptor_set(XDS_TYPES)
+    }
+
+    /// The definitions that [`Schema::with_descriptor_set`] passes over: messages, fields and enum values of files
+    /// that the schema has in another version. Each is its full name, in the order of the set.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Descriptors`] if the bytes are no descriptor set.
+    pub fn passed_over(&self, set: &[u8]) -> Result<Vec<String>, FormatError> {
+        set::passed_over(&self.pool, &set::files(set)?)
     }
 
     /// The descriptors, for callers that reflect on their own.
@@ -131,22 +175,10 @@ impl Schema {
         }
     }
 
-    /// A name that exists in another package is the usual slip, as of a moved extension.
     fn unknown_type(&self, type_url: &str, full_name: &str) -> ErrorKind {
-        let short_name = full_name.rsplit('.').next().unwrap_or(full_name);
-        let namesakes: Vec<_> =
-            self.pool.all_messages().filter(|m| m.name() == short_name).collect();
-        let namesake = namesakes
-            .iter()
-            .map(MessageDescriptor::full_name)
-            .max_by_key(|name| (common_prefix(name, full_name), core::cmp::Reverse(name.len())));
-        let all: Vec<_> =
-            if namesake.is_none() { self.pool.all_messages().collect() } else { Vec::new() };
-        let suggestion = namesake
-            .or_else(|| suggest::nearest(full_name, all.iter().map(MessageDescriptor::full_name)));
         ErrorKind::UnknownType {
             type_url: abbreviate(type_url),
-            suggestion: suggestion.map(str::to_owned),
+            suggestion: unknown::suggestion(&self.pool, full_name),
         }
     }
 
@@ -162,36 +194,4 @@ impl fmt::Debug for Schema {
             .field("messages", &self.pool.all_messages().len())
             .finish_non_exhaustive()
     }
-}
-
-fn descriptor_error(reason: &dyn fmt::Display) -> FormatError {
-    FormatError::new("", ErrorKind::Descriptors { reason: reason.to_string() })
-}
-
-/// The files of a set that the pool does not have, still encoded: their extension options stay.
-fn new_files(known: &DescriptorPool, set: &[u8]) -> Result<Vec<u8>, FormatError> {
-    let mut new = Vec::with_capacity(set.len());
-    for field in wire::Fields::new(set) {
-        let field = field.map_err(|e| descriptor_error(&e))?;
-        let (SET_FILE, wire::Payload::Len(file)) = (field.number, field.payload) else { continue };
-        let string = |number| wire::last_string(file, number).map_err(|e| descriptor_error(&e));
-        let name = string(FILE_NAME)?;
-        // The pool panics at a syntax that it does not know, editions for one.
-        let syntax = string(FILE_SYNTAX)?;
-        if !["", "proto2", "proto3"].contains(&syntax) {
-            return Err(descriptor_error(&format_args!(
-                "{} is written in {}",
-                abbreviate(name),
-                abbreviate(syntax)
-            )));
-        }
-        if known.get_file_by_name(name).is_none() {
-            new.extend_from_slice(field.raw);
-        }
-    }
-    Ok(new)
-}
-
-fn common_prefix(a: &str, b: &str) -> usize {
-    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }

@@ -25,10 +25,11 @@ impl ::prost::Name for ContextParams {
 /// The configuration of an extension.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TypedExtensionConfig {
-    /// What whoever configures it calls it. The type of `typed_config` says which extension it is.
+    /// The name that the configuration gives it; the type of `typed_config` tells which extension it is. Not
+    /// empty.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// The extension's own configuration message.
+    /// The extension's own configuration message. Required.
     #[prost(message, optional, tag = "2")]
     pub typed_config: ::core::option::Option<super::super::super::google::protobuf::Any>,
 }
