@@ -13,14 +13,17 @@ use prost::Message as _;
 use xds_core::{
     ResourceName, TypeUrl,
     proto::{Any, DiscoveryResponse, Resource},
-    types::{by_short_name, short_name},
+    types::{SECRET, by_short_name, short_name},
 };
 use xds_format::{
     Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json, parse,
     resource_name, to_json,
 };
 
-use crate::files::list;
+use crate::{
+    access::{Access, create_directory, open_to_others},
+    files::list,
+};
 
 /// What the files of an [`Export`] are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,8 +101,11 @@ impl fmt::Display for Unprintable {
 ///   the same after a restart (M203).
 ///
 /// Files are called by the short name of the type, as in `cds.json`; other types by their type URL, in which what
-/// stands in the way is escaped as in URIs. Secrets are written as they are: who may read the directory is for whoever
-/// made it to say.
+/// stands in the way is escaped as in URIs.
+///
+/// Secrets are written as they are. On Unix, only the owner can read a file (mode 0600) if it holds a secret: the type
+/// is SDS, or a field has a value that the API marks as sensitive. The directory is created with mode 0700, whatever
+/// the umask. A directory that exists keeps its mode; see [`open_to_others`](Self::open_to_others).
 #[derive(Debug)]
 pub struct Export {
     directory: PathBuf,
@@ -112,7 +118,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Creates the directory if there is none, and looks for what was exported to it before.
+    /// Creates the directory, with mode 0700, if there is none, and looks for what was exported to it before.
     ///
     /// # Errors
     ///
@@ -123,7 +129,7 @@ impl Export {
         schema: &'static Schema,
     ) -> io::Result<Self> {
         let directory = directory.into();
-        fs::create_dir_all(&directory)?;
+        create_directory(&directory)?;
         let mut export = Self {
             directory,
             format,
@@ -142,6 +148,16 @@ impl Export {
             }
         }
         Ok(export)
+    }
+
+    /// The mode of the directory, as in `0o755`, if others than its owner may list, enter or change it. Always `None`
+    /// where files have no modes.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be looked at.
+    pub fn open_to_others(&self) -> io::Result<Option<u32>> {
+        fs::metadata(&self.directory).map(|metadata| open_to_others(&metadata))
     }
 
     /// Where the resources of a type are exported to.
@@ -189,7 +205,8 @@ impl Export {
                 }
                 content = self.content(&type_url, &resources, &left_out);
             }
-            match content.map_err(io::Error::other).and_then(|content| put(&path, &content)) {
+            let access = self.access(&type_url, &resources);
+            match content.map_err(io::Error::other).and_then(|it| put(&path, &it, access)) {
                 Ok(put) => {
                     self.left_out.insert(type_url.clone(), left_out);
                     self.exported.insert(type_url);
@@ -238,6 +255,23 @@ impl Export {
         let wrapper =
             Resource { name: name.as_str().into(), resource: Some(any), ..Default::default() };
         Any { type_url: WRAPPER.into(), value: wrapper.encode_to_vec().into() }
+    }
+
+    /// Who may read a file with these resources.
+    fn access(&self, type_url: &TypeUrl, resources: &[(&ResourceName, Any)]) -> Access {
+        let resources = resources.iter().map(|(_, any)| any.clone()).collect();
+        let bytes = DiscoveryResponse { resources, ..Default::default() }.encode_to_vec();
+        let print = |redaction| {
+            let options = for_programs().with_redaction(redaction);
+            message_to_json(self.schema, RESPONSE, &bytes, &options)
+        };
+        let is_secret = type_url.as_str() == SECRET
+            // An unknown message may hold a secret.
+            || !matches!(
+                (print(Redaction::Hidden), print(Redaction::Shown)),
+                (Ok(hidden), Ok(shown)) if hidden == shown
+            );
+        if is_secret { Access::Owner } else { Access::Usual }
     }
 
     /// The file of a type.
@@ -304,16 +338,17 @@ enum Put {
 }
 
 /// Has the file have this content, whole, at once and for good.
-fn put(path: &Path, content: &[u8]) -> io::Result<Put> {
-    if fs::read(path).is_ok_and(|old| old == content) {
+fn put(path: &Path, content: &[u8], access: Access) -> io::Result<Put> {
+    if fs::read(path).is_ok_and(|old| old == content) && access.is_kept(path) {
         return Ok(Put::AsItWas);
     }
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
     };
-    // Hidden, so that nobody takes it for a file of resources. One that a crash left behind is written over.
+    // Hidden, so that nobody takes it for a file of resources. One that a crash left behind may be open to others.
     let new = directory.join(format!(".{}.new", name.to_string_lossy()));
-    let written = File::create(&new).and_then(|mut file| {
+    let _ = fs::remove_file(&new);
+    let written = access.create(&new).and_then(|mut file| {
         file.write_all(content)?;
         file.sync_all()
     });

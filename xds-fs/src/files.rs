@@ -39,6 +39,9 @@ const MOST_READS: usize = 8;
 /// Reads the files that lie directly in a directory and have a known suffix. Hidden ones are passed
 /// over: editors and the kubelet hide what is not ready.
 ///
+/// A directory, pipe, socket or device with such a name is returned as a file that cannot be read: taken for no file,
+/// one that has taken the place of a file would delete all resources of that file.
+///
 /// The kubelet swaps one link on the way to all files: all that is returned is from before, or from after.
 ///
 /// # Errors
@@ -115,11 +118,8 @@ fn read_all(directory: &Path) -> io::Result<Vec<File>> {
     Ok(files)
 }
 
-/// `None` if there is no such file: it is a directory or the like, or has just been deleted.
+/// `None` if there is no such file: it has just been deleted.
 fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return None;
-    }
     match read(path) {
         Ok(content) => Some(Ok(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -135,7 +135,8 @@ fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
 fn read(path: &Path) -> io::Result<Bytes> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other("this is not a file"));
+        let kind = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
+        return Err(io::Error::other(format!("this is {kind}, and not a file of resources")));
     }
     let too_large = |length: u64| {
         let why = format!("the file has {length} B, and no more than {LARGEST} B are read");

@@ -29,12 +29,13 @@
 //! | `subscription.rs` | one type in one file, as contents that are polled |
 //! | `content.rs` | a file into a `DiscoveryResponse` |
 //! | `files.rs` | what is in files at one moment |
-//! | `export.rs` | a file of each type, for others to read |
+//! | `export.rs`, `access.rs` | a file of each type, for others to read; who may |
 //! | `watch.rs` | the thread that waits until something happened, and then nothing more for a moment |
 //! | `watcher.rs`, `links.rs` | which changes count, and where they are looked for |
 
 #![deny(missing_docs)]
 
+mod access;
 mod content;
 mod export;
 mod files;

@@ -319,3 +319,62 @@ fn a_file_that_cannot_be_written_keeps_no_other_from_being_written() {
     assert!(why.contains("cds.json"), "{why}");
     assert!(folder.path("out/eds.json").is_file());
 }
+
+/// Who may read a file depends on what is in it, and not on what was in its place.
+#[cfg(unix)]
+#[test]
+fn files_with_secrets_are_for_their_owner() {
+    use std::{os::unix::fs::PermissionsExt as _, path::Path};
+
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    for (format, suffix) in [(ExportFormat::Json, "json"), (ExportFormat::Binary, "pb")] {
+        let folder = Folder::new(&format!("export-modes-{suffix}"));
+        let mut world = World::new(&folder, format);
+        assert_eq!(
+            (mode(&folder.path("out")), world.export.open_to_others().unwrap()),
+            (0o700, None)
+        );
+        let secret = r#"{"name": "s", "generic_secret": {"secret": {"inline_string": "hush"}}}"#;
+        let secret = encoded("extensions.transport_sockets.tls.v3.Secret", secret);
+        let with_key = r#"{"name": "a", "transport_socket": {"name": "tls", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "common_tls_context": {"tls_certificates": [{"private_key": {"inline_string": "hush"}}]}}}}"#;
+        let with_key = encoded("config.cluster.v3.Cluster", with_key);
+        world.apply(|it| {
+            it.set(SECRET, "s", secret);
+            it.set(CLUSTER, "a", cluster("a"));
+        });
+        // What a crash has left behind, for everybody to read.
+        folder.write(&format!("out/.sds.{suffix}.new"), "");
+        open(&folder.path(&format!("out/.sds.{suffix}.new")));
+        world.write();
+        let path = |stem: &str| folder.path(&format!("out/{stem}.{suffix}"));
+        let usual = mode(&path("cds"));
+        assert_ne!(usual & 0o077, 0, "as the umask has it");
+        assert_eq!(mode(&path("sds")), 0o600);
+
+        // A key within a cluster is a secret, too.
+        world.apply(|it| {
+            it.set(CLUSTER, "a", with_key);
+        });
+        world.write();
+        assert_eq!(mode(&path("cds")), 0o600);
+        world.apply(|it| {
+            it.set(CLUSTER, "a", cluster("a"));
+        });
+        world.write();
+        assert_eq!(mode(&path("cds")), usual);
+
+        // A file from before, with the same content, that others can read.
+        open(&path("sds"));
+        assert_eq!(world.write(), [format!("sds.{suffix}")]);
+        assert_eq!(mode(&path("sds")), 0o600);
+        assert!(world.write().is_empty());
+
+        // What exists keeps its mode, and it can be seen who may enter.
+        fs::set_permissions(folder.path("out"), fs::Permissions::from_mode(0o755)).unwrap();
+        let world = World::new(&folder, format);
+        assert_eq!(world.export.open_to_others().unwrap(), Some(0o755));
+    }
+}

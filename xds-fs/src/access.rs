@@ -1,0 +1,96 @@
+//! Who may read what is exported: the permissions of files and directories, where the system has them.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, ErrorKind},
+    path::Path,
+};
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Its owner alone: mode 0600.
+    Owner,
+    /// Whoever the umask of the process says.
+    Usual,
+}
+
+/// The mode of a directory that nobody but its owner can enter.
+#[cfg(unix)]
+const OWN_DIRECTORY: u32 = 0o700;
+/// The mode of a file that nobody but its owner can read.
+#[cfg(unix)]
+const OWN_FILE: u32 = 0o600;
+/// What the group and everybody else may do.
+#[cfg(unix)]
+const OTHERS: u32 = 0o077;
+
+impl Access {
+    /// Creates a file that is not there yet. At no moment can anybody read it who may not, and the umask makes no
+    /// difference for [`Owner`](Self::Owner).
+    pub(crate) fn create(self, path: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        match self {
+            Self::Usual => options.open(path),
+            #[cfg(unix)]
+            Self::Owner => {
+                use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+
+                let file = options.mode(OWN_FILE).open(path)?;
+                // The umask can only have taken away what the owner needs.
+                file.set_permissions(fs::Permissions::from_mode(OWN_FILE))?;
+                Ok(file)
+            }
+            #[cfg(not(unix))]
+            Self::Owner => options.open(path),
+        }
+    }
+
+    /// Whether nobody can read the file who may not.
+    pub(crate) fn is_kept(self, path: &Path) -> bool {
+        self == Self::Usual || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
+    }
+}
+
+/// Creates a directory that only its owner can enter, unless there is one.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        fs::create_dir_all(above)?;
+    }
+    match create_own(path) {
+        // Somebody else was faster.
+        Err(why) if why.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        created => created,
+    }
+}
+
+#[cfg(unix)]
+fn create_own(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+
+    DirBuilder::new().mode(OWN_DIRECTORY).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(OWN_DIRECTORY))
+}
+
+#[cfg(not(unix))]
+fn create_own(path: &Path) -> io::Result<()> {
+    DirBuilder::new().create(path)
+}
+
+/// The mode, if it lets others than the owner do anything.
+#[cfg(unix)]
+pub(crate) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = metadata.permissions().mode() & 0o7777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
+    None
+}
