@@ -173,7 +173,7 @@ pub mod client {
 /// How channels to management servers are secured: see [`xds_grpc::credentials`].
 pub mod credentials {
     pub use xds_grpc::credentials::{
-        ClientCertificates, Credentials, CredentialsError, ServerCredentials,
+        ClientCertificates, Credentials, CredentialsError, Holds, ServerCredentials,
     };
 }
 

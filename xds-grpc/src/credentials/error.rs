@@ -8,6 +8,8 @@ use std::{
 use thiserror::Error;
 use tonic::Status;
 
+use super::holds::Holds;
+
 /// Why credentials cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -28,9 +30,14 @@ pub enum CredentialsError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A file of certificates holds none, or something else as well.
-    #[error("{} is not a list of certificates in PEM form", .0.display())]
-    NoCertificates(PathBuf),
+    /// A file of certificates holds none, or one that is broken.
+    #[error("{} is not a list of certificates in PEM form: {holds}", .path.display())]
+    NoCertificates {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        holds: Holds,
+    },
     /// A root certificate cannot be used as one.
     #[error("{}: {why}", .path.display())]
     BadRoot {
@@ -40,8 +47,13 @@ pub enum CredentialsError {
         why: Arc<str>,
     },
     /// A file of a private key holds none.
-    #[error("{} is not a private key in PEM form", .0.display())]
-    NoPrivateKey(PathBuf),
+    #[error("{} is not a private key in PEM form: {holds}", .path.display())]
+    NoPrivateKey {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        holds: Holds,
+    },
     /// A certificate and a key cannot be used together.
     #[error("{} and {}: {why}", .certificate.display(), .private_key.display())]
     BadIdentity {
@@ -96,9 +108,9 @@ impl CredentialsError {
         match self {
             Self::Unreadable { path, .. }
             | Self::TooLong { path, .. }
-            | Self::NoCertificates(path)
+            | Self::NoCertificates { path, .. }
             | Self::BadRoot { path, .. }
-            | Self::NoPrivateKey(path)
+            | Self::NoPrivateKey { path, .. }
             | Self::BadIdentity { certificate: path, .. }
             | Self::NoToken(path)
             | Self::TokenExpired(path)

@@ -26,7 +26,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let mut content = Vec::new();
     // One byte more than is taken, so that a longer file is seen to be longer.
     let limit = MAX_BYTES as u64 + 1;
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(unreadable(io::Error::other("it is a directory")));
+    }
+    if !metadata.is_file() {
         return Err(unreadable(io::Error::other("it is not a regular file")));
     }
     let file = File::open(path).map_err(unreadable)?;

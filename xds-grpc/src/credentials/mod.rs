@@ -13,12 +13,13 @@
 //! | `source.rs` | files that are followed, and what was last good in them |
 //! | `token.rs` | a token of a file to a header |
 //! | `files.rs` | reading, with a limit |
-//! | `error.rs` | what can be wrong with a file |
+//! | `error.rs`, `holds.rs` | what can be wrong with a file; what is in it instead |
 //! | `advice.rs` | why a handshake failed, and what to do about it |
 
 mod advice;
 mod error;
 mod files;
+mod holds;
 mod pem;
 mod server;
 mod source;
@@ -36,6 +37,7 @@ use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 pub use self::{
     advice::{Peer, explain_tls_failure},
     error::CredentialsError,
+    holds::Holds,
     server::{ClientCertificates, ServerCredentials},
 };
 use self::{

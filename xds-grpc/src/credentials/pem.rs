@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use rustls::{
-    RootCertStore,
+    InconsistentKeys, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 use xds_bootstrap::IdentityFiles;
 
-use super::{error::CredentialsError, files};
+use super::{error::CredentialsError, files, holds::Holds};
 
 /// The files' content, the certificates first.
 pub(super) fn read_identity(identity: &IdentityFiles) -> Result<[Vec<u8>; 2], CredentialsError> {
@@ -20,17 +20,17 @@ pub(super) fn parse_identity(
     identity: &IdentityFiles,
     [certificate, private_key]: &[Vec<u8>; 2],
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CredentialsError> {
-    let chain = certificates(certificate)
-        .ok_or_else(|| CredentialsError::NoCertificates(identity.certificate.clone()))?;
-    let key = PrivateKeyDer::from_pem_slice(private_key)
-        .map_err(|_| CredentialsError::NoPrivateKey(identity.private_key.clone()))?;
+    let chain = certificates(&identity.certificate, certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(private_key).map_err(|_| {
+        let (path, holds) = (identity.private_key.clone(), Holds::instead_of_key(private_key));
+        CredentialsError::NoPrivateKey { path, holds }
+    })?;
     Ok((chain, key))
 }
 
 /// The root certificates in the content of a file.
 pub(super) fn parse_roots(path: &Path, content: &[u8]) -> Result<RootCertStore, CredentialsError> {
-    let listed =
-        certificates(content).ok_or_else(|| CredentialsError::NoCertificates(path.to_owned()))?;
+    let listed = certificates(path, content)?;
     let mut roots = RootCertStore::empty();
     for certificate in listed {
         roots.add(certificate).map_err(|why| CredentialsError::BadRoot {
@@ -41,16 +41,28 @@ pub(super) fn parse_roots(path: &Path, content: &[u8]) -> Result<RootCertStore, 
     Ok(roots)
 }
 
-/// The certificates of a PEM text; `None` if there are none, or something in it is broken.
-fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
-    let all: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
-    (!all.is_empty()).then_some(all)
+/// The certificates in the content of a file, of which there has to be one, and none may be broken.
+fn certificates(
+    path: &Path,
+    content: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    all.ok().filter(|all| !all.is_empty()).ok_or_else(|| {
+        let (path, holds) = (path.to_owned(), Holds::instead_of_certificates(content));
+        CredentialsError::NoCertificates { path, holds }
+    })
 }
 
 pub(super) fn bad_identity(identity: &IdentityFiles, why: &rustls::Error) -> CredentialsError {
     CredentialsError::BadIdentity {
         certificate: identity.certificate.clone(),
         private_key: identity.private_key.clone(),
-        why: why.to_string().into(),
+        why: match why {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => MISMATCH.into(),
+            other => other.to_string().into(),
+        },
     }
 }
+
+const MISMATCH: &str =
+    "the private key does not belong to the certificate, which has to be the first one in its file";

@@ -1,0 +1,121 @@
+//! What is in a file that was to hold certificates or a key in PEM form, so that an error can say it. Only the kind is
+//! told, never a part of the content.
+
+use core::fmt;
+
+/// What a file holds instead of the certificates, or the private key, that were expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holds {
+    /// Nothing.
+    Nothing,
+    /// Bytes without any PEM section, as a file in DER form.
+    NoPem,
+    /// Certificates, and no private key.
+    Certificate,
+    /// A private key, and no certificate.
+    PrivateKey,
+    /// A private key that needs a password.
+    EncryptedKey,
+    /// A certificate signing request.
+    Request,
+    /// A public key.
+    PublicKey,
+    /// A section of the expected kind that cannot be decoded, such as one that is cut off.
+    Broken,
+    /// Sections of other kinds.
+    Other,
+}
+
+impl Holds {
+    /// What a file holds in which no certificate, or not all of them, could be read.
+    pub(super) fn instead_of_certificates(content: &[u8]) -> Self {
+        match Self::of(content) {
+            Self::Certificate => Self::Broken,
+            other => other,
+        }
+    }
+
+    /// What a file holds in which no private key could be read.
+    pub(super) fn instead_of_key(content: &[u8]) -> Self {
+        match Self::of(content) {
+            Self::PrivateKey => Self::Broken,
+            other => other,
+        }
+    }
+
+    fn of(content: &[u8]) -> Self {
+        if content.trim_ascii().is_empty() {
+            return Self::Nothing;
+        }
+        let mut kinds =
+            content.split(|byte| *byte == b'\n').filter_map(label).map(Self::from_label);
+        let Some(first) = kinds.next() else { return Self::NoPem };
+        // A chain may have comments of other kinds before it, as parameters before a key.
+        kinds.fold(first, |kind, next| if kind == Self::Other { next } else { kind })
+    }
+
+    fn from_label(label: &[u8]) -> Self {
+        match label {
+            b"CERTIFICATE" => Self::Certificate,
+            b"PRIVATE KEY" | b"RSA PRIVATE KEY" | b"EC PRIVATE KEY" => Self::PrivateKey,
+            b"ENCRYPTED PRIVATE KEY" => Self::EncryptedKey,
+            b"CERTIFICATE REQUEST" | b"NEW CERTIFICATE REQUEST" => Self::Request,
+            b"PUBLIC KEY" | b"RSA PUBLIC KEY" => Self::PublicKey,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The kind that a line begins a section of.
+fn label(line: &[u8]) -> Option<&[u8]> {
+    line.trim_ascii().strip_prefix(b"-----BEGIN ")?.strip_suffix(b"-----")
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "it is empty",
+            Self::NoPem => {
+                "no line of it begins with `-----BEGIN`; if it is in DER form, convert it with openssl"
+            }
+            Self::Certificate => "it holds a certificate",
+            Self::PrivateKey => "it holds a private key",
+            Self::EncryptedKey => {
+                "it holds a private key that needs a password; decrypt it with `openssl pkey`"
+            }
+            Self::Request => "it holds a certificate signing request, and not the certificate",
+            Self::PublicKey => "it holds a public key",
+            Self::Broken => "it is cut off, or broken in another way",
+            Self::Other => "it holds something else",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_by_its_sections() {
+        let section =
+            |label: &str| format!("-----BEGIN {label}-----\r\nAAAA\n-----END {label}-----\n");
+        for (content, expected) in [
+            (String::new(), Holds::Nothing),
+            (" \n".into(), Holds::Nothing),
+            ("hello".into(), Holds::NoPem),
+            (section("CERTIFICATE"), Holds::Certificate),
+            (section("EC PRIVATE KEY"), Holds::PrivateKey),
+            (section("EC PARAMETERS") + &section("EC PRIVATE KEY"), Holds::PrivateKey),
+            (section("ENCRYPTED PRIVATE KEY"), Holds::EncryptedKey),
+            (section("CERTIFICATE REQUEST"), Holds::Request),
+            (section("PUBLIC KEY"), Holds::PublicKey),
+            (section("X509 CRL"), Holds::Other),
+        ] {
+            assert_eq!(Holds::of(content.as_bytes()), expected, "{content}");
+        }
+        let cut = b"-----BEGIN CERTIFICATE-----\nAAAA\n";
+        assert_eq!(Holds::instead_of_certificates(cut), Holds::Broken);
+        assert_eq!(Holds::instead_of_key(cut), Holds::Certificate);
+    }
+}
