@@ -66,7 +66,7 @@ pub fn unprintable(
 ) -> core::result::Result<Vec<FormatError>, FormatError> {
     let listed = match schema.message_of(type_url) {
         Some(resource) => list_unprintable(schema, &resource, bytes, &Path::Root),
-        None => Ok(vec![unprintable_any(type_url, &Path::Root)]),
+        None => Ok(vec![*unprintable_any(type_url, &Path::Root)]),
     };
     let listed = listed.map_err(|fault| fault.in_source("", None))?;
     Ok(listed.into_iter().map(|fault| fault.in_source("", None)).collect())
@@ -78,7 +78,7 @@ pub(crate) fn list_unprintable(
     message: &MessageDescriptor,
     bytes: &[u8],
     path: &Path<'_>,
-) -> Result<Vec<Box<Fault>>> {
+) -> Result<Vec<Fault>> {
     let mut checker = Checker { schema, unprintable: Some(Vec::new()) };
     checker.message(message, bytes, At { path, depth: 0, total: 0 })?;
     Ok(checker.unprintable.unwrap_or_default())
@@ -91,7 +91,7 @@ pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
 struct Checker<'s> {
     schema: &'s Schema,
     /// Each `Any` that JSON has no form for; `None` if the caller does not ask for them.
-    unprintable: Option<Vec<Box<Fault>>>,
+    unprintable: Option<Vec<Fault>>,
 }
 
 #[derive(Clone, Copy)]
@@ -185,7 +185,7 @@ impl Checker<'_> {
                     && !is_empty
                     && listed.len() < MOST_UNPRINTABLE
                 {
-                    listed.push(unprintable_any(type_url, at.path));
+                    listed.push(*unprintable_any(type_url, at.path));
                 }
                 Ok(())
             }

@@ -16,10 +16,7 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -35,7 +32,7 @@ use crate::{
     grpc, json,
     printed::Printed,
     status,
-    unprintable::{LeftOut, stated_version, without_unprintable},
+    unprintable::{Reported, stated_version, without_unprintable},
 };
 
 /// How a [`Gateway`] answers.
@@ -116,26 +113,6 @@ pub struct Gateway<S> {
     reported: Arc<Reported>,
 }
 
-/// The count of resources that have no form in JSON, and the last message about them.
-#[derive(Debug, Default)]
-struct Reported {
-    count: AtomicU64,
-    last: Mutex<String>,
-}
-
-impl Reported {
-    /// Counts the resources. Logs them unless the last message was the same: a client polls again and again.
-    fn report(&self, left_out: &LeftOut) {
-        let before = self.count.fetch_add(left_out.count(), Ordering::Relaxed);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = left_out.to_string();
-        if *last != text {
-            tracing::warn!(count = before + left_out.count(), "{text}");
-            *last = text;
-        }
-    }
-}
-
 impl<S: Clone> Clone for Gateway<S> {
     fn clone(&self) -> Self {
         Self {
@@ -172,7 +149,7 @@ impl<S> Gateway<S> {
     /// JSON. Clones count together.
     #[must_use]
     pub fn unprintable(&self) -> u64 {
-        self.reported.count.load(Ordering::Relaxed)
+        self.reported.count()
     }
 }
 

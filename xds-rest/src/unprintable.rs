@@ -1,6 +1,10 @@
 //! Responses of which a resource has no form in JSON, most often because of an `Any` of a type that the schema lacks.
 
 use core::fmt;
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use prost::Message as _;
 use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse, Resource};
@@ -55,6 +59,30 @@ impl fmt::Display for LeftOut {
             write!(f, "{} `{name}`: {why}", if number == 0 { ":" } else { ";" })?;
         }
         Ok(())
+    }
+}
+
+/// The count of resources that have no form in JSON, and the last message about them.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    count: AtomicU64,
+    last: Mutex<String>,
+}
+
+impl Reported {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts the resources. Logs them unless the last message was the same: a client polls again and again.
+    pub(crate) fn report(&self, left_out: &LeftOut) {
+        let before = self.count.fetch_add(left_out.count(), Ordering::Relaxed);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = left_out.to_string();
+        if *last != text {
+            tracing::warn!(count = before + left_out.count(), "{text}");
+            *last = text;
+        }
     }
 }
 

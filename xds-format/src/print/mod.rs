@@ -218,7 +218,7 @@ fn check_printable(
         UnknownTypes::Marked => check::message(schema, message, bytes, &Path::Root),
         UnknownTypes::Refused => {
             let listed = check::list_unprintable(schema, message, bytes, &Path::Root)?;
-            listed.into_iter().next().map_or(Ok(()), Err)
+            listed.into_iter().next().map_or(Ok(()), |first| Err(Box::new(first)))
         }
     }
 }

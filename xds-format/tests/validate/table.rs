@@ -158,7 +158,7 @@ fn check(templates: &Json, group: &Json, row: &Json) -> Result<(), String> {
     // A number that its type cannot hold is no matter of constraints.
     let bytes = bytes.map_err(|why| format!("cannot encode: {why}"))?;
     let faults = Validator::envoy().violations(&format!("t/{of_type}"), &bytes).unwrap();
-    let wanted = row.get("ours").unwrap_or(&row["envoy"]);
+    let wanted = row.get("ours").unwrap_or_else(|| &row["envoy"]);
     if row.get("ours").is_some() != row.get("why").is_some() {
         return Err("a difference has a reason, and what has a reason is a difference".to_owned());
     }
