@@ -243,8 +243,8 @@ impl Client {
     /// The version of the whole that a server gave says no longer what is held.
     fn outdate_version(&mut self, upstream: usize, type_index: usize, now: Time) {
         let server = self.upstreams.servers.get_mut(upstream);
-        if let Some(held) = server.and_then(|server| server.held.get_mut(type_index)) {
-            held.is_outdated = true;
+        if let Some(accepted) = server.and_then(|server| server.accepted.get_mut(type_index)) {
+            accepted.outdate();
         }
         self.start_over_if_stated(upstream, type_index, now);
     }

@@ -354,8 +354,8 @@ impl Client {
         }
         // A version that still said so would keep servers from sending everything again.
         for server in &mut self.upstreams.servers {
-            if let Some(held) = server.held.get_mut(type_index) {
-                held.is_of_everything = false;
+            if let Some(accepted) = server.accepted.get_mut(type_index) {
+                accepted.end_of_wildcard();
             }
         }
     }

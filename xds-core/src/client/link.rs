@@ -68,8 +68,8 @@ impl Client {
         let machines = (first_type..).zip(known).map(|(type_index, known)| {
             let scope = upstream.serves.of(type_index);
             let mut machine = Machine::new(&upstream.server, &known.interest, scope);
-            let held = upstream.held.get(type_index);
-            if let Some(old) = held.and_then(|it| it.nonce.kept_for(Bug::NonceOverReconnect)) {
+            let kept = upstream.nonces.get(type_index);
+            if let Some(old) = kept.and_then(|it| it.kept_for(Bug::NonceOverReconnect)) {
                 machine.note_nonce(old);
             }
             machine

@@ -18,6 +18,7 @@
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
+//! | it states the version that was accepted last, if that says no more than what is held | `accepted.rs` |
 //! | where a server is polled, it is part of the next request | `polls.rs` |
 //! | where the server is a file, nobody is told | `files.rs` |
 //!
@@ -25,6 +26,7 @@
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
+mod accepted;
 mod aliases;
 mod asked;
 mod authorities;
@@ -405,8 +407,8 @@ impl Client {
     pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
         self.upstreams.servers.iter().flat_map(|upstream| {
             let types = self.types.iter().map(|known| known.resource_type.type_url());
-            types.zip(&upstream.held).enumerate().filter_map(|(index, (type_url, held))| {
-                upstream.tally.of_type(index, &upstream.name, type_url, &held.version)
+            types.zip(&upstream.accepted).enumerate().filter_map(|(index, (type_url, accepted))| {
+                upstream.tally.of_type(index, &upstream.name, type_url, accepted.version())
             })
         })
     }

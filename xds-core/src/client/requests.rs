@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Client,
+    accepted::{Asks, Extent, Over},
     authorities::DEFAULT,
     config::NodeIn,
     delta,
@@ -17,12 +18,11 @@ use super::{
     sotw,
     status::EntryState,
     timers::Subject,
-    upstream::{Ack, HeldState},
+    upstream::Ack,
 };
 use crate::{
     frame::Frame,
     id::ChannelId,
-    slab::Slot,
     text::{Nonce, Version},
     time::Time,
     zoo::{self, Bug},
@@ -52,32 +52,30 @@ impl Client {
         now: Time,
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(held) = server.held.get_mut(type_index) else { return };
-        let (states_newest, has_changed) = match &outcome {
-            Outcome::Accepted => (true, true),
-            Outcome::UsedInPart(_) => {
-                (self.config.profile.nack_version == NackVersion::Newest, true)
-            }
-            Outcome::EndedUse(_) => (false, true),
-            Outcome::Rejected(_) => (false, false),
+        let Some(accepted) = server.accepted.get_mut(type_index) else { return };
+        let machine = channel.machine(type_index);
+        let of = match machine.is_some_and(Machine::began_with_wildcard) {
+            true => Extent::Everything,
+            false => Extent::Names,
         };
-        held.is_mixed = !states_newest;
-        if has_changed && !states_newest && channel.polls().is_some() {
+        let is_polled = channel.polls().is_some();
+        // A poll is answered with all that it asks for.
+        let has_all = is_polled
+            && machine.zip(self.types.get(type_index)).is_some_and(|(machine, known)| {
+                !machine.is_dirty(&known.interest, server.serves.of(type_index))
+            });
+        let nack_version = self.config.profile.nack_version;
+        match &outcome {
+            Outcome::Accepted if has_all => accepted.accept_all(version.clone(), of),
+            Outcome::Accepted => accepted.accept(version.clone(), of),
+            Outcome::UsedInPart(_) if nack_version == NackVersion::Newest => {
+                accepted.accept(version.clone(), of);
+            }
             // A server that is back at that version would take it to say that there is nothing new.
-            held.version = Version::default();
-        }
-        if states_newest {
-            held.version = version.clone();
-            held.is_of_everything =
-                channel.machine(type_index).is_some_and(Machine::began_with_wildcard);
-        }
-        if matches!(outcome, Outcome::Accepted)
-            && channel.polls().is_some()
-            && let Some((machine, known)) =
-                channel.machine(type_index).zip(self.types.get(type_index))
-        {
-            // It is all that there is of what was asked for: of other servers only what was not is left.
-            held.is_outdated &= machine.is_dirty(&known.interest, server.serves.of(type_index));
+            Outcome::UsedInPart(_) | Outcome::EndedUse(_) if is_polled => accepted.forget(),
+            Outcome::UsedInPart(_) | Outcome::EndedUse(_) | Outcome::Rejected(_) => {
+                accepted.reject();
+            }
         }
         let rejection = match outcome {
             Outcome::Accepted => {
@@ -91,13 +89,15 @@ impl Client {
                 self.stats.nacks += 1;
                 server.tally.rejected(type_index);
                 if zoo::is(Bug::VersionOfRejected) {
-                    held.version.clone_from(&version);
+                    accepted.accept(version.clone(), of);
                 }
                 Some((version, message))
             }
         };
-        let ack = Ack { type_index, version: held.version.clone(), nonce, rejection };
-        held.nonce.keep(&ack.nonce);
+        let ack = Ack { type_index, version: accepted.version().clone(), nonce, rejection };
+        if let Some(kept) = server.nonces.get_mut(type_index) {
+            kept.keep(&ack.nonce);
+        }
         channel.acks.push_back(ack);
         channel.settle_timers(now);
         self.discard_settled_timers();
@@ -164,57 +164,32 @@ impl Client {
         let is_complete = known.resource_type.full_state_in_sotw();
         let wildcard = if is_complete { profile.wildcard } else { WildcardForm::Explicit };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
-        let held = server.held.get_mut(type_index)?;
-        let says_too_much = || {
-            let begins_with_wildcard =
-                known.interest.wants_wildcard_in(server.serves.of(type_index));
-            let goes_by_version = begins_with_wildcard || channel.polls().is_some();
-            held.is_outdated
-                || (goes_by_version && held.is_mixed)
-                || (begins_with_wildcard && !held.is_of_everything)
-        };
+        let scope = server.serves.of(type_index);
+        let accepted = server.accepted.get_mut(type_index)?;
         let machine = channel.machine(type_index)?;
-        let is_unknown = |slot: Slot| {
-            let subscription = known.interest.subscriptions.at(slot)?;
-            let entry = known.cache.get(subscription.entry)?;
-            let is_wanted = subscription.is_wanted_in(server.serves.of(type_index));
-            Some(is_wanted && entry.bytes.is_none())
-        };
-        // Who polls is answered when the version that it states is not the newest: there may be a newest one
-        // of all that it names, and yet it has nothing of a name that it let go of, or never had.
-        let asks_for_unknown =
-            channel.polls().is_some()
-                && known.interest.subscriptions.iter().any(|(slot, _)| {
-                    !machine.sent().has(slot) && is_unknown(slot).unwrap_or_default()
-                });
         let is_first = !machine.was_requested();
-        // The same of everything.
-        let asks_for_all = channel.polls().is_some()
-            && !is_first
-            && !machine.has_wildcard()
-            && known.interest.wants_wildcard_in(server.serves.of(type_index));
-        // What has expired is not held, and nobody sends it again while the version is stated with which it came.
-        let has_lost_some = channel.polls().is_some() && held.is_outdated;
-        if (is_first && says_too_much()) || asks_for_unknown || asks_for_all || has_lost_some {
-            *held = HeldState::default();
-        }
-        let accepted = held.version.clone();
+        let over = if channel.polls().is_some() { Over::Poll } else { Over::Stream };
+        let version = match &ack {
+            Some(ack) if over == Over::Stream => ack.version.clone(),
+            // Who polls answers later, and more than once: what is held may have become less since.
+            _ => {
+                let asks = Asks::of(over, machine, &known.interest, scope, &known.cache);
+                accepted.state(asks)
+            }
+        };
         let is_first_message = !core::mem::replace(&mut channel.node_sent, true);
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
-        let is_polled = channel.polls().is_some();
         let says_only_version = channel.polls().is_some_and(Polls::says_only_version);
         let machine = channel.machine_mut(type_index)?;
-        let (answered, nonce, cause) = match ack {
-            Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
-                (Some(version), nonce, RequestCause::Nack { rejected, message })
+        let (nonce, cause) = match ack {
+            Some(Ack { nonce, rejection: Some((rejected, message)), .. }) => {
+                (nonce, RequestCause::Nack { rejected, message })
             }
-            Some(Ack { version, nonce, .. }) => (Some(version), nonce, RequestCause::Ack),
-            None => (None, machine.spontaneous_nonce(), RequestCause::Subscription),
+            Some(Ack { nonce, .. }) => (nonce, RequestCause::Ack),
+            None => (machine.spontaneous_nonce(), RequestCause::Subscription),
         };
-        // Who polls answers later, and more than once: what is held may have become less since.
-        let version = answered.filter(|_| !is_polled).unwrap_or(accepted);
         let nonce = if says_only_version { Nonce::default() } else { nonce };
         let type_url = server.server.name_of_type(known.resource_type.type_url());
         let error = match &cause {
@@ -224,7 +199,6 @@ impl Client {
             _ => None,
         };
         let mut message = Vec::new();
-        let scope = server.serves.of(type_index);
         let form = Form { wildcard, is_complete, scope, upstream };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match machine {

@@ -120,8 +120,7 @@ impl Client {
         // sends a change once, and whoever takes the subscription up again asks for nothing (B53).
         let scope = server.serves.of(type_index);
         let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
-        let accepted =
-            server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
+        let accepted = server.accepted.get(type_index).map(|it| it.version().clone());
         let stats_before = self.stats;
         let (drops_before, sequence_before) = (known.cache.drops(), known.cache.sequence());
         let mut moved = Vec::new();
@@ -138,7 +137,7 @@ impl Client {
             debts: &mut debts,
             stats: &mut self.stats,
             strangers_seed: known.seed,
-            accepted,
+            accepted: accepted.unwrap_or_default(),
             settlement,
             asked: Asked { sent: machine.sent(), scope, has_wildcard },
             epoch,

@@ -25,6 +25,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 pub(crate) use self::channel::{Ack, Channel, MAX_QUEUED_ACKS, Turns};
 use super::{
+    accepted::Accepted,
     authorities::Authority,
     backoff::Pauses,
     config::{ClientConfig, ManagementServer, Streams},
@@ -33,13 +34,7 @@ use super::{
     tally::Tally,
     timers::DoesNotExistTimers,
 };
-use crate::{
-    id::ChannelId,
-    slab::Slab,
-    text::{Nonce, Version},
-    time::Time,
-    zoo::Keepsake,
-};
+use crate::{id::ChannelId, slab::Slab, text::Nonce, time::Time, zoo::Keepsake};
 
 /// All servers, the lanes to them, and the authorities that use them.
 #[derive(Debug)]
@@ -63,32 +58,16 @@ pub(crate) struct Upstream {
     pub(crate) name: Arc<str>,
     /// What errors of each registered type say about where they come from.
     pub(crate) sources: Vec<Arc<Source>>,
-    /// What was last accepted of each registered type (S0.081, NV-09).
-    pub(crate) held: Vec<HeldState>,
+    /// The last accepted version of each registered type (S0.081, NV-09).
+    pub(crate) accepted: Vec<Accepted>,
+    /// The last nonce of each registered type, for the bug that uses it on another stream.
+    pub(crate) nonces: Vec<Keepsake<Nonce>>,
     /// The position of the first of its lanes.
     pub(crate) first_lane: usize,
     pub(crate) serves: Scopes,
     /// What is waited for from the moment it is wanted, where that is how long a resource may take.
     pub(crate) fetches: DoesNotExistTimers,
     pub(crate) tally: Tally,
-}
-
-/// The state of one type that was accepted from a server.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HeldState {
-    pub(crate) version: Version,
-    /// Whether something has changed since, by another server or by time: then the next stream states no
-    /// version.
-    pub(crate) is_outdated: bool,
-    /// Whether a response was rejected since: something of it may be in use, or the use of something have
-    /// ended, and there are errors beside what is in use. The server may by now have again what the version
-    /// stands for. Who polls, or begins a stream with a wildcard, would by the version say that all of that
-    /// is held, and be sent nothing (M41, IL1).
-    pub(crate) is_mixed: bool,
-    /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
-    /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.
-    pub(crate) is_of_everything: bool,
-    pub(crate) nonce: Keepsake<Nonce>,
 }
 
 /// Which authorities use a server at present, for each type.
@@ -169,7 +148,8 @@ impl Upstreams {
             servers.push(Upstream {
                 sources: sources.collect(),
                 name,
-                held: alloc::vec![HeldState::default(); config.types.len()],
+                accepted: alloc::vec![Accepted::default(); config.types.len()],
+                nonces: alloc::vec![Keepsake::default(); config.types.len()],
                 first_lane,
                 fetches: DoesNotExistTimers::default(),
                 tally: Tally::new(config.types.len()),

@@ -48,7 +48,7 @@ const WHOLE_LIST: Rule =
     Rule::new("IC7", "every list of names is all that is watched at the moment when it is made");
 const LAST_VERSION: Rule = Rule::new(
     "IC7",
-    "a new stream states the version that was accepted last from that server, and none only where that would say too much",
+    "a subscription begins with the version that was accepted last from that server, and with none only where that would say too much",
 );
 const STANDING_VERSION: Rule = Rule::new(
     "IC7",
@@ -86,16 +86,18 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Whether a stream may begin with this version. It states none where that would say too much (B06, M41).
-    fn may_begin(&self, version: &Text, wanted: &Wanted) -> bool {
+    /// Whether a subscription may begin with this version. It states none where that would say too much (B06, M41),
+    /// as any version does where nothing of what is subscribed is held (UN-04).
+    fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
         if !version.is_empty() {
-            return *version == self.version || self.unsaid.contains(version);
+            let is_last = *version == self.version || self.unsaid.contains(version);
+            return is_last && held == Holds::Something;
         }
         let says_too_much = self.is_outdated || wanted.all && !self.is_of_everything;
-        self.version.is_empty() || says_too_much
+        self.version.is_empty() || says_too_much || held == Holds::Nothing
     }
 
-    /// A stream has begun with this version.
+    /// A subscription has begun with this version.
     fn begin(&mut self, version: &Text) {
         if *version != self.version {
             self.is_of_everything = false;
@@ -103,6 +105,23 @@ impl Accepted {
         self.version.clone_from(version);
         self.unsaid.clear();
         self.is_outdated = false;
+    }
+}
+
+/// Whether a client holds anything of what it subscribes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    Something,
+}
+
+impl Holds {
+    fn of(fold: &Fold, client: usize, kind: usize, world: &World) -> Self {
+        let mut held = world.status_of(client, kind).filter(|it| it.bytes.is_some());
+        match held.any(|it| fold.covers(it.name.as_str())) {
+            true => Self::Something,
+            false => Self::Nothing,
+        }
     }
 }
 
@@ -206,17 +225,29 @@ impl ClientTalk {
         talk.began_with_all = fold.has_all() && (is_first || talk.began_with_all);
         let is_own = request.nonce.is_empty() || talk.nonces.contains(&request.nonce);
         report.ensure(is_own, OWN_NONCES, || format!("nonce {:?} never came here", request.nonce));
-        if is_first && is_whole {
+        let begins_again = !is_first
+            && !fold.subscribed.is_empty()
+            && fold.gained.len() == fold.subscribed.len()
+            && talk.unanswered.front().is_none_or(|(nonce, _)| *nonce != request.nonce);
+        if is_whole && (is_first || begins_again) {
             // What lasts for a time only may have expired; and what another server sent before the last stream began,
             // have been taken into use since.
             let is_late = world.options().verdicts != Verdicts::AtOnce && world.server_count() > 1;
             accepted.is_outdated |=
                 is_late || world.options().actions.contains(Action::SetForAWhile);
-            report.ensure(accepted.may_begin(&request.version, &wanted), LAST_VERSION, || {
-                format!("version {:?} begins a stream after {accepted:?}", request.version)
-            });
+            let held = Holds::of(fold, it.client, kind, world);
+            report.ensure(
+                accepted.may_begin(&request.version, &wanted, held),
+                LAST_VERSION,
+                || {
+                    format!(
+                        "version {:?} begins after {accepted:?}, held: {held:?}",
+                        request.version
+                    )
+                },
+            );
             accepted.begin(&request.version);
-            if !request.version.is_empty() {
+            if is_first && !request.version.is_empty() {
                 report.note(Situation::VersionsStatedAgain);
             }
         }
@@ -264,11 +295,14 @@ impl ClientTalk {
                     Names::Whole(_) => talk.newest.as_str(),
                     Names::Change { .. } => "",
                 };
-                let begins_again = !is_first && fold.gained.len() == fold.subscribed.len();
                 let rule = if begins_again { NONCE_KEPT } else { NEWEST_NONCE };
                 report.ensure(request.nonce == expected, rule, || {
                     format!("nonce {:?} where it should be {expected:?}", request.nonce)
                 });
+                // What is wanted again may be left out by the request that ends it for the server.
+                if fold.subscribed.is_empty() && request.version.is_empty() {
+                    accepted.begin(&request.version);
+                }
                 let states = !is_whole || request.version == accepted.version;
                 report.ensure(states, STANDING_VERSION, || {
                     format!("version {:?} after {accepted:?}", request.version)

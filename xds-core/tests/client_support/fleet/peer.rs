@@ -66,6 +66,8 @@ struct Unanswered {
 pub enum Stated {
     /// State of the world: the version of the type.
     Version(usize, String),
+    /// State of the world: the version of the type, where all that was subscribed on the stream has ended.
+    VersionAgain(usize, String),
     /// Incremental: the versions of resources.
     Versions(usize, BTreeMap<String, String>),
 }
@@ -253,9 +255,16 @@ impl Peer {
         let leaves_after = is_answer && talk.was_legacy && mem::take(&mut talk.left_everything);
         // Of a lie nobody knows which answer is the newest.
         let leaves_again = leaves_after || (self.has_lied && talk.was_legacy);
+        let begins_again = *cause == RequestCause::Subscription
+            && !subscribed.is_empty()
+            && subscribed.is_disjoint(&talk.subscribed);
         talk.take_subscription(subscribed, leaves_again, &wanted(read.kind))?;
-        let version = read.version.filter(|_| is_first);
-        Ok(version.map(|version| Stated::Version(read.kind, version)))
+        let version = read.version.unwrap_or_default();
+        Ok(match (is_first, begins_again) {
+            (true, _) => Some(Stated::Version(read.kind, version)),
+            (false, true) => Some(Stated::VersionAgain(read.kind, version)),
+            (false, false) => None,
+        })
     }
 
     fn read_delta(

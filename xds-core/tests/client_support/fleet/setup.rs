@@ -80,6 +80,8 @@ impl Setup {
                 .with_features(self.features)
         };
         let mut config = ClientConfig::new(Node::new("me"), server(URIS[0]));
+        // What becomes of each response is judged at once, NACKs included.
+        config.nack_interval = Duration::ZERO;
         let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));

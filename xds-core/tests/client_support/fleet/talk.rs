@@ -341,7 +341,15 @@ impl World {
             return Ok(());
         }
         let peer = &self.peers[at];
-        let (Stated::Version(kind, _) | Stated::Versions(kind, _)) = stated;
+        let (Stated::Version(kind, _) | Stated::VersionAgain(kind, _) | Stated::Versions(kind, _)) =
+            stated;
+        let has_wildcard = peer.subscribed(kind).contains("*");
+        let known = statuses(&self.client);
+        let mut of_kind = known.iter().filter(|((it, _), _)| *it == kind);
+        let holds = of_kind.any(|((_, name), it)| it.bytes.is_some() && peer.covers(kind, name));
+        if let Stated::VersionAgain(_, version) = &stated {
+            return self.talk.versions.begin((peer.server, kind), version, has_wildcard, holds);
+        }
         let wanted = Self::wanted(&self.watchers, kind);
         match self.setup.servers {
             Servers::One => prop_assert_eq!(peer.subscribed(kind), &wanted, "all of it (IC7, IC8)"),
@@ -351,15 +359,15 @@ impl World {
             }
         }
         let is_held = match &stated {
-            Stated::Version(_, version) => !version.is_empty(),
+            Stated::Version(_, version) | Stated::VersionAgain(_, version) => !version.is_empty(),
             Stated::Versions(_, versions) => !versions.is_empty(),
         };
         self.reached.note(Situation::VersionStatedAgain, is_held);
         let peer = &self.peers[at];
         match stated {
+            Stated::VersionAgain(..) => {}
             Stated::Version(kind, version) => {
-                let has_wildcard = peer.subscribed(kind).contains("*");
-                self.talk.versions.begin((peer.server, kind), &version, has_wildcard)?;
+                self.talk.versions.begin((peer.server, kind), &version, has_wildcard, holds)?;
                 if self.setup.servers == Servers::One
                     && let Some(listing) = self.talk.listings.get(&version)
                 {
@@ -367,7 +375,6 @@ impl World {
                 }
             }
             Stated::Versions(kind, versions) => {
-                let known = statuses(&self.client);
                 for (name, version) in &versions {
                     let origin = self.talk.origins.get(version);
                     prop_assert_eq!(origin, Some(&peer.server), "{} of {} (IC8)", version, name);

@@ -1,4 +1,4 @@
-//! What a client may say that it holds of a server's whole state, when a stream begins (IC7, B06).
+//! What a client may say that it holds of a server's whole state, when a subscription begins (IC7, B06).
 
 use std::collections::BTreeMap;
 
@@ -62,15 +62,18 @@ impl Versions {
         }
     }
 
-    /// A stream begins, with this version: the last accepted one, unless it would say too much.
+    /// A subscription begins, with this version: the last accepted one, unless it would say too much. Where
+    /// nothing of it is held, that is so of any version (UN-04).
     pub fn begin(
         &mut self,
         place: (usize, usize),
         version: &str,
         has_wildcard: bool,
+        holds_something: bool,
     ) -> Result<(), TestCaseError> {
         let accepted = self.accepted.entry(place).or_default();
-        let says_too_much = has_wildcard && (accepted.is_mixed || !accepted.is_of_everything);
+        let says_too_much =
+            !holds_something || has_wildcard && (accepted.is_mixed || !accepted.is_of_everything);
         let is_expected = match accepted.loss {
             _ if says_too_much => version.is_empty(),
             Loss::None => version == accepted.version,

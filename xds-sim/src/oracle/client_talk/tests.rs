@@ -190,11 +190,14 @@ fn wanted(all: bool) -> Wanted {
 #[test]
 fn a_stream_begins_with_the_version_that_was_accepted() {
     let accepted = Accepted { version: "1".into(), ..Accepted::default() };
-    assert!(accepted.may_begin(&"1".into(), &wanted(false)));
-    assert!(!accepted.may_begin(&"".into(), &wanted(false)), "it is left out");
-    assert!(!accepted.may_begin(&"2".into(), &wanted(false)), "it is another one");
-    assert!(accepted.may_begin(&"".into(), &wanted(true)), "it was one of some names");
+    let held = Holds::Something;
+    assert!(accepted.may_begin(&"1".into(), &wanted(false), held));
+    assert!(!accepted.may_begin(&"".into(), &wanted(false), held), "it is left out");
+    assert!(!accepted.may_begin(&"2".into(), &wanted(false), held), "it is another one");
+    assert!(accepted.may_begin(&"".into(), &wanted(true), held), "it was one of some names");
+    assert!(!accepted.may_begin(&"1".into(), &wanted(false), Holds::Nothing), "nothing is held");
+    assert!(accepted.may_begin(&"".into(), &wanted(false), Holds::Nothing));
     let outdated = Accepted { is_outdated: true, ..accepted };
-    assert!(outdated.may_begin(&"".into(), &wanted(false)), "it may be of another server");
-    println!("covers: IC7");
+    assert!(outdated.may_begin(&"".into(), &wanted(false), held), "it may be of another server");
+    println!("covers: IC7 UN-04");
 }
