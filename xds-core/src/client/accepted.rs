@@ -113,6 +113,13 @@ impl Accepted {
         }
     }
 
+    /// Accepts a response that has only heartbeats, and so does not say what its version stands for.
+    pub(crate) fn renew(&mut self, version: Version) {
+        if self.version != version {
+            *self = Self { version, state: AcceptedVersion::Stale };
+        }
+    }
+
     /// Forgets the version. The next one that is accepted stands for as much as if there had been none.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();

@@ -18,6 +18,7 @@ pub(crate) struct Faults {
     limit: usize,
     count: u64,
     left_out: u64,
+    has_unnamed: bool,
 }
 
 /// Where in a response something is wrong.
@@ -33,24 +34,37 @@ const SEPARATOR: &str = "; ";
 
 impl Faults {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { found: Vec::new(), bytes: 0, limit, count: 0, left_out: 0 }
+        Self { found: Vec::new(), bytes: 0, limit, count: 0, left_out: 0, has_unnamed: false }
     }
 
-    /// Adds what is wrong at `place`, by name where it is known.
-    pub(crate) fn add(&mut self, place: Place, name: Option<&str>, reason: &str) {
+    /// Adds what is wrong with a resource.
+    pub(crate) fn add(&mut self, place: Place, name: &str, reason: &str) {
+        self.push(place, || alloc::format!("{place} ({name}): {reason}"));
+    }
+
+    /// Adds what is wrong with a resource whose name cannot be determined.
+    pub(crate) fn add_unnamed(&mut self, place: Place, reason: &str) {
+        self.has_unnamed = true;
+        self.push(place, || alloc::format!("{place}: {reason}"));
+    }
+
+    fn push(&mut self, place: Place, fault: impl FnOnce() -> String) {
         self.count += 1;
         if self.bytes >= self.limit {
             self.left_out += 1;
             return;
         }
-        let mut fault = match name {
-            Some(name) => alloc::format!("{place} ({name}): {reason}"),
-            None => alloc::format!("{place}: {reason}"),
-        };
+        let mut fault = fault();
         let room = cut(&fault, self.limit - self.bytes).len();
         fault.truncate(room);
         self.bytes += room + SEPARATOR.len();
         self.found.push((place, fault));
+    }
+
+    /// Whether there is something wrong with a resource whose name cannot be determined. It may be any of those that
+    /// the response lacks.
+    pub(crate) fn has_unnamed(&self) -> bool {
+        self.has_unnamed
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -132,9 +146,9 @@ mod tests {
     #[test]
     fn the_message_names_every_fault_until_the_limit() {
         let mut faults = Faults::new(80);
-        faults.add(Place::Error(0), None, "worst");
-        faults.add(Place::Resource(3), None, "worse");
-        faults.add(Place::Resource(0), Some("a"), "bad");
+        faults.add_unnamed(Place::Error(0), "worst");
+        faults.add_unnamed(Place::Resource(3), "worse");
+        faults.add(Place::Resource(0), "a", "bad");
         assert_eq!(
             faults.into_message().as_deref(),
             Some("resource 0 (a): bad; resource 3: worse; resource error 0: worst"),
@@ -143,7 +157,7 @@ mod tests {
 
         let mut faults = Faults::new(64);
         for index in 0..100 {
-            faults.add(Place::Resource(index), Some("ü"), "a long reason for refusing it");
+            faults.add(Place::Resource(index), "ü", "a long reason for refusing it");
         }
         assert_eq!(faults.count(), 100);
         let message = faults.into_message().unwrap();

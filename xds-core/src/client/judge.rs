@@ -70,9 +70,20 @@ pub(crate) struct Judge<'a> {
     pub(crate) moved: &'a mut Vec<Moved>,
 }
 
+/// What a response came to.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The message of the NACK, if something was wrong.
+    pub(crate) nack: Option<Arc<str>>,
+    /// Whether it has a resource whose name cannot be determined.
+    pub(crate) has_unnamed: bool,
+    /// Whether it would be the full state of its type but has only heartbeats.
+    pub(crate) is_renewal: bool,
+}
+
 impl Judge<'_> {
-    /// Judges a sound response and commits it. `Some` is the message of the NACK.
-    pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Option<Arc<str>> {
+    /// Judges a sound response and commits it.
+    pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Judged {
         let before = self.cache.sequence();
         let mut reading = self.read(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
@@ -92,16 +103,28 @@ impl Judge<'_> {
         for (slot, kind) in reported {
             self.take_report(slot, kind);
         }
+        let tells_absence = reading.tells_absence();
         let is_complete =
             self.resource_type.full_state_in_sotw() || zoo::is(Bug::AbsenceDeletesEndpoints);
-        if is_complete && !(zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0) {
+        let loses_removals = zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0;
+        if is_complete && tells_absence && !loses_removals {
             self.delete_absent();
         }
-        self.conclude_what_the_file_lacks();
+        if tells_absence {
+            self.conclude_what_the_file_lacks();
+        }
         self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
+        let mut judged = self.sum_up(reading);
+        judged.is_renewal = is_complete && judged.nack.is_none() && !tells_absence;
+        judged
+    }
+
+    /// What the response came to, once all of it has been judged.
+    pub(crate) fn sum_up(&mut self, reading: Reading<'_>) -> Judged {
         self.stats.resources_invalid += reading.faults.count();
-        reading.faults.into_message()
+        let has_unnamed = reading.faults.has_unnamed();
+        Judged { has_unnamed, nack: reading.faults.into_message(), is_renewal: false }
     }
 
     /// Renews what came beside resources that did not change. It is no news to watchers.
@@ -180,7 +203,7 @@ impl Judge<'_> {
                 self.tell(slot, News::Changed);
             }
             Err(rejection) => {
-                let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                let name = self.cache.get(slot).map_or("", |entry| entry.name.as_str());
                 faults.add(Place::Resource(index), name, rejection.reason());
                 self.reject(slot, rejection);
                 if bytes.len() <= self.limits.rejected_resource_bytes {

@@ -5,7 +5,7 @@
 //! inside). Nothing is said by leaving out. And there are two ways to say that a resource does not
 //! exist: its name among the removed, and a wrapper without a resource (D21).
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use super::{
     duplicates::Overruled,
     error::WatchErrorKind,
     faults::{self, Place},
-    judge::Judge,
+    judge::{Judge, Judged},
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::Rejection,
     status::EntryState,
@@ -41,12 +41,8 @@ struct Beside<'f> {
 }
 
 impl Judge<'_> {
-    /// Judges a sound incremental response and commits it. `Some` is the message of the NACK.
-    pub(crate) fn judge_delta(
-        mut self,
-        response: &DeltaResponse<'_>,
-        frame: &Bytes,
-    ) -> Option<Arc<str>> {
+    /// Judges a sound incremental response and commits it.
+    pub(crate) fn judge_delta(mut self, response: &DeltaResponse<'_>, frame: &Bytes) -> Judged {
         let before = self.cache.sequence();
         let (mut reading, beside) = self.read_delta(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
@@ -69,7 +65,7 @@ impl Judge<'_> {
             }
         }
         for slot in beside.empty {
-            self.conclude_empty(slot);
+            self.conclude_empty(slot, &reading);
         }
         self.receive_globs();
         for (slot, kind) in reported {
@@ -77,8 +73,7 @@ impl Judge<'_> {
         }
         self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
-        self.stats.resources_invalid += reading.faults.count();
-        reading.faults.into_message()
+        self.sum_up(reading)
     }
 
     fn read_delta<'f>(
@@ -103,7 +98,7 @@ impl Judge<'_> {
                     self.read_wrapped(index, &wrapped, frame, &mut reading, &mut beside);
                 }
                 Err(why) => {
-                    reading.faults.add(Place::Resource(index), None, &alloc::format!("{why}"));
+                    reading.faults.add_unnamed(Place::Resource(index), &alloc::format!("{why}"));
                 }
             }
         }
@@ -145,7 +140,7 @@ impl Judge<'_> {
         let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
-                reading.faults.add(Place::Resource(index), None, rejection.reason());
+                reading.faults.add_unnamed(Place::Resource(index), rejection.reason());
                 return;
             }
         };
@@ -198,7 +193,7 @@ impl Judge<'_> {
             }
             // It may have expired on the way. Who is told so sends it again.
             None if has_heartbeats && wrapper.ttl.is_some() && self.asked.has_wildcard => {
-                reading.faults.add(Place::Resource(index), Some(wrapped.name), NOT_IN_USE);
+                reading.faults.add(Place::Resource(index), wrapped.name, NOT_IN_USE);
             }
             _ => {
                 self.read_absence(wrapped.name, reading, beside);
@@ -237,7 +232,7 @@ impl Judge<'_> {
                 None => reading.strangers.came_twice(name),
             };
             if is_repeated {
-                reading.faults.add(Place::Resource(index), Some(name), DUPLICATE);
+                reading.faults.add(Place::Resource(index), name, DUPLICATE);
             }
         }
     }

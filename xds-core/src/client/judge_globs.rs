@@ -11,6 +11,7 @@ use super::{
     error::{WatchError, WatchErrorKind},
     interest::Subscription,
     judge::Judge,
+    reading::Reading,
     status::EntryState,
     watches::News,
 };
@@ -73,10 +74,13 @@ impl Judge<'_> {
     }
 
     /// The response has the name of a glob among what was removed: there are no members. The response may
-    /// have some all the same, which count.
-    pub(crate) fn conclude_empty(&mut self, slot: Slot) {
+    /// have some all the same, which count; any may be the one of a name that cannot be determined.
+    pub(crate) fn conclude_empty(&mut self, slot: Slot, reading: &Reading<'_>) {
         let Some(glob) = self.asked_for_glob(slot) else { return };
         self.cache.globs.note_spoken_of(glob);
+        if reading.faults.has_unnamed() {
+            return;
+        }
         for member in self.other_members(glob) {
             self.conclude_absent(member);
         }

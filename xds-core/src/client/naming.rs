@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 
 use super::{
     config::{ClientLimits, Profile},
-    names::{self, InvalidStructuredName},
+    names::{self, InvalidStructuredName, KeptName},
     resource_type::{Rejection, ResourceType},
     unwrap::{Body, Unusable, Unwrapped, unwrap, unwrap_delta},
 };
@@ -25,28 +25,48 @@ impl<'a> Naming<'a> {
             ("", Body::Resource(value)) => self.resource_type.name(value)?,
             (name, _) => name,
         };
-        let limit = self.limits.name_bytes;
         let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
         if version > self.limits.token_bytes {
             let limit = self.limits.token_bytes;
-            Err(Rejection::new(alloc::format!(
+            return Err(Rejection::new(alloc::format!(
                 "version of {version} bytes exceeds the limit of {limit}"
-            )))
-        } else if name.is_empty() {
-            Err(Rejection::new("the resource has no name"))
-        } else {
-            let kept = self
-                .read(name)
-                .map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
-            // As it came, and as servers are told of it.
-            let bytes = name.len().max(kept.name.len());
-            if bytes > limit {
-                return Err(Rejection::new(alloc::format!(
-                    "name of {bytes} bytes exceeds the limit of {limit}"
-                )));
-            }
-            Ok(name)
+            )));
         }
+        self.check(name).map(|()| name)
+    }
+
+    /// Whether a server may call a resource that.
+    pub(crate) fn check(self, name: &str) -> Result<(), Rejection> {
+        match name {
+            "" => Err(Rejection::new("the resource has no name")),
+            name => self.check_read(name, self.read(name)),
+        }
+    }
+
+    /// Whether a server may speak of a resource or of a glob by that name.
+    pub(crate) fn check_subject(self, name: &str) -> Result<(), Rejection> {
+        let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
+        match name {
+            "" => Err(Rejection::new("it names no resource")),
+            name => self.check_read(name, names::read_subject(name, type_url, federation)),
+        }
+    }
+
+    fn check_read(
+        self,
+        name: &str,
+        read: Result<KeptName<'_>, InvalidStructuredName>,
+    ) -> Result<(), Rejection> {
+        let kept =
+            read.map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
+        // As it came, and as servers are told of it.
+        let (bytes, limit) = (name.len().max(kept.name.len()), self.limits.name_bytes);
+        if bytes > limit {
+            return Err(Rejection::new(alloc::format!(
+                "name of {bytes} bytes exceeds the limit of {limit}"
+            )));
+        }
+        Ok(())
     }
 
     /// Takes a resource out of what it came in.
@@ -78,10 +98,7 @@ impl<'a> Naming<'a> {
         read.map_or(Cow::Borrowed(name), |read| read.name)
     }
 
-    pub(crate) fn read<'n>(
-        self,
-        name: &'n str,
-    ) -> Result<names::KeptName<'n>, InvalidStructuredName> {
+    pub(crate) fn read<'n>(self, name: &'n str) -> Result<KeptName<'n>, InvalidStructuredName> {
         names::read(name, self.resource_type.type_url(), self.profile.federation)
     }
 }

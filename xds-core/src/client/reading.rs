@@ -52,6 +52,8 @@ pub(crate) struct Reading<'f> {
     pub(crate) heartbeats: Vec<(Slot, Wrapper<'f>)>,
     pub(crate) faults: Faults,
     pub(crate) strangers: Strangers,
+    /// Whether it consists of heartbeats, of which there are some.
+    has_heartbeats_alone: bool,
 }
 
 /// A resource that is wanted and not the one in use, and what validation says of it.
@@ -63,6 +65,15 @@ pub(crate) struct Candidate<'f> {
     pub(crate) bytes: Bytes,
     pub(crate) wrapper: Option<Wrapper<'f>>,
     pub(crate) verdict: Result<Option<Value>, Rejection>,
+}
+
+impl Reading<'_> {
+    /// Whether a response with all resources of its type says by this that others do not exist. It does not if some
+    /// resource may be any of them, its name being unknown, nor if it has heartbeats alone, which renew what they are
+    /// for: a server sends these at a time of their own (B09).
+    pub(crate) fn tells_absence(&self) -> bool {
+        !self.faults.has_unnamed() && !self.has_heartbeats_alone
+    }
 }
 
 impl Judge<'_> {
@@ -78,6 +89,7 @@ impl Judge<'_> {
         // A server mostly repeats its resources in the order of the last response, which is that of
         // the cache: the next entry is guessed before any name is looked at.
         let mut guess = self.cache.first();
+        let mut has_content = false;
         let overruled = Overruled::in_sotw(self.naming(), response);
         let type_url = self.resource_type.type_url().as_str().as_bytes();
         for (index, raw) in response.resources().enumerate() {
@@ -87,8 +99,7 @@ impl Judge<'_> {
             let raw = match raw {
                 Ok(raw) => raw,
                 Err(why) => {
-                    let reason = alloc::format!("{why}");
-                    reading.faults.add(Place::Resource(index), None, &reason);
+                    reading.faults.add_unnamed(Place::Resource(index), &alloc::format!("{why}"));
                     continue;
                 }
             };
@@ -98,17 +109,25 @@ impl Judge<'_> {
                 && self.may_come_from_here(guess)
             {
                 self.repeat(guess, &mut reading);
+                has_content = true;
                 guess = self.cache.following(guess);
                 continue;
             }
             let slot = match self.naming().unwrap(&raw) {
-                Ok(one) => self.read_one(index, one, guess, response, frame, &mut reading),
-                Err(unusable) => self.read_unusable(index, unusable, &mut reading),
+                Ok(one) => {
+                    has_content |= one.body != Body::Heartbeat;
+                    self.read_one(index, one, guess, response, frame, &mut reading)
+                }
+                Err(unusable) => {
+                    has_content |= !unusable.is_heartbeat;
+                    self.read_unusable(index, unusable, &mut reading)
+                }
             };
             if let Some(slot) = slot {
                 guess = self.cache.following(slot);
             }
         }
+        reading.has_heartbeats_alone = response.resource_count > 0 && !has_content;
         if !reading.repeated.is_empty() || reading.strangers.has_repeated() {
             self.name_repeated(response, &mut reading);
         }
@@ -124,6 +143,7 @@ impl Judge<'_> {
             heartbeats: Vec::new(),
             faults: Faults::new(self.limits.nack_message_bytes),
             strangers: Strangers::new(self.strangers_seed),
+            has_heartbeats_alone: false,
         }
     }
 
@@ -141,7 +161,7 @@ impl Judge<'_> {
         let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
-                reading.faults.add(Place::Resource(index), None, rejection.reason());
+                reading.faults.add_unnamed(Place::Resource(index), rejection.reason());
                 return None;
             }
         };
@@ -194,10 +214,17 @@ impl Judge<'_> {
         unusable: Unusable<'f>,
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
-        let Unusable { name, reason } = unusable;
+        let Unusable { name, reason, .. } = unusable;
+        let place = Place::Resource(index);
         let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
-            let name = (!name.is_empty()).then_some(name);
-            reading.faults.add(Place::Resource(index), name, &reason);
+            match self.naming().check(name) {
+                Ok(()) => reading.faults.add(place, name, &reason),
+                Err(_) if name.is_empty() => reading.faults.add_unnamed(place, &reason),
+                Err(why) => {
+                    let reason = alloc::format!("{reason}, and {}", why.reason());
+                    reading.faults.add_unnamed(place, &reason);
+                }
+            }
             return None;
         };
         self.refuse(index, slot, Rejection::from(reason), reading);
@@ -218,7 +245,7 @@ impl Judge<'_> {
         let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
             // Nobody asked this server for it, or everything was asked for and this never came.
             if self.asked.has_wildcard {
-                reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
+                reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
             }
             return None;
         };
@@ -237,7 +264,7 @@ impl Judge<'_> {
             }
         } else if entry.bytes.is_none() && entry.subscription.is_none() {
             // Gone already: there is nothing that could be wrong with it.
-            reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
+            reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
         } else {
             self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
         }
@@ -290,9 +317,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Reads what the server reports to be wrong with single resources. It is no fault of the response
-    /// unless it says nothing (X17); what nobody asked for is passed over (DE-19), and a resource that
-    /// came in the same response counts more (DU-06). Of two errors the first counts.
+    /// Reads the errors that the server reports for single resources. The response is at fault only for one that says
+    /// nothing: it cannot be read, its name cannot (X17, DE-18), or its status is OK. What nobody asked for is passed
+    /// over (DE-19), and a resource in the same response counts more (DU-06). Of two errors the first counts.
     pub(crate) fn read_errors<'e>(
         &mut self,
         errors: impl Iterator<Item = Result<RawResourceError<'e>, Malformed>>,
@@ -307,14 +334,14 @@ impl Judge<'_> {
             let RawResourceError { name, code, message } = match error {
                 Ok(error) => error,
                 Err(why) => {
-                    faults.add(place, None, &alloc::format!("{why}"));
+                    faults.add_unnamed(place, &alloc::format!("{why}"));
                     continue;
                 }
             };
-            if name.is_empty() {
-                faults.add(place, None, "it names no resource");
+            if let Err(why) = self.naming().check_subject(name) {
+                faults.add_unnamed(place, why.reason());
             } else if code == 0 {
-                faults.add(place, Some(name), "its status is OK");
+                faults.add(place, name, "its status is OK");
             } else if let Some(slot) = self.find_subject(name)
                 && self.may_come_from_here(slot)
                 && !self.cache.is_in_response(slot)
@@ -339,7 +366,7 @@ impl Judge<'_> {
                 None => reading.strangers.came_twice(name),
             };
             if is_repeated {
-                reading.faults.add(Place::Resource(index), Some(name), DUPLICATE);
+                reading.faults.add(Place::Resource(index), name, DUPLICATE);
             }
         }
     }
@@ -410,7 +437,7 @@ impl Judge<'_> {
         };
         if held >= limit {
             let reason = alloc::format!("more than {limit} resources");
-            reading.faults.add(Place::Resource(index), Some(name), &reason);
+            reading.faults.add(Place::Resource(index), name, &reason);
             return None;
         }
         let slot = self.cache.create(ResourceName::from(name))?;

@@ -4,12 +4,12 @@
 //! resource, no heartbeat, no deletion, no error that the server reports. Resources that it would have
 //! changed stay as they are, with the error beside them that their newest version was refused.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 
 use super::{
     entry::Entry,
     faults::Place,
-    judge::Judge,
+    judge::{Judge, Judged},
     profile::RejectionUnit,
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::Rejection,
@@ -54,18 +54,18 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses the response; `before` is the number of the newest change before it. Returns the message
-    /// of the NACK.
-    pub(crate) fn refuse_all(mut self, mut reading: Reading<'_>, before: u64) -> Option<Arc<str>> {
+    /// Refuses the response; `before` is the number of the newest change before it.
+    pub(crate) fn refuse_all(mut self, mut reading: Reading<'_>, before: u64) -> Judged {
         self.cache.take_back_renewals();
-        for Candidate { index, slot, bytes, verdict, .. } in reading.candidates {
+        for candidate in core::mem::take(&mut reading.candidates) {
+            let Candidate { index, slot, bytes, verdict, .. } = candidate;
             if self.cache.is_duplicate(slot) {
                 continue;
             }
             let rejection = match verdict {
                 Ok(_) => Rejection::new(NOT_ALONE),
                 Err(rejection) => {
-                    let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                    let name = self.cache.get(slot).map_or("", |entry| entry.name.as_str());
                     reading.faults.add(Place::Resource(index), name, rejection.reason());
                     rejection
                 }
@@ -79,7 +79,9 @@ impl Judge<'_> {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         self.forget_what_was_refused_before();
-        self.conclude_what_the_file_lacks();
+        if reading.tells_absence() {
+            self.conclude_what_the_file_lacks();
+        }
         self.cache.end_response();
         // The server has spoken, but nothing of it counts: what there is remains unknown.
         if self.asked.has_wildcard {
@@ -87,7 +89,6 @@ impl Judge<'_> {
         }
         self.settle_globs();
         self.tell_wildcards(self.cache.sequence() != before);
-        self.stats.resources_invalid += reading.faults.count();
-        reading.faults.into_message()
+        self.sum_up(reading)
     }
 }

@@ -31,6 +31,8 @@ use crate::{
 /// What judging a response came to. With it, in a NACK, the message of what was wrong.
 pub(super) enum Outcome {
     Accepted,
+    /// Nothing was wrong with heartbeats, which say nothing of what else there is under their version.
+    Renewed,
     /// Something was wrong, and of the rest something was valid and wanted, changed or not.
     UsedInPart(Arc<str>),
     /// Nothing was used, and by policy the use of something was ended.
@@ -68,6 +70,7 @@ impl Client {
         match &outcome {
             Outcome::Accepted if has_all => accepted.accept_all(version.clone(), of),
             Outcome::Accepted => accepted.accept(version.clone(), of),
+            Outcome::Renewed => accepted.renew(version.clone()),
             Outcome::UsedInPart(_) if nack_version == NackVersion::Newest => {
                 accepted.accept(version.clone(), of);
             }
@@ -78,7 +81,7 @@ impl Client {
             }
         }
         let rejection = match outcome {
-            Outcome::Accepted => {
+            Outcome::Accepted | Outcome::Renewed => {
                 self.stats.acks += 1;
                 server.tally.accepted(type_index, now);
                 None

@@ -145,7 +145,7 @@ impl Client {
             now,
             moved: &mut moved,
         };
-        let verdict = match response {
+        let judged = match response {
             AnyResponse::Sotw(response) => judge.judge(response, frame),
             AnyResponse::Delta(response) => judge.judge_delta(response, frame),
         };
@@ -164,10 +164,14 @@ impl Client {
         if overruling == Overruling::Something {
             self.start_over_where_resources_were_stated(upstream, type_index, now);
         }
+        if judged.has_unnamed {
+            self.leave_leftovers(upstream, type_index);
+        }
         self.limit_tombstones(type_index);
         let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource
             && self.stats.resources_valid > stats_before.resources_valid;
-        let outcome = match verdict {
+        let outcome = match judged.nack {
+            None if judged.is_renewal => Outcome::Renewed,
             None => Outcome::Accepted,
             Some(message) if is_used => Outcome::UsedInPart(message),
             Some(message) if has_ended_use => Outcome::EndedUse(message),

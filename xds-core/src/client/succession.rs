@@ -199,6 +199,26 @@ impl Client {
         self.conclude_leftovers((upstream, DEFAULT), type_index, leftovers);
     }
 
+    /// A server that was to send what others had sent has sent a resource whose name cannot be determined. It may be any
+    /// of those, so none is taken not to exist until a new stream asks for all of them again.
+    pub(super) fn leave_leftovers(&mut self, upstream: usize, type_index: usize) {
+        let relies_on = |authority| self.relies_on(upstream, authority, type_index);
+        let authorities: Vec<bool> = (0..self.upstreams.authorities.len()).map(relies_on).collect();
+        let is_meant = |authority: usize| authorities.get(authority) == Some(&true);
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        if is_meant(DEFAULT) {
+            known.interest.leftover_timer = 0;
+        }
+        let globs: Vec<Slot> = known.cache.globs.iter().map(|(slot, _)| slot).collect();
+        for slot in globs {
+            let Some(glob) = known.cache.globs.at_mut(slot) else { continue };
+            let subscription = known.interest.subscriptions.at(glob.subscription);
+            if subscription.is_some_and(|subscription| is_meant(subscription.authority)) {
+                glob.leftover_timer = 0;
+            }
+        }
+    }
+
     /// What is left of other servers when this one had its time does not exist.
     fn conclude_leftovers(
         &mut self,

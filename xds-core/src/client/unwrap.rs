@@ -50,6 +50,7 @@ pub(crate) struct Wrapper<'f> {
 pub(crate) struct Unusable<'f> {
     pub(crate) name: &'f str,
     pub(crate) reason: String,
+    pub(crate) is_heartbeat: bool,
 }
 
 /// Takes a resource of the type `type_url` out of a wrapper. A wrapper in a wrapper is none.
@@ -72,6 +73,7 @@ fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'
         let named = |reason| Unusable {
             name: walk::string_field(raw.value, 1).unwrap_or_default(),
             reason,
+            is_heartbeat: false,
         };
         return match older::judge(raw, type_url) {
             Older::Same => {
@@ -79,11 +81,11 @@ fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'
                 Ok(Unwrapped { name: "", body, wrapper: None, api })
             }
             Older::Incompatible(reason) => Err(named(reason)),
-            Older::Other => Err(Unusable { name: "", reason: wrong_type(raw) }),
+            Older::Other => Err(unnamed(wrong_type(raw))),
         };
     }
-    let wrapped = Wrapped::parse(raw.value)
-        .map_err(|why| Unusable { name: "", reason: alloc::format!("its wrapper: {why}") })?;
+    let wrapped =
+        Wrapped::parse(raw.value).map_err(|why| unnamed(alloc::format!("its wrapper: {why}")))?;
     unwrap_delta(&wrapped, type_url)
 }
 
@@ -92,9 +94,11 @@ pub(crate) fn unwrap_delta<'f>(
     wrapped: &Wrapped<'f>,
     type_url: &str,
 ) -> Result<Unwrapped<'f>, Unusable<'f>> {
-    let unusable = |reason| Unusable { name: wrapped.name, reason };
+    let any = wrapped.any();
+    let is_heartbeat = any.is_none();
+    let unusable = |reason| Unusable { name: wrapped.name, reason, is_heartbeat };
     let ttl = wrapped.ttl().map_err(|why| unusable(alloc::format!("{why}")))?;
-    let (body, api) = match wrapped.any() {
+    let (body, api) = match any {
         None => (Body::Heartbeat, ApiVersion::V3),
         Some(Err(why)) => return Err(unusable(alloc::format!("{why}"))),
         Some(Ok(any)) if any.type_url == type_url.as_bytes() => {
@@ -109,6 +113,10 @@ pub(crate) fn unwrap_delta<'f>(
     let Wrapped { version, metadata, cache_control, .. } = *wrapped;
     let wrapper = Wrapper { version, metadata, cache_control, ttl, aliases: wrapped.aliases() };
     Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper), api })
+}
+
+fn unnamed<'f>(reason: String) -> Unusable<'f> {
+    Unusable { name: "", reason, is_heartbeat: false }
 }
 
 fn wrong_type(raw: &RawResource<'_>) -> String {
