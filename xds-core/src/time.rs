@@ -82,6 +82,8 @@ pub enum Timer {
     TimeToLive,
     /// A request that had to wait may be sent.
     RequestRate,
+    /// A response is rejected that came soon after another one of its type that was.
+    RepeatedNack,
     /// A management server that is polled is asked again.
     Poll,
     /// A channel on which nothing has been subscribed for a while is closed.
@@ -117,6 +119,7 @@ impl fmt::Display for Timer {
             Self::Silence => "silence",
             Self::TimeToLive => "time to live",
             Self::RequestRate => "request rate",
+            Self::RepeatedNack => "repeated NACK",
             Self::Poll => "poll",
             Self::Idle => "idle",
             Self::AnswerOverdue => "answer overdue",

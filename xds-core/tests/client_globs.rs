@@ -244,6 +244,7 @@ impl World {
         let mut config = ClientConfig::new(Node::new("me"), server)
             .with_authority(Authority::new("a"))
             .with_type(OpaqueType::new(TYPE))
+            .with_nack_interval(Duration::ZERO)
             .with_profile(profile);
         config.limits.tombstones_per_type = 2;
         Self {

@@ -56,6 +56,7 @@ mod grpc;
 mod guard;
 pub mod http2;
 mod keepalive;
+mod log_limit;
 mod payload;
 pub mod runtime;
 pub mod server;

@@ -45,6 +45,13 @@ pub struct ClientConfig {
     /// instead of what the profile says (B18). `None` waits for ever. An [`Authority`] may say otherwise of its
     /// own.
     pub does_not_exist_after: BTreeMap<TypeUrl, Option<Duration>>,
+    /// The least time between two NACKs of one type on a stream; one second by default. A server may answer a NACK with the
+    /// response that was rejected, which without a pause would go on as fast as the network does.
+    ///
+    /// The first NACK is sent at once. While a further one waits, nothing is read from the stream
+    /// ([`Client::wants_read`](super::Client::wants_read)); ACKs, and requests of other types, are sent meanwhile. With
+    /// zero, NACKs are sent at once. A server that is polled hears of a rejection with the next request, whatever this is.
+    pub nack_interval: Duration,
     /// Bounds on what a peer can make the client hold.
     pub limits: ClientLimits,
 }
@@ -63,6 +70,7 @@ impl ClientConfig {
             types: Vec::new(),
             profile: Profile::grpc(),
             does_not_exist_after: BTreeMap::new(),
+            nack_interval: Duration::from_secs(1),
             limits: ClientLimits::default(),
         }
     }
@@ -91,6 +99,13 @@ impl ClientConfig {
         after: Option<Duration>,
     ) -> Self {
         self.does_not_exist_after.insert(type_url.into(), after);
+        self
+    }
+
+    /// Replaces the least time between two NACKs of one type on a stream.
+    #[must_use]
+    pub const fn with_nack_interval(mut self, interval: Duration) -> Self {
+        self.nack_interval = interval;
         self
     }
 

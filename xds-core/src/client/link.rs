@@ -8,7 +8,7 @@ use super::{
     error::ChannelError,
     event::Call,
     machine::Machine,
-    pace::Bucket,
+    pace::{Bucket, NackPace},
     polls::Polls,
     upstream::{Carries, Channel, Link, Turns},
     watches::{Debts, News, Target},
@@ -107,7 +107,10 @@ impl Client {
                     channel.answers = self.config.profile.answers;
                     channel.bucket = rate.map(|rate| Bucket::full(rate, now));
                     channel.turns = match &server.server.exchange {
-                        Exchange::Stream => Turns::Free,
+                        Exchange::Stream => {
+                            channel.nack_pace = NackPace::new(self.config.nack_interval);
+                            Turns::Free
+                        }
                         Exchange::Polls(policy) => Turns::Polled(Polls::new(policy, now)),
                         Exchange::Files(_) => Turns::OfAFile,
                     };

@@ -372,7 +372,8 @@ impl Client {
     /// after every input; the answer is a matter of level, not of edge.
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {
-        self.upstreams.channel(channel).is_some_and(upstream::Channel::wants_read)
+        let now = self.clock.now();
+        self.upstreams.channel(channel).is_some_and(|channel| channel.wants_read(now))
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! Requests are rendered when the transport has room for them, so there is no queue of requests that
 //! could grow: what has to wait is said later, in fewer requests, and is gone with its stream.
+//!
+//! [`RequestRate`] bounds all requests of a stream. [`NackPace`] bounds NACKs, which a server could otherwise provoke
+//! without end: one that answers each NACK with the response that was rejected.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use thiserror::Error;
@@ -92,19 +96,54 @@ impl Bucket {
     }
 }
 
+/// When a further NACK of each type may be sent on one channel.
+///
+/// ```text
+///  response, rejected ─▶ NACK ─┐ sent at once; the next one of the type at `interval` after it
+///                              ▼
+///  response, rejected ─▶ NACK held ── nothing is read, other types' answers and requests are sent
+///                              │ `interval` after the last one
+///                              ▼
+///                            NACK ─▶ the next response is read
+/// ```
+#[derive(Debug, Default)]
+pub(crate) struct NackPace {
+    /// Zero where NACKs have no pace of their own.
+    interval: Duration,
+    next: BTreeMap<usize, Time>,
+}
+
+impl NackPace {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { interval, next: BTreeMap::new() }
+    }
+
+    /// When a NACK of the type may be sent; it may be in the past.
+    pub(crate) fn next(&self, type_index: usize) -> Time {
+        self.next.get(&type_index).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// A NACK of the type is sent now.
+    pub(crate) fn note(&mut self, type_index: usize, now: Time) {
+        if !self.interval.is_zero() {
+            self.next.insert(type_index, now.after(self.interval));
+        }
+    }
+}
+
 impl Client {
     /// When a stream may say what it has to say, of those that have to wait for that.
     pub(super) fn next_request(&self) -> Option<Deadline> {
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
             let server = self.upstreams.servers.get(channel.upstream)?;
-            let has_to_wait = !channel.announced
-                && channel.is_open
-                && (channel.bucket.is_some() || channel.polls().is_some());
-            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
             let why = match channel.polls() {
                 Some(_) => Timer::Poll,
-                None => Timer::RequestRate,
+                None if channel.bucket.is_some() => Timer::RequestRate,
+                None if channel.has_answers() => Timer::RepeatedNack,
+                None => return None,
             };
+            let has_to_wait = !channel.announced && channel.is_open;
+            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
             Some(Deadline { at, why })
         });
         held_back.min_by_key(|due| (due.at, due.why))
@@ -148,5 +187,16 @@ mod tests {
         assert_eq!(bucket.next(), at(5_000), "one is left");
         bucket.take(at(5_000));
         assert_eq!(bucket.next(), at(5_100));
+    }
+
+    #[test]
+    fn each_type_has_a_pace_of_its_own() {
+        let mut pace = NackPace::new(Duration::from_secs(1));
+        assert_eq!((pace.next(0), pace.next(1)), (at(0), at(0)));
+        pace.note(0, at(500));
+        assert_eq!((pace.next(0), pace.next(1)), (at(1_500), at(0)));
+        let mut pace = NackPace::default();
+        pace.note(0, at(500));
+        assert_eq!(pace.next(0), at(0));
     }
 }

@@ -101,7 +101,7 @@ impl Client {
         if let Some(kept) = server.nonces.get_mut(type_index) {
             kept.keep(&ack.nonce);
         }
-        channel.acks.push_back(ack);
+        channel.queue_answer(ack);
         channel.settle_timers(now);
         self.discard_settled_timers();
         self.announce();
@@ -122,7 +122,7 @@ impl Client {
             channel.announced = false;
             return None;
         }
-        let mut ack = channel.acks.pop_front();
+        let mut ack = channel.take_answer(now);
         channel.settle_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),

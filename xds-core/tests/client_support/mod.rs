@@ -96,7 +96,8 @@ pub fn config() -> ClientConfig {
 /// The same where the server speaks this variant.
 pub fn config_in(variant: Variant) -> ClientConfig {
     let server = ManagementServer::new("server").with_variant(variant);
-    let config = ClientConfig::new(Node::new("me"), server);
+    // What becomes of each response is judged at once, NACKs included.
+    let config = ClientConfig::new(Node::new("me"), server).with_nack_interval(Duration::ZERO);
     let picky = |type_url| Picky(TypeUrl::from(type_url));
     TYPES.into_iter().fold(config, |config, type_url| config.with_type(picky(type_url)))
 }

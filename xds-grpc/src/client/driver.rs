@@ -256,7 +256,7 @@ impl Driver {
                     self.client.handle_event(too_long(id, bytes, limit), now);
                     break;
                 }
-                self.log.sent(link, &transmit, &message);
+                self.log.sent(link, &transmit, &message, now);
                 #[cfg(feature = "files")]
                 if link.is_of_a_file() {
                     link.read_if_asked(&transmit.cause);

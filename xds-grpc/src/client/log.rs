@@ -4,6 +4,7 @@
 //! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
 //! stream that ends after it served is no news to wake anybody for.
 
+use core::time::Duration;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,12 +13,13 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
 use xds_core::{
-    Client, TypeUrl,
+    Client, Time, TypeUrl, Version,
     client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId},
 };
 
 use super::link::Link;
 use crate::{
+    log_limit::{Admission, LogLimit},
     payload::Printer,
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
 };
@@ -32,7 +34,12 @@ pub(crate) struct Log {
     /// How many resources have come under names of an older API, and the servers and types that was said of.
     older: u64,
     told_older: BTreeSet<(Arc<str>, TypeUrl)>,
+    /// By server and type. A server decides how many responses there are to reject.
+    rejections: LogLimit<(Arc<str>, TypeUrl)>,
 }
+
+/// One rejected response of each server and type is logged in this time.
+const REJECTION_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
@@ -43,7 +50,8 @@ enum Health {
 impl Log {
     pub(crate) fn new(node: Arc<str>, printer: Printer) -> Self {
         let (health, told_older) = (BTreeMap::new(), BTreeSet::new());
-        Self { node, printer, health, older: 0, told_older }
+        let rejections = LogLimit::new(1, REJECTION_INTERVAL);
+        Self { node, printer, health, older: 0, told_older, rejections }
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
@@ -94,25 +102,40 @@ impl Log {
         }
     }
 
-    pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
+    pub(crate) fn sent(&mut self, link: &Link, transmit: &Transmit, message: &Bytes, now: Time) {
+        if let RequestCause::Nack { rejected, message } = &transmit.cause {
+            self.rejected(link, transmit, (rejected, message), now);
+        }
         let variant = link.server.variant;
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
-        if let RequestCause::Nack { rejected, message: reason } = &transmit.cause {
-            warn!(
-                %node, %server, %stream,
-                "type" = %type_name(transmit.type_url.as_str()),
-                version = %Printable(rejected.as_str()),
-                accepted = %Printable(transmit.version.as_str()),
-                nonce = %Printable(transmit.nonce.as_str()),
-                reason = %reason.escape_debug(),
-                "rejected a response (NACK)"
-            );
-        }
         if link.is_of_a_file() {
             return debug!(%node, %server, %stream, "{}", about_a_file(&transmit.cause));
         }
         debug!(%node, %server, %stream, "sent {}", Request(variant, message, Names::Few));
         trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
+    }
+
+    /// A response was rejected. The request that says so is logged in any case, in detail.
+    fn rejected(
+        &mut self,
+        link: &Link,
+        transmit: &Transmit,
+        (version, reason): (&Version, &str),
+        now: Time,
+    ) {
+        let kind = (Arc::clone(&link.server.uri), transmit.type_url.clone());
+        let Admission::Logged { left_out } = self.rejections.admit(kind, now) else { return };
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
+        warn!(
+            %node, %server, %stream,
+            "type" = %type_name(transmit.type_url.as_str()),
+            version = %Printable(version.as_str()),
+            accepted = %Printable(transmit.version.as_str()),
+            nonce = %Printable(transmit.nonce.as_str()),
+            reason = %reason.escape_debug(),
+            left_out = (left_out > 0).then_some(left_out),
+            "rejected a response (NACK)"
+        );
     }
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {

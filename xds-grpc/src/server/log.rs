@@ -15,6 +15,7 @@ use xds_core::{
 
 use super::{driver::Stream, peer::Peer};
 use crate::{
+    log_limit::{Admission, LogLimit},
     payload::Printer,
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
 };
@@ -26,32 +27,33 @@ pub(crate) struct Log {
     warnings: Warnings,
 }
 
-/// How many warnings there were of late. Clients decide how many there would be.
-#[derive(Debug, Default)]
-pub(super) struct Warnings {
-    since: Time,
-    given: u32,
-    left_out: u64,
-}
+/// Limits the warnings about clients, since clients decide how many there would be.
+#[derive(Debug)]
+pub(super) struct Warnings(LogLimit<()>);
 
 /// So many warnings in [`WHILE`] are given of streams that end badly; what goes beyond is a detail.
 const WARNINGS: u32 = 100;
 
 const WHILE: Duration = Duration::from_secs(10);
 
+impl Default for Warnings {
+    fn default() -> Self {
+        Self(LogLimit::new(WARNINGS, WHILE))
+    }
+}
+
 impl Warnings {
-    /// Whether there may be another one.
+    /// Whether there may be another warning. Logs how many were left out before it.
     pub(super) fn take(&mut self, now: Time) -> bool {
-        if now.since(self.since) >= WHILE {
-            if self.left_out > 0 {
-                warn!(left_out = self.left_out, "warnings of clients were left out");
+        match self.0.admit((), now) {
+            Admission::LeftOut => false,
+            Admission::Logged { left_out } => {
+                if left_out > 0 {
+                    warn!(left_out, "warnings of clients were left out");
+                }
+                true
             }
-            *self = Self { since: now, ..Self::default() };
         }
-        let may_be_given = self.given < WARNINGS;
-        self.given += u32::from(may_be_given);
-        self.left_out += u64::from(!may_be_given);
-        may_be_given
     }
 }
 

@@ -8,10 +8,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use xds_core::{
-    WatchId,
+    Time, WatchId,
     client::{Change, Notice, ReadGate, WatchErrorKind},
 };
 
@@ -20,7 +23,7 @@ use crate::{
     options::{Options, ProfileName, Transport, Verdicts},
     world::{
         Link, LinkId, World,
-        message::{Response, Text},
+        message::{Request, Response, Text},
     },
 };
 
@@ -36,8 +39,15 @@ const ANSWERS: Rule = Rule::new(
     "IC34",
     "what was read is answered while watchers are busy, unless answers are to wait for them",
 );
+const NACKS_APART: Rule = Rule::new(
+    "IC34",
+    "a NACK waits until the client's interval has passed since the last one of its type on the stream, and an ACK does not wait",
+);
 const ASKS: Rule =
     Rule::new("IC34", "what somebody begins to watch is asked for while others are busy");
+
+/// That of a client whose configuration says nothing else.
+const NACK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Judges what waits for watchers.
 #[derive(Debug, Default)]
@@ -86,8 +96,38 @@ struct Debts {
     next: Origin,
     /// A response was read since all was last taken.
     has_read: bool,
-    /// The nonces of responses that were not answered.
-    unanswered: Vec<Text>,
+    /// The types and nonces of responses that were not answered.
+    unanswered: Vec<(usize, Text)>,
+    /// Until when a further NACK of each type has to wait.
+    paced: BTreeMap<usize, Time>,
+    /// Those of the unanswered that were found to wait for that.
+    waiting: BTreeSet<Text>,
+}
+
+impl Debts {
+    fn answered(&mut self, request: &Request, now: Time, report: &mut Report) {
+        let Some(kind) = request.kind else { return };
+        let is_answer = self.unanswered.iter().any(|(_, nonce)| *nonce == request.nonce);
+        self.unanswered.retain(|(_, nonce)| *nonce != request.nonce);
+        let has_waited = self.waiting.remove(&request.nonce);
+        if request.error.is_none() {
+            report.ensure(!is_answer || !has_waited, NACKS_APART, || {
+                format!("the ACK of {:?} has waited", request.nonce)
+            });
+            return;
+        }
+        let until = self.paced.insert(kind, now.after(NACK_INTERVAL));
+        report.ensure(until.is_none_or(|until| until <= now), NACKS_APART, || {
+            format!("the NACK of {:?} should have waited until {until:?}", request.nonce)
+        });
+    }
+
+    /// Whether a response of the type was read that may have to be rejected, and a NACK had to wait until a moment that the
+    /// client, which was last woken before `woken`, has not come to.
+    fn is_paced(&self, kind: usize, woken: Time) -> bool {
+        let has_response = self.unanswered.iter().any(|(of, _)| *of == kind);
+        has_response && self.paced.get(&kind).is_some_and(|until| *until >= woken)
+    }
 }
 
 impl Busy {
@@ -112,9 +152,9 @@ impl Busy {
         debts.told.clear();
         debts.has_read = true;
         if let Some(response) = response
-            && response.kind.is_some_and(|kind| it.asked(kind).is_some())
+            && let Some(kind) = response.kind.filter(|kind| it.asked(*kind).is_some())
         {
-            debts.unanswered.push(response.nonce.clone());
+            debts.unanswered.push((kind, response.nonce.clone()));
         }
         let watchers = self.clients.entry(it.client).or_default();
         watchers.reading = Some(link);
@@ -212,7 +252,11 @@ impl Busy {
                 // Many answers that cannot be sent hold reading back as well.
                 continue;
             }
-            let may_read = waits || world.client(client).wants_read(it.channel);
+            // One that is to be woken now, or should have been, knows of no later time.
+            let due = world.client(client).poll_timeout().map(|deadline| deadline.at);
+            let woken = due.map_or(world.now(), |due| due.min(world.now()));
+            let is_paced = debts.unanswered.iter().any(|(kind, _)| debts.is_paced(*kind, woken));
+            let may_read = waits || is_paced || world.client(client).wants_read(it.channel);
             report.ensure(may_read, READS_ON, || format!("link {} is not read", link.0));
             // A proxy says nothing while it applies what it was sent.
             if waits && world.options().profile == ProfileName::Envoy
@@ -221,10 +265,15 @@ impl Busy {
                 continue;
             }
             let is_judged = world.options().lies.spare_clients();
-            report.ensure(!is_judged || debts.unanswered.is_empty(), ANSWERS, || {
+            let mut late =
+                debts.unanswered.iter().filter(|(kind, _)| !debts.is_paced(*kind, woken));
+            report.ensure(!is_judged || late.next().is_none(), ANSWERS, || {
                 format!("link {}: {:?} are not answered", link.0, debts.unanswered)
             });
-            let lacking = wanted.iter().find(|of| !is_asked_for(of, it, world));
+            let waiting = debts.unanswered.iter().map(|(_, nonce)| nonce.clone()).collect();
+            debts.waiting = waiting;
+            let mut lacking = wanted.iter().filter(|of| !is_asked_for(of, it, world));
+            let lacking = lacking.find(|(kind, _)| !debts.is_paced(*kind, woken));
             report.ensure(lacking.is_none(), ASKS, || {
                 format!("link {}: {lacking:?} is not asked for", link.0)
             });
@@ -252,7 +301,7 @@ fn is_asked_for((kind, name): &(usize, Option<Text>), link: &Link, world: &World
 
 impl Oracle for Busy {
     fn rules(&self) -> &'static [Rule] {
-        &[WAITS, READS_ON, ANSWERS, ASKS]
+        &[WAITS, READS_ON, ANSWERS, NACKS_APART, ASKS]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -272,8 +321,10 @@ impl Oracle for Busy {
                 self.clients.entry(client).or_default().troubled.remove(&watch);
             }
             Event::Requested { link, request } => {
-                if let Some(debts) = self.links.get_mut(&link) {
-                    debts.unanswered.retain(|nonce| *nonce != request.nonce);
+                if let Some(debts) = self.links.get_mut(&link)
+                    && world.options().transport == Transport::Streams
+                {
+                    debts.answered(request, world.now(), report);
                 }
             }
             Event::Read { link, response } => self.read(link, response, world, report),

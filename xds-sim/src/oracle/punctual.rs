@@ -61,6 +61,23 @@ struct Stream {
     responded: Option<Time>,
     /// Since when names have been asked for.
     since: BTreeMap<(usize, Text), Time>,
+    /// The nonce of the newest response, and when it was read.
+    newest: Option<(Text, Time)>,
+    /// How long NACKs were held, and until when. Nothing is read meanwhile, so no time counts in which a resource has to
+    /// come.
+    held: Vec<(Time, Duration)>,
+}
+
+impl Stream {
+    fn rejected(&mut self, nonce: &Text, now: Time) {
+        if let Some((_, read)) = self.newest.take_if(|(newest, _)| newest == nonce) {
+            self.held.push((now, now.since(read)));
+        }
+    }
+
+    fn held_since(&self, since: Time) -> Duration {
+        self.held.iter().filter(|(until, _)| *until >= since).map(|(_, held)| *held).sum()
+    }
 }
 
 /// The longest pause after so many failures in a row.
@@ -160,12 +177,18 @@ impl Punctual {
         }
         let key = (watch.kind, name.clone());
         let of_client = self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
-        let since = of_client.filter_map(|(_, stream)| stream.since.get(&key)).max();
-        let (Some(since), Some(begun)) = (since, self.watches.get(&(client, id))) else { return };
+        let since = of_client.filter_map(|(_, stream)| {
+            let since = stream.since.get(&key)?;
+            Some((since, stream.held_since(*since)))
+        });
+        let since = since.max();
+        let (Some((since, held)), Some(begun)) = (since, self.watches.get(&(client, id))) else {
+            return;
+        };
         if !world.is_punctual() {
             return;
         }
-        let due = since.after(*patience);
+        let due = since.after(*patience).after(held);
         // Who comes later is told at once of what was found before.
         report.ensure(world.now() <= due.max(*begun), FOUND_MISSING, || {
             format!("client-{client} {id}: {name} was asked for at {since}")
@@ -190,12 +213,18 @@ impl Oracle for Punctual {
                     stream.is_open = true;
                 }
             }
-            Event::Reading { link, .. } => {
+            Event::Reading { link, response } => {
                 if let Some(stream) = self.streams.get_mut(&link) {
                     stream.responded.get_or_insert_with(|| world.now());
+                    stream.newest = Some((response.nonce.clone(), world.now()));
                 }
             }
             Event::Requested { link, request } => {
+                if let Some(stream) = self.streams.get_mut(&link)
+                    && request.error.is_some()
+                {
+                    stream.rejected(&request.nonce, world.now());
+                }
                 if let Some(kind) = request.kind {
                     self.requested(link, kind, world);
                 }

@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [nack-interval=SECONDS] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
 //! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
@@ -37,6 +37,9 @@
 //! With `@SERVER` or `@TYPE` behind its verb, as in `end@backup` or `respond@eds`, a command of the far
 //! end or of the network is about the stream to that server or for that type; without, it is about the
 //! newest one.
+//!
+//! NACKs of a script's client have no pace unless there is a `nack-interval=`, so that several responses can be rejected
+//! without a pause.
 //!
 //! A resource is `NAME=TEXT`; [`response`] has the other forms.
 

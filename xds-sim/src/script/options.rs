@@ -30,6 +30,7 @@ pub(super) fn client_config(
         "data-errors",
         "features",
         "rate",
+        "nack-interval",
         "external",
         "tombstones",
         "name-bytes",
@@ -184,6 +185,9 @@ pub(super) fn client_config(
         };
         config = config.with_does_not_exist_after(&*type_url(name), after);
     }
+    // Scripts are about what is answered, mostly.
+    let seconds = number("nack-interval")?.unwrap_or_default();
+    config.nack_interval = Duration::from_secs(seconds as u64);
     let limits = &mut config.limits;
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
     limits.name_bytes = number("name-bytes")?.unwrap_or(limits.name_bytes);

@@ -8,7 +8,7 @@ use crate::{
         TypeState,
         backoff::{BackoffPolicy, End},
         machine::Machine,
-        pace::Bucket,
+        pace::{Bucket, NackPace},
         polls::Polls,
         profile::AnswerTiming,
         review::Reviews,
@@ -42,7 +42,7 @@ pub(crate) struct Channel {
     /// Since when nothing has been subscribed.
     pub(crate) idle_since: Option<Time>,
     /// ACKs and NACKs in the order in which the responses arrived (DX-45).
-    pub(crate) acks: VecDeque<Ack>,
+    acks: VecDeque<Ack>,
     /// Whether the driver was told that there is something to send and has not sent it all.
     pub(crate) announced: bool,
     /// The first of the types that the channel carries.
@@ -56,6 +56,7 @@ pub(crate) struct Channel {
     pub(crate) answers: AnswerTiming,
     /// `None` where requests may go as fast as they come.
     pub(crate) bucket: Option<Bucket>,
+    pub(crate) nack_pace: NackPace,
     pub(crate) turns: Turns,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
@@ -109,6 +110,7 @@ impl Channel {
             reviews: Reviews::default(),
             answers: AnswerTiming::OnJudgement,
             bucket: None,
+            nack_pace: NackPace::default(),
             turns: Turns::default(),
             debts: None,
         }
@@ -158,20 +160,25 @@ impl Channel {
         (self.first_type..).zip(&self.machines)
     }
 
-    /// The first type of which a request would say something that the server does not know (IC40). Where
-    /// requests have to wait for one another, types take turns: one that keeps changing must not keep the
-    /// others from being asked for.
+    /// The first type of which a request would say something that the server does not know (IC40), unless an answer of
+    /// the type is queued, which says that as well: a request before it would pass for an ACK. Where requests have to
+    /// wait for one another, types take turns: one that keeps changing must not keep the others from being asked for.
     pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
         // The node is another one than was said: any type may tell, and one of them does.
+        let is_answered =
+            |type_index: usize| self.acks.iter().any(|answer| answer.type_index == type_index);
         if !self.node_sent
             && self.last_rendered.is_some()
-            && let Some((type_index, _)) = self.machines().find(|(_, it)| it.was_requested())
+            && let Some((type_index, _)) =
+                self.machines().find(|(at, it)| it.was_requested() && !is_answered(*at))
         {
             return Some(type_index);
         }
         let is_dirty = |(type_index, machine): &(usize, &Machine)| {
             let scope = serves.of(*type_index);
-            types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
+            let known = types.get(*type_index);
+            known.is_some_and(|known| machine.is_dirty(&known.interest, scope))
+                && !is_answered(*type_index)
         };
         let begin = match &self.bucket {
             Some(_) => self.last_rendered.map_or(0, |last| last + 1),
@@ -182,9 +189,34 @@ impl Channel {
         from.chain(before).find(is_dirty).map(|(type_index, _)| type_index)
     }
 
-    /// Whether there is an answer to send, or something has changed in interest.
-    pub(crate) fn has_something_to_say(&self, types: &[TypeState], serves: &Scopes) -> bool {
-        !self.acks.is_empty() || self.next_dirty(types, serves).is_some()
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.acks.is_empty()
+    }
+
+    pub(crate) fn queue_answer(&mut self, answer: Ack) {
+        self.acks.push_back(answer);
+    }
+
+    /// The first answer that may be sent now. Those to responses of one type keep their order.
+    pub(crate) fn take_answer(&mut self, now: Time) -> Option<Ack> {
+        let at = self.answers().find(|(_, due)| *due <= now)?.0;
+        let answer = self.acks.remove(at)?;
+        if answer.rejection.is_some() {
+            self.nack_pace.note(answer.type_index, now);
+        }
+        Some(answer)
+    }
+
+    /// For each type the first answer, by its place in the queue, and when it may be sent.
+    fn answers(&self) -> impl Iterator<Item = (usize, Time)> {
+        let answers = self.acks.iter().enumerate().filter(|(at, answer)| {
+            let mut earlier = self.acks.iter().take(*at);
+            earlier.all(|other| other.type_index != answer.type_index)
+        });
+        answers.map(|(at, answer)| match answer.rejection {
+            Some(_) => (at, self.nack_pace.next(answer.type_index)),
+            None => (at, Time::ZERO),
+        })
     }
 
     /// When the next request may be sent, which may be in the past; `None` if there is nothing to say, or
@@ -193,8 +225,14 @@ impl Channel {
         let due = match &self.turns {
             _ if self.is_applying() => return None,
             Turns::Polled(polls) => self.next_poll(polls, types, serves)?,
-            _ if self.has_something_to_say(types, serves) => Time::ZERO,
-            Turns::Free | Turns::OfAFile => return None,
+            Turns::Free | Turns::OfAFile => {
+                let answer = self.answers().map(|(_, due)| due).min();
+                match answer.filter(|due| *due == Time::ZERO) {
+                    Some(due) => due,
+                    None if self.next_dirty(types, serves).is_some() => Time::ZERO,
+                    None => answer?,
+                }
+            }
         };
         Some(self.bucket.map_or(due, |bucket| due.max(bucket.next())))
     }
@@ -206,16 +244,17 @@ impl Channel {
     }
 
     /// Whether the next response may be read (B52).
-    pub(crate) fn wants_read(&self) -> bool {
+    pub(crate) fn wants_read(&self, now: Time) -> bool {
         self.is_open
             && self.acks.len() < MAX_QUEUED_ACKS
+            && self.answers().all(|(_, due)| due <= now)
             && !self.reviews.is_open()
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 
     /// Lets the does-not-exist timers run exactly while responses can be read.
     pub(crate) fn settle_timers(&mut self, now: Time) {
-        match self.wants_read() {
+        match self.wants_read(now) {
             true => self.timers.resume(now),
             false => self.timers.pause(now),
         }

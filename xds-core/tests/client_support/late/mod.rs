@@ -67,6 +67,7 @@ impl<F: FarSide> Pair<F> {
         profile.does_not_exist_after = None;
         let server = ManagementServer::new("server").with_variant(variant).with_streams(streams);
         let config = ClientConfig::new(Node::new("me"), server).with_profile(profile);
+        let config = config.with_nack_interval(Duration::ZERO);
         let picky = |type_url| Picky(TypeUrl::from(type_url));
         let config = TYPES.into_iter().fold(config, |config, it| config.with_type(picky(it)));
         Self {

@@ -1,0 +1,84 @@
+//! How many lines of one kind a log takes, where a peer decides how many there would be.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use xds_core::Time;
+
+/// Takes so many lines of each kind in a while and counts the others.
+#[derive(Debug)]
+pub(crate) struct LogLimit<K> {
+    lines: u32,
+    interval: Duration,
+    lately: BTreeMap<K, Lately>,
+}
+
+/// The lines of one kind since an interval began.
+#[derive(Debug)]
+struct Lately {
+    since: Time,
+    taken: u32,
+    left_out: u64,
+}
+
+/// Whether a line is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is logged, and so is the number of those before it that were not.
+    Logged {
+        left_out: u64,
+    },
+    LeftOut,
+}
+
+impl<K: Ord> LogLimit<K> {
+    /// A limit of `lines` of each kind in each `interval`, which begins with the first of them.
+    pub(crate) fn new(lines: u32, interval: Duration) -> Self {
+        Self { lines, interval, lately: BTreeMap::new() }
+    }
+
+    /// Counts one more line of a kind.
+    pub(crate) fn admit(&mut self, kind: K, now: Time) -> Admission {
+        let lately =
+            self.lately.entry(kind).or_insert(Lately { since: now, taken: 0, left_out: 0 });
+        if now.since(lately.since) >= self.interval {
+            (lately.since, lately.taken) = (now, 0);
+        }
+        if lately.taken >= self.lines {
+            lately.left_out += 1;
+            return Admission::LeftOut;
+        }
+        lately.taken += 1;
+        Admission::Logged { left_out: core::mem::take(&mut lately.left_out) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Admission::*, *};
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_are_counted_by_the_next_one() {
+        let mut limit = LogLimit::new(1, Duration::from_secs(1));
+        assert_eq!(limit.admit("cds", at(5_000)), Logged { left_out: 0 });
+        for millis in [5_000, 5_500, 5_999] {
+            assert_eq!(limit.admit("cds", at(millis)), LeftOut, "{millis}");
+        }
+        assert_eq!(limit.admit("eds", at(5_999)), Logged { left_out: 0 }, "another kind");
+        assert_eq!(limit.admit("cds", at(6_000)), Logged { left_out: 3 });
+        assert_eq!(limit.admit("cds", at(6_999)), LeftOut, "from the line that was logged");
+        assert_eq!(limit.admit("cds", at(60_000)), Logged { left_out: 1 });
+    }
+
+    #[test]
+    fn several_lines_share_an_interval() {
+        let mut limit = LogLimit::new(2, Duration::from_secs(10));
+        let admitted = [0, 1, 2, 9_999, 10_000].map(|millis| limit.admit((), at(millis)));
+        let logged = Logged { left_out: 0 };
+        assert_eq!(admitted, [logged, logged, LeftOut, LeftOut, Logged { left_out: 2 }]);
+    }
+}
