@@ -1,15 +1,17 @@
-//! What once went wrong with real files: the input is in `tests/findings`, a directory for each test.
+//! Faults that were found from outside, by using the commands: one test for each folder of `tests/findings/`.
 
 mod support;
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, eventually, run};
 
+/// The input of a finding.
 fn finding(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/findings").join(name)
 }
@@ -69,4 +71,26 @@ fn export_is_readable_and_names_what_json_has_no_form_for() {
     assert_eq!(socket["[unknown type]"], "CgFh");
     let mark = event["shown_as_bytes"][0].as_str().unwrap();
     assert!(mark.starts_with("transport_socket.typed_config: an `Any` cannot"), "{mark}");
+}
+
+/// A client that subscribes to clusters, listeners and routes, and to no endpoints, was not sent any listener or route
+/// for as long as its own does-not-exist timer runs, and reported them missing first.
+#[test]
+fn ack_gated_ordering_does_not_wait_for_a_type_without_subscription() {
+    let flags = ["--listen", "127.0.0.1:0", "--ordering", "ack-gated"];
+    for variant in [&[][..], &["--delta"]] {
+        let (_serve, address) = Xds::serve_with(&finding("gate-15s-false-absence"), &flags);
+        let began = Instant::now();
+        let watch = Xds::watch(&address, &[&["cds", "lds", "rds"], variant].concat());
+        for (short, name) in [("cds", "c3"), ("lds", "l"), ("rds", "r")] {
+            let is_it = |event: &Json| {
+                event["event"] == "changed" && event["type"] == short && event["name"] == name
+            };
+            watch.wait_event(name, is_it);
+        }
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(12), "{took:?}");
+        assert_eq!(watch.events_of("error").len(), 0, "{}", watch.stdout());
+    }
+    println!("covers: M150 M158");
 }

@@ -3,7 +3,7 @@
 //! | command | what it does |
 //! |---|---|
 //! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [nack-interval=SECONDS] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
-//! | `server` | starts over with our management server at the far end instead of a scripted one |
+//! | `server [ordering=off\|order\|ack-gated] [on-stuck=hold\|continue]` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
 //! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
 //! | `unwatch LABEL` | ends the watch |
@@ -59,7 +59,7 @@ use super::{
 pub enum Command {
     Client(Vec<(String, String)>),
     At { place: String, command: Box<Self> },
-    Server,
+    Server(Vec<(String, String)>),
     Watch { label: String, type_name: String, names: Vec<String> },
     Unwatch(String),
     Upon { label: String, command: Box<Self> },
@@ -126,7 +126,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
     let rest = || words.join(" ");
     Ok(match (verb, &words[..]) {
         ("client", pairs) => Command::Client(fields(pairs)?),
-        ("server", []) => Command::Server,
+        ("server", pairs) => Command::Server(fields(pairs)?),
         ("watch", [label, type_name, name]) => Command::Watch {
             label: (*label).into(),
             type_name: (*type_name).into(),

@@ -1,6 +1,6 @@
-//! What a script's `client` line says of the client to build.
+//! What a script's `client` and `server` lines say of what to build.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use xds_core::{
     client::{
@@ -8,11 +8,12 @@ use xds_core::{
         FilePolicy, ManagementServer, MissingAfter, NackVersion, Node, NodeIn, PollPolicy, Profile,
         ReadGate, ReportedErrors, RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
     },
+    server::{AckGated, OnStuck, OrderingPolicy, ServerConfig},
     service::Variant,
 };
 
 use super::response::type_url;
-use crate::ToyType;
+use crate::{ToyType, toy::ToyReferences};
 
 /// The configuration, and what its server features were warned of.
 pub(super) fn client_config(
@@ -198,6 +199,29 @@ pub(super) fn client_config(
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
     limits.bytes_per_type = number("bytes")?.unwrap_or(limits.bytes_per_type);
     Ok((config, warnings))
+}
+
+/// The configuration of our server. Its clusters refer to the endpoints of their own names.
+pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig, String> {
+    let mut gated = AckGated::default();
+    gated.references = Some(Arc::new(ToyReferences));
+    let mut config = ServerConfig::default();
+    let mut ordering = "order";
+    for (key, value) in options {
+        match (key.as_str(), value.as_str()) {
+            ("ordering", name) => ordering = name,
+            ("on-stuck", "hold") => gated.on_stuck = OnStuck::Hold,
+            ("on-stuck", "continue") => gated.on_stuck = OnStuck::Continue,
+            _ => return Err(format!("a server has no option `{key}={value}`")),
+        }
+    }
+    config.ordering = match ordering {
+        "off" => OrderingPolicy::Off,
+        "order" => OrderingPolicy::OrderOnly,
+        "ack-gated" => OrderingPolicy::AckGated(gated),
+        other => return Err(format!("there is no ordering `{other}`")),
+    };
+    Ok(config)
 }
 
 /// `SECONDS`, and `:envoy` behind it. The pauses have no random part.

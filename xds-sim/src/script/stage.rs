@@ -8,13 +8,13 @@ use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, WatchId,
     client::{Call, ChannelError, ChannelEvent, Node, Rejection, WallClock},
     proto,
-    server::{ResourceOptions, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    server::{ResourceOptions, Server, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
 };
 
 use super::{
     command::{Command, Printout},
-    options::client_config,
+    options::{client_config, server_config},
     pair::{Event, Pair, Peer, Reachability},
     response::{Resource, Wrapper, type_url},
     watchers::Act,
@@ -75,8 +75,8 @@ impl Stage {
                 self.place = None;
                 result?;
             }
-            Command::Server => {
-                let server = Server::new(ServerConfig::default(), SEED, Time::ZERO);
+            Command::Server(options) => {
+                let server = Server::new(server_config(&options)?, SEED, Time::ZERO);
                 self.pair.peer = Peer::Core(Box::new(server));
             }
             Command::Watch { .. } => drop(self.pair.act(act(command)?)),
