@@ -25,7 +25,7 @@ use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
-    runtime::{BoxFuture, Io, Listen, Runtime},
+    runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
     socket,
 };
 
@@ -133,6 +133,10 @@ impl<E: Executor> Runtime for AsyncIo<E> {
 
 impl<E: Executor> Listen for AsyncIo<E> {
     type Listener = E::Listener;
+    #[cfg(unix)]
+    type UnixListener = Async<StdUnixListener>;
+    #[cfg(not(unix))]
+    type UnixListener = StdUnixListener;
 
     async fn bind(address: SocketAddr) -> io::Result<E::Listener> {
         E::bind(address).await
@@ -148,6 +152,27 @@ impl<E: Executor> Listen for AsyncIo<E> {
     ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
         let (io, address) = E::accept(listener, keepalive).await?;
         Ok((io, Some(address)))
+    }
+
+    #[cfg(unix)]
+    fn unix_listener(listener: StdUnixListener) -> io::Result<Async<StdUnixListener>> {
+        Async::new(listener)
+    }
+
+    #[cfg(not(unix))]
+    fn unix_listener(listener: StdUnixListener) -> io::Result<StdUnixListener> {
+        Ok(listener)
+    }
+
+    #[cfg(unix)]
+    async fn accept_unix(listener: &Async<StdUnixListener>) -> io::Result<Box<dyn Io>> {
+        let (socket, _) = listener.accept().await?;
+        Ok(Box::new(TokioIo::new(socket.compat())))
+    }
+
+    #[cfg(not(unix))]
+    async fn accept_unix(listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
+        match *listener {}
     }
 }
 

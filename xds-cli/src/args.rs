@@ -67,9 +67,14 @@ pub(crate) struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Where to listen, as in 127.0.0.1:18000; with port 0 on a free port.
+    /// Where to listen: HOST:PORT, as in 127.0.0.1:18000, :PORT for all interfaces, or unix:PATH for a socket
+    /// file. With port 0 on a free port, which is printed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
+
+    /// The permissions of socket files, in octal: whoever may write to one may connect. Only the owner by default.
+    #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "600")]
+    pub(crate) socket_mode: u32,
 
     /// Where to serve REST-JSON as well: a client posts its request to a path such as
     /// /v3/discovery:clusters, and asks again after a while. With TLS it speaks TLS, too.
@@ -104,7 +109,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// In what order a change goes to a client.
+    /// In what order a change goes to a client. With ack-gated each type waits until the client has accepted
+    /// what it refers to, but no longer than 5 s for what the client has asked for and never received.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,
 
@@ -191,8 +197,8 @@ pub(crate) enum Ordering {
     Off,
     /// Clusters, endpoints, listeners, routes, one right behind the other; what is deleted last.
     Order,
-    /// The same, each once the client has accepted what it refers to; and what is deleted stays until
-    /// nothing the client has accepted refers to it.
+    /// The same, each once the client has accepted what it refers to, as far as it subscribes to that; and what
+    /// is deleted stays until nothing the client has accepted refers to it.
     AckGated,
 }
 
@@ -412,6 +418,14 @@ fn is_type_url(text: &str) -> bool {
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
+#[error("expected permissions in octal, as in 600 or 660")]
+pub(crate) struct InvalidMode;
+
+fn parse_mode(text: &str) -> Result<u32, InvalidMode> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or(InvalidMode)
+}
+
+#[derive(Debug, Error, PartialEq, Eq)]
 #[error("expected a number with a unit, as in 500ms, 20s, 5m or 1h")]
 pub(crate) struct InvalidDuration;
 
@@ -475,6 +489,14 @@ mod tests {
         assert_eq!((one.glob(), one.authority().as_deref()), (None, Some("eu")));
         for text in ["lds", "lds:edge/*", "lds:xdstp:odd/*"] {
             assert_eq!((of(text).glob(), of(text).authority()), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn permissions_are_octal() {
+        assert_eq!(parse_mode("660"), Ok(0o660));
+        for text in ["", "8", "rw", "1777", "-1"] {
+            assert_eq!(parse_mode(text), Err(InvalidMode), "{text}");
         }
     }
 

@@ -494,3 +494,55 @@ fn what_is_served_is_exported() {
     assert!(ended.stderr.contains("the directory that is served"), "{}", ended.stderr);
     println!("covers: M199");
 }
+
+/// Over socket files a server is what it is over TCP. They are the owner's, and gone with the server.
+#[cfg(unix)]
+#[test]
+fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (directory, sockets) = (TempDir::new(), TempDir::new());
+    directory.save("cds.yaml", &clusters("one"));
+    let [listen, rest] =
+        ["s", "r"].map(|name| format!("unix:{}", sockets.join(name).to_str().unwrap()));
+    let (mut serve, address) =
+        Xds::serve_with(directory.path(), &["--listen", &listen, "--rest", &rest]);
+    assert_eq!(address, listen);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    assert_eq!(serving["rest"], rest);
+    let mode = fs::metadata(sockets.join("s")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for (server, flags) in [(&listen, &["cds"][..]), (&rest, &["cds", "--poll", "100ms"])] {
+        let watch = Xds::watch(server, flags);
+        watch.wait_event("the cluster", |event| event["name"] == "one");
+    }
+
+    let directory = directory.path().to_str().unwrap();
+    let mut other = Xds::spawn(&["serve", directory, "--listen", &listen]);
+    assert_eq!(other.wait_end().code(), Some(3));
+    assert!(other.stderr().contains("another server listens on this socket"), "{}", other.stderr());
+
+    assert_eq!(serve.signal("TERM").code(), Some(0));
+    assert!(!sockets.join("s").exists() && !sockets.join("r").exists());
+
+    // What was killed leaves its file behind, which is no obstacle.
+    let (mut killed, _) = Xds::serve_with(Path::new(directory), &["--listen", &listen]);
+    killed.kill();
+    assert!(sockets.join("s").exists());
+    let wide = ["--listen", &listen, "--socket-mode", "660"];
+    let (_serve, _) = Xds::serve_with(Path::new(directory), &wide);
+    let mode = fs::metadata(sockets.join("s")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+}
+
+/// As in programs in Go, a port without a host is on all interfaces.
+#[test]
+fn a_port_alone_is_served_on_all_interfaces() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve_on(directory.path(), ":0");
+    let (host, port) = address.rsplit_once(':').unwrap();
+    assert!(matches!(host, "[::]" | "0.0.0.0"), "{address}");
+    let watch = Xds::watch(&format!("127.0.0.1:{port}"), &["cds"]);
+    watch.wait_event("the cluster", |event| event["name"] == "one");
+}

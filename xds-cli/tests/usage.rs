@@ -61,11 +61,32 @@ fn an_address_that_is_none_is_told_with_three() {
     let directory = TempDir::new();
     let directory = directory.path().to_str().unwrap();
     for (args, part) in [
-        (&["serve", directory, "--listen", "nonsense"][..], "cannot listen on nonsense"),
+        (
+            &["serve", directory, "--listen", "nonsense"][..],
+            "cannot listen on nonsense: it has no port: write HOST:PORT, as in nonsense:18000",
+        ),
+        (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
+        (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
+        (&["serve", directory, "--listen", "http://h:1"], "\"http:\" cannot stand before"),
+        (
+            &["serve", directory, "--listen", "127.0.0.1:0", "--rest", "::1"],
+            "cannot listen on ::1: an IPv6 address needs brackets",
+        ),
+        (
+            &["serve", directory, "--listen", "127.0.0.1:0", "--csds", "unix:"],
+            "there is no path behind \"unix:\"",
+        ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
         (&["watch", "--server", "nonsense", "cds"], "is not the address of a server"),
         (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not the address of a server"),
+        (
+            &["watch", "--server", ":18000", "cds"],
+            "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000",
+        ),
+        (&["watch", "--server", "localhost", "cds"], "as in localhost:18000"),
+        (&["watch", "--server", "./xds.sock", "cds"], "unix:./xds.sock"),
+        (&["watch", "--server", "grpc://h:1", "cds"], "expected http, https, dns"),
         (&["watch", "--server", "no-such-host.invalid:1", "cds"], "cannot resolve"),
     ] {
         let ended = run(args);

@@ -2,6 +2,8 @@
 
 mod both;
 mod pair;
+#[cfg(unix)]
+mod unix;
 
 use core::{marker::PhantomData, net::SocketAddr, time::Duration};
 
@@ -49,6 +51,18 @@ pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
     runtimes: &str,
     enter: fn() -> E,
 ) -> Vec<Trial> {
+    #[cfg(unix)]
+    let sockets: &[(&str, fn())] = &[
+        ("streams over a socket file", || block_on(unix::stream::<C, S>())),
+        ("polls over a socket file", || block_on(unix::polls::<C, S>())),
+        ("streams and TLS over a socket file", || block_on(unix::secured::<C, S>())),
+        (
+            "a socket file in use stays, and is removed in the end",
+            || block_on(unix::file::<C, S>()),
+        ),
+    ];
+    #[cfg(not(unix))]
+    let sockets: &[(&str, fn())] = &[];
     let cases: [(&str, fn()); 4] = [
         ("a poll is held until there is something new", || block_on(both::held_poll::<C, S>())),
         ("streams over TLS, and to nobody else", || block_on(both::secured_stream::<C, S>())),
@@ -62,7 +76,7 @@ pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
             Ok(())
         })
     };
-    cases.into_iter().map(trial).collect()
+    cases.iter().chain(sockets).copied().map(trial).collect()
 }
 
 fn trial<A: ?Sized, E: 'static>(

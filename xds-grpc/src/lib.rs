@@ -41,6 +41,7 @@
 //! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; handshakes |
 //! | `csds/` | client status discovery |
 //! | `http2.rs` | what the frames of a connection say: that it is open, that a call has ended |
+//! | `address.rs` | what is wrong with an address |
 //! | `grpc.rs` | messages as bytes, and errors in words |
 //! | `socket.rs`, `keepalive.rs` | what is set on sockets; pings |
 //! | `shorthand/`, `payload.rs` | what logs show of messages |
@@ -48,6 +49,7 @@
 //! | `clock.rs` | the runtime's clock as the cores see it |
 #![deny(missing_docs)]
 
+mod address;
 pub mod client;
 mod clock;
 pub mod credentials;

@@ -19,6 +19,14 @@ use crate::{client::Resolving, keepalive::Keepalive};
 /// A future on the heap, as traits that are no generics hand them out.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A listener on a socket of this machine, as the standard library has it.
+#[cfg(unix)]
+pub type StdUnixListener = std::os::unix::net::UnixListener;
+
+/// A listener on a socket of this machine: there are none on this system.
+#[cfg(not(unix))]
+pub type StdUnixListener = core::convert::Infallible;
+
 /// What bytes go over: a connection of a runtime in the form that hyper has for it.
 pub trait Io: Read + Write + Send + Unpin {}
 
@@ -55,8 +63,11 @@ pub trait Runtime: Timer + Debug + Send + Sync + 'static {
 
 /// A runtime, as far as servers need one besides.
 pub trait Listen: Runtime + Clone + Default {
-    /// Where connections come from.
+    /// Where connections over TCP come from.
     type Listener: Debug + Send + Sync + 'static;
+
+    /// Where connections over a socket of this machine come from.
+    type UnixListener: Debug + Send + Sync + 'static;
 
     /// Listens on an address.
     fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
@@ -74,6 +85,18 @@ pub trait Listen: Runtime + Clone + Default {
         listener: &Self::Listener,
         keepalive: Keepalive,
     ) -> impl Future<Output = io::Result<(Box<dyn Io>, Option<SocketAddr>)>> + Send;
+
+    /// Makes a listener on a socket of this machine one of the runtime. It never blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn unix_listener(listener: StdUnixListener) -> io::Result<Self::UnixListener>;
+
+    /// Waits for a connection over a socket of this machine. Cancel safe.
+    fn accept_unix(
+        listener: &Self::UnixListener,
+    ) -> impl Future<Output = io::Result<Box<dyn Io>>> + Send;
 }
 
 /// A runtime that everything here shares, and what can be done with any.

@@ -144,6 +144,18 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// # }
 /// ```
 ///
+/// It listens on IP addresses and, for clients on the same machine, on socket files:
+///
+/// ```
+/// # use xds_tokio::ManagementServer;
+/// # async fn serve(server: ManagementServer) -> Result<(), Box<dyn std::error::Error>> {
+/// let (listener, address) = ManagementServer::bind(&"unix:/run/xds.sock".parse()?).await?;
+/// println!("listening on {address}");
+/// server.serve(listener).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Its own listeners serve what the application says:
 ///
 /// ```
@@ -160,8 +172,8 @@ pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 /// What a client's transport consists of: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
-        ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service, SourceError,
-        check_address,
+        AddressFault, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service,
+        SourceError, check_address,
     };
 
     pub use crate::{Client, runtime::SystemResolver};
@@ -220,11 +232,19 @@ pub mod csds {
 /// What a management server consists of: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
-        Admitted, Applicant, ApplyError, AsideRefused, Authorizer, ConvergenceError, Denied,
-        DiscoveryService, LayersRefused, Observations, Observed, Peer, Permission,
-        RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents, ServerHandle, ServerOptions,
-        SubscriptionSnapshot,
+        AddressFault, Admitted, Applicant, ApplyError, AsideRefused, Authorizer, BoundAddress,
+        ConvergenceError, Denied, DiscoveryService, LayersRefused, ListenAddress, Observations,
+        Observed, Peer, Permission, RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents,
+        ServerHandle, ServerOptions, SubscriptionSnapshot, UnixSocket,
     };
+
+    /// Where a server takes connections from.
+    pub type Listener = xds_grpc::server::Listener<
+        <crate::Tokio as Listen>::Listener,
+        <crate::Tokio as Listen>::UnixListener,
+    >;
+
+    use xds_grpc::runtime::Listen;
 
     pub use crate::ManagementServer;
 }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream, lookup_host};
 use xds_grpc::{
     Keepalive,
     client::{Resolve, Resolving},
-    runtime::{BoxFuture, Io, Listen, Runtime},
+    runtime::{BoxFuture, Io, Listen, Runtime, StdUnixListener},
     socket,
 };
 
@@ -78,6 +78,10 @@ impl Runtime for Tokio {
 
 impl Listen for Tokio {
     type Listener = TcpListener;
+    #[cfg(unix)]
+    type UnixListener = tokio::net::UnixListener;
+    #[cfg(not(unix))]
+    type UnixListener = StdUnixListener;
 
     async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         TcpListener::bind(address).await
@@ -94,6 +98,27 @@ impl Listen for Tokio {
         let (socket, address) = listener.accept().await?;
         socket::set_up_accepted(SockRef::from(&socket), keepalive)?;
         Ok((Box::new(TokioIo::new(socket)), Some(address)))
+    }
+
+    #[cfg(unix)]
+    fn unix_listener(listener: StdUnixListener) -> io::Result<tokio::net::UnixListener> {
+        tokio::net::UnixListener::from_std(listener)
+    }
+
+    #[cfg(not(unix))]
+    fn unix_listener(listener: StdUnixListener) -> io::Result<StdUnixListener> {
+        Ok(listener)
+    }
+
+    #[cfg(unix)]
+    async fn accept_unix(listener: &tokio::net::UnixListener) -> io::Result<Box<dyn Io>> {
+        let (socket, _) = listener.accept().await?;
+        Ok(Box::new(TokioIo::new(socket)))
+    }
+
+    #[cfg(not(unix))]
+    async fn accept_unix(listener: &StdUnixListener) -> io::Result<Box<dyn Io>> {
+        match *listener {}
     }
 }
 

@@ -16,16 +16,16 @@ use tonic::Code;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 use xds_core::{
     StreamId,
-    client::{ClientConfig, TransportId},
+    client::{ClientConfig, ManagementServer as Upstream, Node, OpaqueType, TransportId},
     server::{
         Admission, ClientLimits, Observation, ServerConfig, ServerLimits, Snapshot, StatusCode,
         Transaction,
     },
 };
 use xds_tokio::{
-    Client, ClientHandle, ClientOptions, Credentials, ServerOptions,
+    Client, ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions,
     credentials::{ClientCertificates, CredentialsError, ServerCredentials},
-    server::{Admitted, Applicant, Denied, Observations, Observed, Permission},
+    server::{Admitted, Applicant, Denied, Observations, Observed, Peer, Permission, UnixSocket},
 };
 
 /// A server's files in a directory.
@@ -370,4 +370,29 @@ async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
         (Code::Unauthenticated, "your token has expired")
     );
     println!("covers: M12 M223 M237");
+}
+
+/// Clients that come over a socket file have no address: what is known of them is the socket.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_client_over_a_socket_file_is_known_by_the_socket() {
+    let directory = Directory::new();
+    let path = directory.path("xds.sock");
+    let (told, mut peers) = mpsc::unbounded_channel();
+    let everybody = move |client: Applicant| {
+        let _ = told.send(client.peer);
+        core::future::ready(Permission::Ok(Admitted::to("all")))
+    };
+    let options = ServerOptions::default().with_authorizer(everybody);
+    let server = ManagementServer::start(ServerConfig::default(), options);
+    let socket = UnixSocket::new(&path).into();
+    let (listener, bound) = ManagementServer::bind(&socket).await.unwrap();
+    tokio::spawn(server.serve(listener));
+    let upstream = Upstream::new(bound.to_string());
+    let config =
+        ClientConfig::new(Node::new("node-1"), upstream).with_type(OpaqueType::new(CLUSTER));
+    let client = Client::connect(config, ClientOptions::default());
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    let peer: Peer = soon(peers.recv()).await.unwrap();
+    assert_eq!((peer.address, peer.socket.as_deref()), (None, Some(path.as_path())));
 }

@@ -14,6 +14,7 @@ use xds_grpc::{
     Client, ClientOptions, Credentials, ManagementServer, ServerHandle, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
     runtime::Listen,
+    server::{BoundAddress, ListenAddress, Listener},
 };
 use xds_handle::ClientHandle;
 use xds_rest::GatewayOptions;
@@ -96,6 +97,19 @@ impl<S: Listen> Served<S> {
     /// A listener for clients that ask in this way.
     pub(super) async fn listen(&self, asks: Asks) -> SocketAddr {
         let (listener, address) = bound::<S>().await;
+        self.serve(listener, asks);
+        address
+    }
+
+    /// A listener elsewhere, for clients that ask in this way.
+    pub(super) async fn listen_on(&self, address: &ListenAddress, asks: Asks) -> BoundAddress {
+        let (listener, bound) =
+            ManagementServer::<S>::bind(address).await.expect("it can be bound");
+        self.serve(listener, asks);
+        bound
+    }
+
+    fn serve(&self, listener: impl Into<Listener<S::Listener, S::UnixListener>>, asks: Asks) {
         match asks {
             Asks::Stream => {
                 let serving = self.server.serve(listener);
@@ -108,7 +122,6 @@ impl<S: Listen> Served<S> {
                 S::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
             }
         }
-        address
     }
 
     /// A listener that serves other services beside health.
@@ -144,10 +157,20 @@ pub(super) fn client<C: Listen>(
     asks: Asks,
     credentials: Option<Credentials>,
 ) -> ClientHandle {
-    let mut server = match credentials {
-        Some(_) => Upstream::new(format!("https://{address}")).with_transport(SECURED),
-        None => Upstream::new(format!("http://{address}")),
-    };
+    let scheme = if credentials.is_some() { "https" } else { "http" };
+    client_of::<C>(&format!("{scheme}://{address}"), asks, credentials)
+}
+
+/// A client of the server of this URI, over TLS if it has credentials.
+pub(super) fn client_of<C: Listen>(
+    uri: &str,
+    asks: Asks,
+    credentials: Option<Credentials>,
+) -> ClientHandle {
+    let mut server = Upstream::new(uri);
+    if credentials.is_some() {
+        server = server.with_transport(SECURED);
+    }
     if let Asks::Polls = asks {
         let mut policy = PollPolicy::new(Duration::from_millis(20));
         policy.request_timeout = Duration::from_secs(60);

@@ -6,15 +6,32 @@ use std::path::PathBuf;
 use http::uri::Authority;
 use thiserror::Error;
 
+use crate::address::AddressFault;
+
 /// Why an address is not one that can be dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidAddress {
-    /// It is in none of the forms that [`check_address`] tells. Of one with credentials in it, only what
-    /// follows them is here.
-    #[error("{0:?} is not the address of a server")]
-    Malformed(String),
+    /// It is in none of the forms that [`check_address`] tells.
+    #[error("{address:?} is not the address of a server: {fault}")]
+    Malformed {
+        /// The address. Of one with credentials in it, only what follows them is here.
+        address: String,
+        /// What is wrong with it.
+        fault: AddressFault,
+    },
+    /// There are credentials in it.
+    #[error(
+        "{address:?} is not the address of a server with what stands before it: leave out USER:PASSWORD@"
+    )]
+    Credentials {
+        /// What follows them.
+        address: String,
+    },
 }
+
+/// What may stand before an address.
+const SCHEMES: &str = "http, https, dns, ipv4, ipv6, unix";
 
 /// Checks the address of a management server, as
 /// [`ManagementServer::uri`](xds_core::client::ManagementServer::uri) has it, without dialling it.
@@ -27,7 +44,7 @@ pub enum InvalidAddress {
 /// | `ipv4:address:port,...`, `ipv6:[address]:port,...` | addresses to try in this order |
 /// | `unix:path`, `unix:///path` | a socket of this machine |
 ///
-/// A client that is given anything else reports it to its watchers as a server that cannot be reached.
+/// Abstract names of sockets are not supported. A client that is given anything else reports it to its watchers as a server that cannot be reached.
 ///
 /// # Errors
 ///
@@ -74,8 +91,14 @@ pub(crate) enum Scheme {
 
 impl Target {
     pub(crate) fn parse(address: &str) -> Result<Self, InvalidAddress> {
-        let refused = || InvalidAddress::Malformed(without_credentials(address).to_owned());
-        Self::read(address).ok_or_else(refused)
+        Self::read(address).ok_or_else(|| {
+            let shown = without_credentials(address);
+            if shown != address {
+                return InvalidAddress::Credentials { address: shown.to_owned() };
+            }
+            let fault = AddressFault::of(address, SCHEMES);
+            InvalidAddress::Malformed { address: address.to_owned(), fault }
+        })
     }
 
     /// The host that a certificate has to be for, without brackets.
@@ -88,7 +111,7 @@ impl Target {
             // An absolute path may be written as a URI.
             let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
             let place = Place::Unix(path.into());
-            let is_path = !path.trim_start_matches('/').is_empty();
+            let is_path = !path.trim_start_matches('/').is_empty() && !path.starts_with('@');
             let authority = Authority::from_static("localhost");
             return is_path.then_some(Self { place, scheme: Scheme::Unstated, authority });
         }
@@ -183,19 +206,22 @@ mod tests {
             "ipv6:10.0.0.1:80",
             "unix:",
             "unix:///",
+            "unix:@xds",
         ] {
-            assert_eq!(
-                check_address(address),
-                Err(InvalidAddress::Malformed(address.into())),
-                "{address}"
-            );
+            let refused = match check_address(address) {
+                Err(InvalidAddress::Malformed { address, .. }) => address,
+                other => panic!("{address}: {other:?}"),
+            };
+            assert_eq!(refused, address);
         }
     }
 
     #[test]
     fn credentials_in_an_address_are_refused_and_not_shown() {
         for address in ["user@h:1", "https://user:hush@h:1", "user:hu@sh@h:1", "ipv4:hush@h:1"] {
-            assert_eq!(check_address(address), Err(InvalidAddress::Malformed("h:1".into())));
+            let refused = InvalidAddress::Credentials { address: "h:1".into() };
+            assert_eq!(check_address(address), Err(refused.clone()));
+            assert!(!refused.to_string().contains("hush"), "{refused}");
         }
         assert_eq!(without_credentials("unix:/run/a@b"), "unix:/run/a@b");
     }

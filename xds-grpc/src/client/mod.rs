@@ -34,6 +34,7 @@ use core::{convert::Infallible, marker::PhantomData};
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
 
+pub use crate::address::AddressFault;
 use crate::runtime::{Runtime, Shared};
 
 pub use self::{

@@ -2,7 +2,6 @@
 
 use core::{
     future::pending,
-    net::SocketAddr,
     pin::{Pin, pin},
     time::Duration,
 };
@@ -73,10 +72,10 @@ impl Connections {
 
     /// Says why there is no connection, as a warning unless there have been many of late: clients decide how
     /// often that happens.
-    fn warn(&self, address: Option<SocketAddr>, reason: &str) {
+    fn warn(&self, peer: &Peer, reason: &str) {
         let warnings = self.warnings.lock();
         let is_warned = warnings.unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
-        let peer = Address(address);
+        let peer = Address(peer);
         match is_warned {
             true => warn!(%peer, reason, "no connection"),
             false => debug!(%peer, reason, "no connection"),
@@ -87,15 +86,16 @@ impl Connections {
     pub(super) async fn serve(
         self,
         io: Box<dyn Io>,
-        address: Option<SocketAddr>,
+        peer: Peer,
         permit: OwnedSemaphorePermit,
         stage: watch::Receiver<Stage>,
     ) {
         let secured = select! {
-            secured = self.secured(io, address) => secured,
+            secured = self.secured(io, peer.clone()) => secured,
             () = cut(stage.clone()) => None,
         };
         let Some((io, peer)) = secured else { return };
+        let shown = peer.clone();
         drop(permit);
         let Self { serves, options, runtime, .. } = self.clone();
         let (ended, beginning) = match serves {
@@ -122,7 +122,7 @@ impl Connections {
                 select! {
                     ended = served => (ended, begun.with()),
                     () = silent => {
-                        debug!(peer = %Address(address), "nothing was said on a connection");
+                        debug!(peer = %Address(&shown), "nothing was said on a connection");
                         return;
                     }
                 }
@@ -147,19 +147,14 @@ impl Connections {
         if let Err(why) = ended {
             let advice = beginning.advice();
             if !advice.is_empty() {
-                return self.warn(address, advice);
+                return self.warn(&shown, advice);
             }
-            debug!(peer = %Address(address), reason = with_causes(&why), "a connection broke");
+            debug!(peer = %Address(&shown), reason = with_causes(&why), "a connection broke");
         }
     }
 
     /// The connection as it is served, and who is at its other end.
-    async fn secured(
-        &self,
-        io: Box<dyn Io>,
-        address: Option<SocketAddr>,
-    ) -> Option<(Box<dyn Io>, Peer)> {
-        let peer = Peer::new(address);
+    async fn secured(&self, io: Box<dyn Io>, peer: Peer) -> Option<(Box<dyn Io>, Peer)> {
         let Some(credentials) = &self.options.credentials else { return Some((io, peer)) };
         let shaking_hands = async {
             let config = credentials.current(Some(&self.runtime)).await;
@@ -180,7 +175,7 @@ impl Connections {
             Some(Err(reason)) => reason,
             None => "the handshake took too long".into(),
         };
-        self.warn(address, &format!("TLS: {reason}"));
+        self.warn(&peer, &format!("TLS: {reason}"));
         None
     }
 }

@@ -1,6 +1,6 @@
 //! How many connections there may be.
 
-use core::{net::SocketAddr, time::Duration};
+use core::time::Duration;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tracing::{debug, warn};
 
-use super::{handle::Observed, log::Address};
+use super::{handle::Observed, log::Address, peer::Peer};
 
 /// Those of all listeners of a server.
 #[derive(Debug)]
@@ -30,31 +30,28 @@ impl Gate {
     }
 
     /// A place for one more connection, as long as it is kept. That there is none is told.
-    pub(super) fn admit(
-        &self,
-        address: Option<SocketAddr>,
-        now: Instant,
-    ) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn admit(&self, peer: &Peer, now: Instant) -> Option<OwnedSemaphorePermit> {
         // Nobody closes it.
         let place = Arc::clone(&self.places).try_acquire_owned().ok();
         if place.is_none() {
-            self.tell_refused(address, now);
+            self.tell_refused(peer, now);
         }
         place
     }
 
-    fn tell_refused(&self, address: Option<SocketAddr>, now: Instant) {
+    fn tell_refused(&self, peer: &Peer, now: Instant) {
         let limit = self.limit;
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|at| now.saturating_duration_since(at) >= BETWEEN_WARNINGS) {
             *warned = Some(now);
-            warn!(peer = %Address(address), limit, "too many connections: refused one");
+            warn!(peer = %Address(peer), limit, "too many connections: refused one");
         } else {
-            debug!(peer = %Address(address), limit, "too many connections: refused one");
+            debug!(peer = %Address(peer), limit, "too many connections: refused one");
         }
         drop(warned);
         if let Some(observations) = self.observations.upgrade() {
             // There may be no readers.
+            let address = peer.address;
             let _ = observations.send(Observed::ConnectionRefused { address, limit });
         }
     }

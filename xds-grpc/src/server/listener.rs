@@ -1,7 +1,11 @@
 //! A listener: connections accepted and served beside each other, and cut when the server does not wait for
 //! them any longer.
 
-use core::{future::Future, time::Duration};
+use core::{
+    future::Future,
+    net::{Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
 use std::{io, sync::Arc};
 
 use hyper::rt::Timer as _;
@@ -11,11 +15,110 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
+#[cfg(unix)]
+use super::socket_file::SocketFile;
 use super::{
     connection::{Connections, Stage},
     gate::Gate,
+    listen_address::{BoundAddress, ListenAddress},
+    peer::Peer,
 };
-use crate::runtime::Listen;
+use crate::{
+    keepalive::Keepalive,
+    runtime::{Io, Listen},
+};
+
+/// Where a server takes connections from: a listener of its runtime, or a socket file, which is removed when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Listener<T, U>(Source<T, U>);
+
+#[derive(Debug)]
+enum Source<T, U> {
+    Tcp(T),
+    #[cfg(unix)]
+    Unix(U, SocketFile),
+    #[cfg(not(unix))]
+    Unix(U, core::convert::Infallible),
+}
+
+impl<T, U> From<T> for Listener<T, U> {
+    /// A listener that the application has bound itself.
+    fn from(listener: T) -> Self {
+        Self(Source::Tcp(listener))
+    }
+}
+
+/// Listens on an address; with it comes where that is.
+pub(super) async fn bind<R: Listen>(
+    address: &ListenAddress,
+) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
+    let tcp = match address {
+        #[cfg(unix)]
+        ListenAddress::Unix(socket) => {
+            let (listener, file) = SocketFile::bind(socket)?;
+            let listener = R::unix_listener(listener)?;
+            let bound = BoundAddress::Unix(socket.path().to_path_buf());
+            return Ok((Listener(Source::Unix(listener, file)), bound));
+        }
+        #[cfg(not(unix))]
+        ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+        ListenAddress::Ip(address) => R::bind(*address).await?,
+        ListenAddress::AllInterfaces(port) => {
+            // Over IPv4 as well, as systems have it; where there is no IPv6, over IPv4 alone.
+            match R::bind((Ipv6Addr::UNSPECIFIED, *port).into()).await {
+                Err(why) if lacks_family(&why) => {
+                    R::bind((Ipv4Addr::UNSPECIFIED, *port).into()).await?
+                }
+                bound => bound?,
+            }
+        }
+        ListenAddress::Host(host, port) => {
+            let addresses = R::default().resolve(host, *port).await?;
+            let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            let mut bound = None;
+            for address in addresses {
+                match R::bind(address).await {
+                    Ok(listener) => {
+                        bound = Some(listener);
+                        break;
+                    }
+                    Err(why) => refused = why,
+                }
+            }
+            bound.ok_or(refused)?
+        }
+    };
+    let bound = BoundAddress::Ip(R::local_address(&tcp)?);
+    Ok((tcp.into(), bound))
+}
+
+/// Whether the system knows no addresses of this family. It says so when the socket is made, or when it is bound.
+fn lacks_family(why: &io::Error) -> bool {
+    const UNKNOWN_FAMILY: [i32; 3] = [97, 47, 10_047];
+    why.kind() == io::ErrorKind::AddrNotAvailable
+        || why.raw_os_error().is_some_and(|code| UNKNOWN_FAMILY.contains(&code))
+}
+
+/// Waits for a connection. Cancel safe.
+async fn next<R: Listen>(
+    Listener(source): &Listener<R::Listener, R::UnixListener>,
+    keepalive: Keepalive,
+) -> io::Result<(Box<dyn Io>, Peer)> {
+    match source {
+        Source::Tcp(listener) => {
+            let (io, address) = R::accept(listener, keepalive).await?;
+            Ok((io, Peer::new(address)))
+        }
+        #[cfg(unix)]
+        Source::Unix(listener, file) => {
+            let io = R::accept_unix(listener).await?;
+            Ok((io, Peer::new(None).over_socket(Arc::clone(file.path()))))
+        }
+        #[cfg(not(unix))]
+        Source::Unix(_, never) => match *never {},
+    }
+}
 
 /// A pause after a failure, as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,7 +129,7 @@ const MAX_HANDSHAKES: usize = 1_024;
 /// Serves what a listener accepts until `ended`, then closes it, and waits for connections to end, but not
 /// longer than the grace. Dropping the future cuts them.
 pub(super) async fn serve<R: Listen>(
-    listener: R::Listener,
+    listener: Listener<R::Listener, R::UnixListener>,
     connections: Connections,
     gate: &Gate,
     ended: impl Future<Output = ()>,
@@ -66,7 +169,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 /// Accepts connections for ever. One whose handshake takes its time holds up nobody else's.
 async fn accept<R: Listen>(
-    listener: &R::Listener,
+    listener: &Listener<R::Listener, R::UnixListener>,
     connections: &Connections,
     gate: &Gate,
     told: &watch::Receiver<Stage>,
@@ -76,11 +179,11 @@ async fn accept<R: Listen>(
     loop {
         // Nobody closes it.
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        match R::accept(listener, keepalive).await {
-            Ok((io, address)) => {
+        match next::<R>(listener, keepalive).await {
+            Ok((io, peer)) => {
                 // Dropping it closes it.
-                let Some(place) = gate.admit(address, connections.runtime.now()) else { continue };
-                let serving = connections.clone().serve(io, address, permit, told.clone());
+                let Some(place) = gate.admit(&peer, connections.runtime.now()) else { continue };
+                let serving = connections.clone().serve(io, peer, permit, told.clone());
                 connections.runtime.spawn(async move {
                     serving.await;
                     drop(place);

@@ -4,7 +4,6 @@
 //! rejected response is a warning (S0.017); what clients usually do is information or less.
 
 use core::{fmt, time::Duration};
-use std::net::SocketAddr;
 
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
@@ -63,7 +62,7 @@ impl Log {
     }
 
     pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {
-        let peer = Address(peer.address);
+        let peer = Address(peer);
         match self.warnings.take(now) {
             true => warn!(%peer, reason = %refusal, "refused a stream"),
             false => debug!(%peer, reason = %refusal, "refused a stream"),
@@ -92,12 +91,12 @@ impl Log {
     /// The client, or the connection to it, ended the stream.
     pub(crate) fn gone(&self, stream: &Stream) {
         let (node, id) = (Printable(&stream.node), stream.id);
-        info!(%node, stream = %id, peer = %Address(stream.peer.address), "client disconnected");
+        info!(%node, stream = %id, peer = %Address(&stream.peer), "client disconnected");
     }
 
     /// We ended the stream.
     pub(crate) fn closed(&mut self, stream: &Stream, reason: &CloseReason, now: Time) {
-        let (node, id, peer) = (Printable(&stream.node), stream.id, Address(stream.peer.address));
+        let (node, id, peer) = (Printable(&stream.node), stream.id, Address(&stream.peer));
         if let CloseReason::ShuttingDown | CloseReason::StreamAge = reason {
             info!(%node, stream = %id, %peer, %reason, "closed a stream");
         } else if self.warnings.take(now) {
@@ -111,10 +110,10 @@ impl Log {
         let (node, id) = (Printable(&stream.node), stream.id);
         match observation {
             Observation::Connected { .. } => {
-                debug!(stream = %id, peer = %Address(stream.peer.address), "stream opened");
+                debug!(stream = %id, peer = %Address(&stream.peer), "stream opened");
             }
             Observation::Identified { .. } => {
-                info!(%node, stream = %id, peer = %Address(stream.peer.address), "client connected");
+                info!(%node, stream = %id, peer = %Address(&stream.peer), "client connected");
             }
             Observation::NodeChanged { .. } => {
                 debug!(%node, stream = %id, "another node in a later request, ignored");
@@ -155,6 +154,10 @@ impl Log {
                 waits_for = %Type(waits_for.as_str()), ?why, ?after,
                 "a change is held back that needs another one accepted first"
             ),
+            Observation::SentOutOfOrder { type_url, after, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), ?after,
+                "requested resources are sent before what they refer to was accepted: held back for long enough"
+            ),
             Observation::VersionMismatch { type_url, version, .. } => debug!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), %version,
                 "client accepts a response under another version"
@@ -189,14 +192,33 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// Where a client connects from.
-pub(crate) struct Address(pub(crate) Option<SocketAddr>);
+/// Where a client connects from: its IP address, or the socket file of the server that it came over.
+pub(crate) struct Address<'a>(pub(crate) &'a Peer);
 
-impl fmt::Display for Address {
+impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(address) => fmt::Display::fmt(&address, f),
-            None => f.write_str("unknown"),
+        match (self.0.address, &self.0.socket) {
+            (Some(address), _) => fmt::Display::fmt(&address, f),
+            (None, Some(socket)) => write!(f, "unix:{}", Printable(&socket.to_string_lossy())),
+            (None, None) => f.write_str("unknown"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_over_a_socket_file_is_shown_as_that() {
+        let shown = |peer: Peer| Address(&peer).to_string();
+        assert_eq!(shown(Peer::new("[::1]:7".parse().ok())), "[::1]:7");
+        assert_eq!(
+            shown(Peer::new(None).over_socket(Path::new("/run/xds.sock"))),
+            "unix:/run/xds.sock"
+        );
+        assert_eq!(shown(Peer::new(None)), "unknown");
     }
 }

@@ -16,6 +16,7 @@
 //! | `inbox.rs` | everything that reaches the driver |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and by the names of their services |
 //! | `body.rs` | one response at a time, written in pieces |
+//! | `listen_address.rs`, `socket_file.rs` | where to listen; socket files |
 //! | `listener.rs`, `connection.rs` | connections accepted, secured, served and cut |
 //! | `peer.rs`, `authorize.rs` | who is at the other end, and who decides what it sees |
 //! | `handle.rs`, `reports.rs` | what the application holds, and what it is told when it asks |
@@ -34,6 +35,7 @@ mod gate;
 mod handle;
 mod health;
 mod inbox;
+mod listen_address;
 mod listener;
 mod log;
 mod options;
@@ -42,10 +44,12 @@ mod preface;
 mod reports;
 mod routes;
 mod service;
+#[cfg(unix)]
+mod socket_file;
 mod waits;
 
 use core::time::Duration;
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, sync::Arc};
 
 use tokio::{select, sync::broadcast};
 use tonic::service::Routes;
@@ -59,6 +63,8 @@ pub use self::{
         ApplyError, AsideRefused, ConvergenceError, LayersRefused, Observations, Observed,
         ServerEnded, ServerHandle,
     },
+    listen_address::{BoundAddress, ListenAddress, UnixSocket},
+    listener::Listener,
     options::ServerOptions,
     peer::Peer,
     reports::{RejectionSnapshot, SubscriptionSnapshot},
@@ -72,6 +78,7 @@ use self::{
     health::Health,
     inbox::{Inbox, Input},
 };
+pub use crate::address::AddressFault;
 use crate::runtime::{Listen, Runtime, Shared};
 
 /// A management server over gRPC.
@@ -160,13 +167,31 @@ impl<R> ManagementServer<R> {
 }
 
 impl<R: Listen> ManagementServer<R> {
+    /// Listens on an address, for [`serve`](Self::serve) and the other methods like it; with the listener comes where
+    /// it is, which says what port was chosen.
+    ///
+    /// Over a socket file TLS is spoken as over TCP, if the server has
+    /// [credentials](ServerOptions::with_credentials); clients take its certificate to be for `localhost` unless
+    /// they are told otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be bound, its name cannot be resolved, or there is another server or another file where
+    /// the socket file is to be.
+    pub async fn bind(
+        address: &ListenAddress,
+    ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
+        listener::bind::<R>(address).await
+    }
+
     /// Listens on an address until the server is [shut down](ServerHandle::shut_down).
     ///
     /// # Errors
     ///
-    /// The address cannot be bound.
-    pub async fn serve_addr(&self, address: SocketAddr) -> io::Result<()> {
-        self.serve(R::bind(address).await?).await
+    /// Those of [`bind`](Self::bind).
+    pub async fn serve_addr(&self, address: impl Into<ListenAddress>) -> io::Result<()> {
+        let (listener, _) = Self::bind(&address.into()).await?;
+        self.serve(listener).await
     }
 
     /// Serves discovery and [`health`](Self::health) on the connections of a listener until the server is
@@ -179,7 +204,7 @@ impl<R: Listen> ManagementServer<R> {
     /// None yet: a listener that fails to accept is tried again.
     pub fn serve(
         &self,
-        listener: R::Listener,
+        listener: impl Into<Listener<R::Listener, R::UnixListener>>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let routes = self.routes().add_service(self.health());
         self.serve_routes(listener, routes)
@@ -193,10 +218,10 @@ impl<R: Listen> ManagementServer<R> {
     /// None yet: a listener that fails to accept is tried again.
     pub fn serve_routes(
         &self,
-        listener: R::Listener,
+        listener: impl Into<Listener<R::Listener, R::UnixListener>>,
         routes: Routes,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.serve_on(listener, Serves::Grpc(routes.prepare()))
+        self.serve_on(listener.into(), Serves::Grpc(routes.prepare()))
     }
 
     /// Serves clients that poll over REST-JSON, like [`serve`](Self::serve) does those of gRPC.
@@ -207,18 +232,18 @@ impl<R: Listen> ManagementServer<R> {
     #[cfg(feature = "rest")]
     pub fn serve_rest(
         &self,
-        listener: R::Listener,
+        listener: impl Into<Listener<R::Listener, R::UnixListener>>,
         schema: &'static xds_format::Schema,
         options: xds_rest::GatewayOptions,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let timer = Shared::new(self.runtime.clone());
         let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options);
-        self.serve_on(listener, Serves::Rest(gateway))
+        self.serve_on(listener.into(), Serves::Rest(gateway))
     }
 
     fn serve_on(
         &self,
-        listener: R::Listener,
+        listener: Listener<R::Listener, R::UnixListener>,
         serves: Serves,
     ) -> impl Future<Output = io::Result<()>> + Send + use<R> {
         let inbox = self.inbox.clone();
@@ -240,7 +265,7 @@ impl<R: Listen> ManagementServer<R> {
     /// None yet: a listener that fails to accept is tried again.
     pub async fn serve_with_shutdown(
         &self,
-        listener: R::Listener,
+        listener: impl Into<Listener<R::Listener, R::UnixListener>>,
         signal: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let serving = self.serve(listener);

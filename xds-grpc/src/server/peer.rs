@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection.
 
 use core::{fmt, net::SocketAddr};
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -14,8 +14,10 @@ use webpki::EndEntityCert;
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
-    /// Where it connects from.
+    /// Where it connects from, if that is an IP address.
     pub address: Option<SocketAddr>,
+    /// The socket file of the server that it has connected to, if it came over one. Clients have no address there.
+    pub socket: Option<Arc<Path>>,
     /// The certificates that it showed, its own one first, and that were found to be sound; none
     /// without mutual TLS.
     pub certificates: Arc<[CertificateDer<'static>]>,
@@ -25,7 +27,13 @@ impl Peer {
     /// A client of which nothing is known but its address.
     #[must_use]
     pub fn new(address: Option<SocketAddr>) -> Self {
-        Self { address, certificates: Arc::default() }
+        Self { address, socket: None, certificates: Arc::default() }
+    }
+
+    /// Says over which socket file of the server the client came.
+    #[must_use]
+    pub fn over_socket(self, socket: impl Into<Arc<Path>>) -> Self {
+        Self { socket: Some(socket.into()), ..self }
     }
 
     /// Adds certificates that whoever terminates TLS has checked.
@@ -71,6 +79,7 @@ impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer")
             .field("address", &self.address)
+            .field("socket", &self.socket)
             .field("certificates", &self.certificates.len())
             .finish()
     }

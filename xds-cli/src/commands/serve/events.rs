@@ -1,8 +1,9 @@
 //! What `xds serve` has to say.
 
-use std::{net::SocketAddr, path::Path};
+use std::path::Path;
 
 use xds_core::server::Applied;
+use xds_tokio::server::BoundAddress;
 
 use crate::{
     directory::{FileError, FileFinding, Refused},
@@ -14,11 +15,11 @@ pub(crate) enum Event<'a> {
     /// Clients may come. Always the first.
     Serving {
         directory: &'a Path,
-        listen: SocketAddr,
+        listen: &'a BoundAddress,
         /// Where REST-JSON is served.
-        rest: Option<SocketAddr>,
+        rest: Option<&'a BoundAddress>,
         /// Where client status discovery is.
-        csds: Option<SocketAddr>,
+        csds: Option<&'a BoundAddress>,
         resources: usize,
     },
     /// A file keeps its last good state.

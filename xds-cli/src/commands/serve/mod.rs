@@ -6,12 +6,12 @@ mod ndjson;
 mod status;
 mod table;
 
-use std::{io, net::SocketAddr};
+use std::io;
 
 use clap::ColorChoice;
 use tokio::{
-    net::TcpListener,
     select,
+    task::{JoinHandle, yield_now},
     time::{Duration, timeout},
 };
 use tonic::service::Routes;
@@ -23,6 +23,7 @@ use xds_tokio::{
     ManagementServer, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
     csds::ServerCsdsService,
+    server::{BoundAddress, ListenAddress, Listener},
 };
 
 use self::{events::Event, export::Exporter, ndjson::Ndjson, status::Status, table::Table};
@@ -45,10 +46,10 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     };
     let (listen, listener) = select! {
         () = stop.requested() => return Ok(()),
-        bound = bind(&args.listen) => bound?,
+        bound = bind(&args.listen, &args) => bound?,
     };
-    let rest_listener = bind_if(args.rest.as_deref()).await?;
-    let csds_listener = bind_if(args.csds.as_deref()).await?;
+    let rest_listener = bind_if(args.rest.as_deref(), &args).await?;
+    let csds_listener = bind_if(args.csds.as_deref(), &args).await?;
 
     let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
     if let Some(credentials) = credentials(&args.tls).await? {
@@ -81,11 +82,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         exporter.write().await.map_err(failure)?;
     }
     let mut status = Status::new(handle.clone());
-    let rest = rest_listener.as_ref().map(|(address, _)| *address);
-    let csds = csds_listener.as_ref().map(|(address, _)| *address);
+    let rest = rest_listener.as_ref().map(|(address, _)| address);
+    let csds = csds_listener.as_ref().map(|(address, _)| address);
     printer.print(Event::Serving {
         directory: &args.directory,
-        listen,
+        listen: &listen,
         rest,
         csds,
         resources: first.resources,
@@ -93,13 +94,15 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     // Who connects is answered once what is wrong has been said.
     print_errors(&mut *printer, &first)?;
     let mut serving = tokio::spawn(server.serve(listener));
+    let mut beside = Vec::new();
     if let Some((_, listener)) = rest_listener {
         let gateway = GatewayOptions::default().with_hold(args.rest_hold);
-        tokio::spawn(server.serve_rest(listener, Schema::envoy(), gateway));
+        beside.push(tokio::spawn(server.serve_rest(listener, Schema::envoy(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
         let routes = Routes::new(ServerCsdsService::new(handle.clone()).open_to_everybody());
-        tokio::spawn(server.serve_routes(listener, routes.add_service(server.health())));
+        let routes = routes.add_service(server.health());
+        beside.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
     loop {
@@ -130,21 +133,35 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER };
     let _ = timeout(FAREWELL, async {
         handle.drain(plan).await;
-        serving.await
+        (&mut serving).await
     })
     .await;
+    // Socket files go with their listeners.
+    beside.push(serving);
+    beside.iter().for_each(JoinHandle::abort);
+    while !beside.iter().all(JoinHandle::is_finished) {
+        yield_now().await;
+    }
     Ok(())
 }
 
-async fn bind(address: &str) -> Result<(SocketAddr, TcpListener), Failure> {
+/// A listener, and where it is.
+type Bound = (BoundAddress, Listener);
+
+async fn bind(address: &str, args: &ServeArgs) -> Result<Bound, Failure> {
     let listening = |why| Failure::Listen { address: address.to_owned(), why };
-    let listener = TcpListener::bind(address).await.map_err(listening)?;
-    Ok((listener.local_addr().map_err(listening)?, listener))
+    let wrong = |fault| listening(io::Error::new(io::ErrorKind::InvalidInput, fault));
+    let at = match address.parse::<ListenAddress>().map_err(wrong)? {
+        ListenAddress::Unix(socket) => ListenAddress::Unix(socket.with_mode(args.socket_mode)),
+        at => at,
+    };
+    let (listener, bound) = ManagementServer::bind(&at).await.map_err(listening)?;
+    Ok((bound, listener))
 }
 
-async fn bind_if(address: Option<&str>) -> Result<Option<(SocketAddr, TcpListener)>, Failure> {
+async fn bind_if(address: Option<&str>, args: &ServeArgs) -> Result<Option<Bound>, Failure> {
     match address {
-        Some(address) => bind(address).await.map(Some),
+        Some(address) => bind(address, args).await.map(Some),
         None => Ok(None),
     }
 }

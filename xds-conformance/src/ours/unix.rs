@@ -1,0 +1,101 @@
+//! What a client and a server of this repository do together over a socket file.
+
+use std::{fs, io, path::PathBuf};
+
+use smol::future::yield_now;
+use xds_core::types::CLUSTER;
+use xds_grpc::{
+    ManagementServer,
+    runtime::Listen,
+    server::{ListenAddress, UnixSocket},
+};
+
+use super::pair::{Asks, NAME, Papers, Served, client_of, cluster};
+use crate::{
+    folder::Folder,
+    wait::{first_value, no_value, soon, value},
+};
+
+/// A folder with a socket file in it.
+struct Socket {
+    path: PathBuf,
+    _folder: Folder,
+}
+
+impl Socket {
+    fn new() -> Self {
+        let folder = Folder::new();
+        Self { path: folder.path("xds.sock"), _folder: folder }
+    }
+
+    fn address(&self) -> ListenAddress {
+        UnixSocket::new(&self.path).into()
+    }
+}
+
+pub(super) async fn stream<C: Listen, S: Listen>() {
+    exchange::<C, S>(Asks::Stream).await;
+}
+
+pub(super) async fn polls<C: Listen, S: Listen>() {
+    exchange::<C, S>(Asks::Polls).await;
+}
+
+async fn exchange<C: Listen, S: Listen>(asks: Asks) {
+    let socket = Socket::new();
+    let served = Served::<S>::start(None);
+    served.set("a", "1s").await;
+    let bound = served.listen_on(&socket.address(), asks).await;
+    assert_eq!(bound.to_string(), format!("unix:{}", socket.path.display()));
+    let client = client_of::<C>(&bound.to_string(), asks, None);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
+    served.set("a", "2s").await;
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "2s"));
+}
+
+/// TLS is spoken over a socket as over TCP. The certificate has to be for `localhost`, or for what the client says.
+pub(super) async fn secured<C: Listen, S: Listen>() {
+    let (socket, papers) = (Socket::new(), Papers::new());
+    let served = Served::<S>::start(Some(&papers));
+    served.set("a", "1s").await;
+    let uri = served.listen_on(&socket.address(), Asks::Stream).await.to_string();
+
+    let deceived = client_of::<C>(&uri, Asks::Stream, Some(papers.of_client()));
+    let why = no_value(&mut deceived.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(why.contains("not valid for"), "{why}");
+
+    let known = papers.of_client().with_server_name(NAME).expect("it is one");
+    let known = client_of::<C>(&uri, Asks::Stream, Some(known));
+    assert_eq!(value(&mut known.watch_untyped(CLUSTER, "a")).await.bytes, cluster("a", "1s"));
+}
+
+/// A server does not take the socket of another one, which goes with its own.
+pub(super) async fn file<C: Listen, S: Listen>() {
+    let socket = Socket::new();
+    let served = Served::<S>::start(None);
+    served.set("a", "1s").await;
+    let uri = served.listen_on(&socket.address(), Asks::Stream).await.to_string();
+    let refused = ManagementServer::<S>::bind(&socket.address()).await.expect_err("it is in use");
+    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse, "{refused}");
+    assert!(refused.to_string().contains("another server listens"), "{refused}");
+
+    let client = client_of::<C>(&uri, Asks::Stream, None);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
+    served.handle.shut_down().await;
+    soon("the end of the file", async {
+        while socket.path.exists() {
+            yield_now().await;
+        }
+    })
+    .await;
+
+    // What a server leaves behind that was killed is no obstacle.
+    drop(std::os::unix::net::UnixListener::bind(&socket.path).expect("a socket"));
+    assert!(fs::symlink_metadata(&socket.path).is_ok(), "it is left behind");
+    let next = Served::<S>::start(None);
+    next.set("a", "2s").await;
+    next.listen_on(&socket.address(), Asks::Stream).await;
+    assert_eq!(first_value(&mut watch).await.bytes, cluster("a", "2s"));
+}

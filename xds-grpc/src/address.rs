@@ -1,0 +1,143 @@
+//! What is wrong with the address of a server, and what to write instead.
+
+use thiserror::Error;
+
+/// What is wrong with an address. The text says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AddressFault {
+    /// It is empty.
+    #[error("it is empty: write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
+    Empty,
+    /// The port is missing.
+    #[error("it has no port: write HOST:PORT, as in {0}:18000")]
+    NoPort(String),
+    /// It is a port alone.
+    #[error("it is a port without a host: write HOST:PORT, as in 127.0.0.1:{0}")]
+    NoHost(String),
+    /// The port is not a number up to 65535.
+    #[error("{0:?} is not a port: ports are numbers from 0 to 65535")]
+    BadPort(String),
+    /// An IPv6 address has no brackets.
+    #[error("an IPv6 address needs brackets before the port, as in [{0}]:18000")]
+    NoBrackets(String),
+    /// It is a path without `unix:`.
+    #[error("a socket file needs \"unix:\" before its path: unix:{0}")]
+    Path(String),
+    /// There is no path behind `unix:`.
+    #[error("there is no path behind \"unix:\": write unix:PATH, as in unix:/run/xds.sock")]
+    NoPath,
+    /// It names a socket that is not in the file system.
+    #[error("abstract sockets are not supported: write unix:PATH, as in unix:/run/xds.sock")]
+    Abstract,
+    /// The scheme is none that addresses can have here.
+    #[error("\"{scheme}:\" cannot stand before an address here: expected {expected}")]
+    Scheme {
+        /// What stands before the first colon.
+        scheme: String,
+        /// What can stand there.
+        expected: &'static str,
+    },
+    /// There is something behind the port.
+    #[error("there is nothing behind the port of a server's address: leave out {0:?}")]
+    Rest(String),
+    /// Something else.
+    #[error("write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
+    Other,
+}
+
+impl AddressFault {
+    /// What is wrong with an address that is neither `host:port` nor one of the forms with a scheme. The schemes that
+    /// would be understood are `expected`.
+    pub(crate) fn of(address: &str, expected: &'static str) -> Self {
+        let rest = match address.split_once("://") {
+            _ if address.is_empty() => return Self::Empty,
+            Some((scheme, _)) if !expected.split(", ").any(|it| it == scheme) => {
+                return Self::Scheme { scheme: scheme.to_owned(), expected };
+            }
+            Some((_, rest)) => rest,
+            None => address.strip_prefix("dns:").unwrap_or(address),
+        };
+        if address.starts_with("unix-abstract:") || address.starts_with("unix:@") {
+            return Self::Abstract;
+        }
+        if address.starts_with("unix:") {
+            return Self::NoPath;
+        }
+        if rest == address && (address.starts_with(['/', '.', '~']) || has_path(address)) {
+            return Self::Path(address.to_owned());
+        }
+        if let Some((host, path)) = rest.split_once('/') {
+            let is_slash = path.is_empty();
+            return match host.rsplit_once(':') {
+                Some((_, port)) if port.parse::<u16>().is_ok() && !is_slash => {
+                    Self::Rest(format!("/{path}"))
+                }
+                _ => Self::of_host_and_port(host),
+            };
+        }
+        Self::of_host_and_port(rest)
+    }
+
+    fn of_host_and_port(text: &str) -> Self {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        if text.parse::<core::net::Ipv6Addr>().is_ok() {
+            return Self::NoBrackets(text.to_owned());
+        }
+        match text.rsplit_once(':') {
+            None if is_number(text) => Self::NoHost(text.to_owned()),
+            None if text.contains(char::is_whitespace) || text.is_empty() => Self::Other,
+            None => Self::NoPort(text.to_owned()),
+            Some(("", port)) if is_number(port) => Self::NoHost(port.to_owned()),
+            Some((host, "")) => Self::NoPort(host.to_owned()),
+            Some((host, _)) if host.parse::<core::net::Ipv6Addr>().is_ok() => {
+                Self::NoBrackets(host.to_owned())
+            }
+            Some((host, _)) if host.starts_with('[') && !host.ends_with(']') => {
+                Self::NoPort(text.to_owned())
+            }
+            Some((_, port)) if port.parse::<u16>().is_err() => Self::BadPort(port.to_owned()),
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+/// Whether there is a slash before any colon, as in `run/xds.sock`.
+fn has_path(address: &str) -> bool {
+    address.split(':').next().is_some_and(|first| first.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_what_to_write() {
+        let expected = "http, https";
+        for (address, says) in [
+            ("", "it is empty: write HOST:PORT"),
+            ("xds.example", "it has no port: write HOST:PORT, as in xds.example:18000"),
+            ("https://xds.example", "it has no port: write HOST:PORT, as in xds.example:18000"),
+            ("https://xds.example/", "it has no port: write HOST:PORT, as in xds.example:18000"),
+            ("xds.example:", "it has no port"),
+            ("[::1]", "it has no port: write HOST:PORT, as in [::1]:18000"),
+            (":18000", "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000"),
+            ("18000", "it is a port without a host: write HOST:PORT, as in 127.0.0.1:18000"),
+            ("h:99999", "\"99999\" is not a port"),
+            ("h:http", "\"http\" is not a port"),
+            ("::1", "an IPv6 address needs brackets before the port, as in [::1]:18000"),
+            ("/run/xds.sock", "needs \"unix:\" before its path: unix:/run/xds.sock"),
+            ("./xds.sock", "unix:./xds.sock"),
+            ("run/xds.sock", "unix:run/xds.sock"),
+            ("unix:", "there is no path behind \"unix:\""),
+            ("unix-abstract:xds", "abstract sockets are not supported"),
+            ("unix:@xds", "abstract sockets are not supported"),
+            ("ftp://h:21", "\"ftp:\" cannot stand before an address here: expected http, https"),
+            ("http://h:80/a/b", "leave out \"/a/b\""),
+            ("a b", "write HOST:PORT"),
+        ] {
+            let text = AddressFault::of(address, expected).to_string();
+            assert!(text.contains(says), "{address}: {text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Where a server listens.
+
+use core::{fmt, net::SocketAddr, str::FromStr};
+use std::path::{Path, PathBuf};
+
+use http::uri::Authority;
+
+use crate::address::AddressFault;
+
+/// Where a server listens.
+///
+/// | form | is |
+/// |---|---|
+/// | `:PORT` | all interfaces, over IPv6 and IPv4 where the machine has both |
+/// | `ADDRESS:PORT`, `[ADDRESS]:PORT` | one IP address; `[::]:PORT` and `0.0.0.0:PORT` are all of a family |
+/// | `HOST:PORT` | the first address of a name that can be bound |
+/// | `unix:PATH`, `unix:///PATH` | a socket file, for clients on this machine: see [`UnixSocket`] |
+///
+/// Port 0 is any free port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListenAddress {
+    /// A port on all interfaces.
+    AllInterfaces(u16),
+    /// An IP address.
+    Ip(SocketAddr),
+    /// A name to resolve, and a port.
+    Host(String, u16),
+    /// A socket file.
+    Unix(UnixSocket),
+}
+
+/// A socket file.
+///
+/// A file that a server left behind which has ended is replaced. It is an error if another server listens there, or if
+/// something is there that is no socket. The file is removed when the listener is dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSocket {
+    path: PathBuf,
+    mode: u32,
+}
+
+/// Where a listener has been bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BoundAddress {
+    /// An IP address, with the port that was chosen if none was stated.
+    Ip(SocketAddr),
+    /// A socket file.
+    Unix(PathBuf),
+}
+
+impl UnixSocket {
+    /// Only processes of the same user can connect.
+    const OWNER_ONLY: u32 = 0o600;
+
+    /// A socket file that only processes of the same user can connect to.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), mode: Self::OWNER_ONLY }
+    }
+
+    /// Sets the permissions of the file, as chmod has them: a process needs write permission to connect.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The permissions of the file.
+    #[must_use]
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = AddressFault;
+
+    fn from_str(text: &str) -> Result<Self, AddressFault> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // An absolute path may be written as a URI.
+            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
+            return match path.trim_start_matches('/').chars().next() {
+                None => Err(AddressFault::NoPath),
+                Some('@') if path.starts_with('@') => Err(AddressFault::Abstract),
+                Some(_) => Ok(Self::Unix(UnixSocket::new(path))),
+            };
+        }
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Ip(address));
+        }
+        let fault = || AddressFault::of(text, "unix");
+        if let Some(port) = text.strip_prefix(':') {
+            let port = port.parse().map_err(|_| match port {
+                port if port.is_empty() || port.contains(':') => fault(),
+                port => AddressFault::BadPort(port.to_owned()),
+            })?;
+            return Ok(Self::AllInterfaces(port));
+        }
+        let authority: Authority = text.parse().map_err(|_| fault())?;
+        let (host, port) = (authority.host(), authority.port_u16());
+        // An address in brackets has been understood already, if it is one.
+        let is_host = !host.is_empty() && !host.starts_with('[') && !text.contains('@');
+        match port.filter(|_| is_host) {
+            Some(port) => Ok(Self::Host(host.to_owned(), port)),
+            None => Err(fault()),
+        }
+    }
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+impl From<UnixSocket> for ListenAddress {
+    fn from(socket: UnixSocket) -> Self {
+        Self::Unix(socket)
+    }
+}
+
+impl fmt::Display for BoundAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => fmt::Display::fmt(address, f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_forms_are_understood() {
+        let ip = |text: &str| ListenAddress::Ip(text.parse().expect("an address"));
+        let host = |host: &str, port| ListenAddress::Host(host.into(), port);
+        let unix = |path: &str| ListenAddress::Unix(UnixSocket::new(path));
+        for (text, expected) in [
+            (":18000", ListenAddress::AllInterfaces(18_000)),
+            (":0", ListenAddress::AllInterfaces(0)),
+            ("127.0.0.1:18000", ip("127.0.0.1:18000")),
+            ("[::]:18000", ip("[::]:18000")),
+            ("[::1]:0", ip("[::1]:0")),
+            ("localhost:18000", host("localhost", 18_000)),
+            ("unix:/run/xds.sock", unix("/run/xds.sock")),
+            ("unix:///run/xds.sock", unix("/run/xds.sock")),
+            ("unix:xds.sock", unix("xds.sock")),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        let ListenAddress::Unix(socket) = unix("s") else { panic!("a socket") };
+        assert_eq!((socket.mode(), socket.with_mode(0o660).mode()), (0o600, 0o660));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_what_to_write() {
+        for (text, says) in [
+            ("", "it is empty"),
+            ("localhost", "it has no port: write HOST:PORT, as in localhost:18000"),
+            ("18000", "it is a port without a host"),
+            (":", "it has no port"),
+            (":http", "\"http\" is not a port"),
+            (":99999", "\"99999\" is not a port"),
+            ("127.0.0.1:99999", "\"99999\" is not a port"),
+            ("::1", "as in [::1]:18000"),
+            ("/run/xds.sock", "unix:/run/xds.sock"),
+            ("xds.sock", "it has no port"),
+            ("unix:", "there is no path"),
+            ("unix:///", "there is no path"),
+            ("unix:@xds", "abstract sockets are not supported"),
+            ("unix-abstract:xds", "abstract sockets are not supported"),
+            ("http://127.0.0.1:80", "\"http:\" cannot stand before an address here: expected unix"),
+            ("a b:1", "write HOST:PORT"),
+        ] {
+            let refused = text.parse::<ListenAddress>().expect_err(text).to_string();
+            assert!(refused.contains(says), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_bound_address_is_shown_as_clients_write_it() {
+        let ip = BoundAddress::Ip("[::1]:18000".parse().expect("an address"));
+        assert_eq!(ip.to_string(), "[::1]:18000");
+        assert_eq!(BoundAddress::Unix("/run/x".into()).to_string(), "unix:/run/x");
+    }
+}
