@@ -96,7 +96,8 @@ pub enum TypedChange<T> {
         /// What is wrong.
         error: Option<WatchError>,
     },
-    /// The collection has been received once, though it may be empty, or cannot be had.
+    /// The collection as a whole has been received, or cannot be had. `Ok` follows the resources of the first
+    /// response, and comes for an empty collection as well.
     Collection(Result<(), WatchError>),
     /// Something is wrong with the whole collection, whose resources stay in use, or no longer is.
     CollectionAmbient(Option<WatchError>),

@@ -168,8 +168,8 @@ fn a_watch_of_a_glob_yields_its_members_decoded() {
     };
     let taken = take(&mut glob);
     let [
-        Ok(TypedChange::Collection(Ok(()))),
         Ok(TypedChange::Resource { name, result: Ok(cluster) }),
+        Ok(TypedChange::Collection(Ok(()))),
     ] = &taken[..]
     else {
         panic!("unexpected {taken:?}");

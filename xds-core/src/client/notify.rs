@@ -127,7 +127,7 @@ impl Client {
             Target::Wildcard(_) => None,
             Target::Glob(watch) => Some(self.types.get(type_index)?.glob_of(watch.0.subscription)?),
         };
-        if let Some(change) = self.collection_change(id, type_index) {
+        if let Some(change) = self.collection_change(id, type_index, Resources::Ahead) {
             return Some(change);
         }
         let known = self.types.get_mut(type_index)?;
@@ -148,7 +148,10 @@ impl Client {
             }
         }
         cursor.catch_up(known.cache.sequence());
-        watch.caught_up();
+        if let Some(change) = self.collection_change(id, type_index, Resources::Told) {
+            return Some(change);
+        }
+        self.watches.get_mut(id)?.caught_up();
         match glob {
             None => self.sweep(type_index),
             Some(glob) => self.sweep_glob(type_index, glob),
@@ -156,8 +159,13 @@ impl Client {
         None
     }
 
-    /// What is to be said of the collection as a whole.
-    fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
+    /// The next change of the collection as a whole. That it was received follows the resources it then had.
+    fn collection_change(
+        &mut self,
+        id: WatchId,
+        type_index: usize,
+        resources: Resources,
+    ) -> Option<Change> {
         let CollectionState { authority, name, is_received, error } =
             self.types.get(type_index)?.collection_of(&self.watches.get(id)?.target)?;
         let unavailable = self.unavailable(type_index, authority, name);
@@ -169,6 +177,9 @@ impl Client {
             error => unavailable.or_else(|| error.map(|(error, _)| error.clone())),
         };
         let watch = self.watches.get_mut(id)?;
+        if resources == Resources::Ahead && is_received && watch.has_changed() {
+            return None;
+        }
         if watch.take_changed() {
             if is_received {
                 watch.note_well();
@@ -287,6 +298,15 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     }
 }
 
+/// How far the watch of a collection has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Resources {
+    /// There may be resources that it was not told of.
+    Ahead,
+    /// It was told of all resources.
+    Told,
+}
+
 /// What is known of a collection as a whole.
 pub(super) struct CollectionState<'a> {
     pub(super) authority: usize,
@@ -322,6 +342,11 @@ impl TypeState {
                 })
             }
         }
+    }
+
+    /// The name or glob that a watch is of.
+    pub(super) fn watched_name(&self, target: &Target) -> Option<&ResourceName> {
+        Some(&self.entry_of(target.link()?.subscription)?.name)
     }
 
     fn entry_of(&self, subscription: Slot) -> Option<&Entry> {

@@ -324,6 +324,15 @@ impl Watch {
         self.queued = false;
     }
 
+    pub(crate) fn has_changed(&self) -> bool {
+        self.pending.changed
+    }
+
+    /// Whether reading on a channel waits for the watcher.
+    pub(crate) fn owes(&self, channel: ChannelId) -> bool {
+        self.owes.contains(&channel)
+    }
+
     pub(crate) fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.pending.changed)
     }
