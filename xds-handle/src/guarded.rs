@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Context, Held, Rejection, ResourceType, Value, Verdict},
+    client::{ClientConfig, Context, Held, ReadGate, Rejection, ResourceType, Value, Verdict},
     types,
 };
 
@@ -19,6 +19,18 @@ use xds_core::{
 pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
     for registered in &mut config.types {
         *registered = Arc::new(Guarded::new(Arc::clone(registered)));
+    }
+    config
+}
+
+/// What a driver does to a configuration before it makes a [`Client`](xds_core::Client) of it: types are
+/// [guarded](guard_types), and watches that are not polled do not hold back reading unless the configuration asks
+/// for that ([`ReadGate::Notices`]).
+#[must_use]
+pub fn prepare(config: ClientConfig) -> ClientConfig {
+    let mut config = guard_types(config);
+    if config.profile.read_gate == ReadGate::Unset {
+        config.profile.read_gate = ReadGate::Off;
     }
     config
 }

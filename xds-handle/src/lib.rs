@@ -24,10 +24,12 @@
 //! - **Nothing queues up on the way back.** A [`Watch`] has room for the newest value and the
 //!   newest ambient error; a [`WatchAll`] pulls changes in batches when it is asked for them. A slow
 //!   reader sees fewer steps, never old ones, and costs no memory.
-//! - **Asking for the next item says that the last one is dealt with**, as dropping the watch does.
-//!   While [`ReadGate::Notices`](xds_core::client::ReadGate) holds, which is the default, the client
-//!   reads the server's next response only then (B52). A task that keeps a notice and waits for
-//!   another watch meanwhile calls [`Watch::handled`] first.
+//! - **A watch that is not polled delays only itself.** The client goes on reading, and a watch gives the newest
+//!   state when it is polled next.
+//! - **Asking for the next item says that the last one is handled**, as dropping the watch does. This matters with
+//!   [`ReadGate::Notices`](xds_core::client::ReadGate) only, which is off unless the configuration asks for it: then
+//!   the client reads the server's next response when every notice of the last one has been handled. A task that
+//!   keeps a notice and waits for another watch meanwhile calls [`Watch::handled`] first.
 //! - **The client lives as long as somebody can reach it.** When the last handle and the last watch
 //!   are gone, the driver ends. Who only looks on holds a [`WeakClientHandle`].
 //!
@@ -50,8 +52,8 @@
 //! }
 //! ```
 //!
-//! Before it makes the client it has [`guard_types`] see to it that a type of the application which panics rejects a
-//! resource, and does not end the driver. Then it waits, for [`DriverSide::poll_ready`], for its transports and for
+//! Before it makes the client it [prepares](prepare) the configuration: a type of the application that panics rejects a
+//! resource and does not end the driver, and watches that are not polled do not hold back reading. Then it waits, for [`DriverSide::poll_ready`], for its transports and for
 //! [`Client::poll_timeout`](xds_core::Client::poll_timeout), and starts over.
 #![deny(missing_docs)]
 
@@ -76,7 +78,7 @@ pub use self::validated::{Deprecations, Validated, ValidatedTypes};
 pub use self::{
     decode::{Decode, Typed},
     driver::{DriverSide, Turn},
-    guarded::guard_types,
+    guarded::{guard_types, prepare},
     handle::{ClientEnded, ClientHandle, NotAdded, WeakClientHandle},
     review::{NotInUpdate, Review, Reviews},
     snapshot::{FailedSnapshot, ResourceSnapshot},

@@ -1,7 +1,7 @@
 //! Where notices wait for their watcher: one slot per watch, shared by the watch and the driver.
 //!
 //! A slot also knows whether the watcher still has an item *in hand*. Reading from the server waits
-//! for watchers (B52), so "handled" has to be exact: it counts once nothing is waiting in the slot
+//! for watchers if the application asks for that (B52), so "handled" has to be exact: it counts once nothing is waiting in the slot
 //! and nothing is in hand. Both sides look at that under the slot's lock, which makes it immune to
 //! notices and questions that cross.
 

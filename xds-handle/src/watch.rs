@@ -22,10 +22,10 @@ use crate::{
 /// were not taken in time are passed over. A watch that could not be made yields one
 /// [`InvalidWatch`] and ends; otherwise the stream ends when the client does.
 ///
-/// Asking for the next item, or dropping the watch, says that the last item is dealt with. Until
-/// then, and as long as a watch that has news is not polled at all, the client reads no further
-/// response unless its [`ReadGate`](xds_core::client::ReadGate) is off: poll all watches, or drop
-/// them.
+/// Asking for the next item, or dropping the watch, says that the last item is handled. A watch that is not
+/// polled delays nothing else, unless the client is configured with
+/// [`ReadGate::Notices`](xds_core::client::ReadGate): then the client reads no further response until all watches
+/// have handled their last item.
 ///
 /// [gRFC A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
 #[derive(Debug)]
@@ -47,8 +47,8 @@ impl Watch {
 
     /// Says that the last notice is dealt with, without asking for the next one yet.
     ///
-    /// Call it before waiting for anything that needs the client to go on reading, such as the first
-    /// notice of another watch.
+    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), call it before waiting for anything that needs
+    /// the client to go on reading, such as the first notice of another watch.
     pub fn handled(&mut self) {
         if self.slot.put_down().is_some() {
             self.tell_handled();
@@ -108,8 +108,8 @@ impl WatchAll {
 
     /// Says that the last change is dealt with, without asking for the next one yet.
     ///
-    /// The client goes on reading once every change of the last response was taken, so this helps
-    /// whoever has taken them all.
+    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), the client goes on reading once every change of
+    /// the last response was taken and the last one is handled.
     pub fn handled(&mut self) {
         if self.slot.put_down().is_some() {
             self.tell(Tell::Handled);

@@ -17,16 +17,16 @@ use support::{
 };
 use tokio::net::TcpListener;
 use tonic::Status;
-use xds_bootstrap::{CallCredentials, TlsFiles};
+use xds_bootstrap::{CallCredentials, IdentityFiles, TlsFiles};
 use xds_core::{
-    client::ManagementServer as Upstream,
+    client::{ManagementServer as Upstream, ReadGate},
     proto,
     server::{Observation, ServerConfig, Transaction},
     service::Variant,
 };
 use xds_tokio::{
     Client, ClientOptions, Credentials, ManagementServer, PayloadPrinter, ServerHandle,
-    ServerOptions, server::Observed,
+    ServerOptions, credentials::ServerCredentials, server::Observed,
 };
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
@@ -342,8 +342,11 @@ async fn the_planned_end_of_a_stream_is_not_a_warning() {
 async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut config = config(server.address);
+    config.profile.read_gate = ReadGate::Notices;
+    let client = Client::connect(config, ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
+    let _all = client.watch_all_untyped(CLUSTER);
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -352,7 +355,8 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     // The value stays in hand while virtual time goes by.
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
-    assert_eq!(log.lines(&["WARN", "no response is read"]).len(), 1, "{}", log.text());
+    let told = ["WARN", "no response is read", "watches=cds a, all of cds"];
+    assert_eq!(log.lines(&told).len(), 1, "{}", log.text());
 }
 
 #[tokio::test]
@@ -393,4 +397,46 @@ async fn streams_of_garbage_do_not_fill_the_log() {
     // A slow machine may need more than one of the spans in which there may be a hundred.
     assert!((1..300).contains(&warnings), "{warnings} warnings");
     println!("covers: IS24");
+}
+
+/// Which end has to be configured otherwise is in the server's log, whichever of them speaks TLS.
+#[tokio::test]
+async fn a_client_that_speaks_something_else_is_told_apart() {
+    let ca = Ca::new("ours");
+    let directory = Directory::new();
+    let files = TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem));
+    let own = ca.issue(&["127.0.0.1"]);
+    let secured = ServerCredentials::tls(IdentityFiles {
+        certificate: directory.write("cert", &own.certificate),
+        private_key: directory.write("key", &own.private_key),
+    });
+    for (server, client, client_words, server_words) in [
+        (
+            ServerOptions::default(),
+            Credentials::tls(files),
+            "does not speak TLS on this port",
+            "the client speaks TLS, but this port is served without",
+        ),
+        (
+            ServerOptions::default().with_credentials(secured),
+            Credentials::insecure(),
+            "connect with TLS credentials",
+            "the client does not speak TLS",
+        ),
+    ] {
+        let (log, _guard) = Log::start();
+        let (_handle, address) = serve(server).await;
+        let mut config = config(address);
+        config.servers[0] = config.servers[0].clone().with_transport("t");
+        let options = ClientOptions::default().with_credentials("t".into(), client);
+        let client = Client::connect(config, options);
+        let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+        assert!(why.contains(client_words), "{why}");
+        soon(async {
+            while log.lines(&["WARN", "no connection", server_words]).is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
 }

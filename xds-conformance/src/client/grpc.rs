@@ -1,9 +1,10 @@
 //! Streams.
 
 use core::time::Duration;
+use std::net::TcpListener;
 
 use xds_core::{
-    client::Streams,
+    client::{ReadGate, Streams},
     proto::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource},
     service::Variant,
     types::CLUSTER,
@@ -143,6 +144,54 @@ pub(super) async fn too_long(adapter: &dyn ClientAdapter) {
     call.sotw().await;
     call.respond(CLUSTER, "2", "n1", &[("a", "short")]);
     assert_eq!(first_value(&mut watch).await.version.as_str(), "2");
+}
+
+pub(super) async fn unpolled(adapter: &dyn ClientAdapter) {
+    let mut peer = Peer::start(Headers::AtOnce);
+    let client = adapter.connect(config(at(peer.address)), &ClientSettings::default());
+    let _unpolled = client.watch_untyped(CLUSTER, "a");
+    let mut call = peer.call().await;
+    call.sotw().await;
+    call.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    assert_eq!(call.sotw().await.version_info, "1");
+    let mut polled = client.watch_untyped(CLUSTER, "b");
+    assert_eq!(call.sotw().await.resource_names, ["a", "b"]);
+    call.respond(CLUSTER, "2", "n2", &[("a", "one"), ("b", "two")]);
+    assert_eq!(value(&mut polled).await.version.as_str(), "2");
+}
+
+pub(super) async fn unread_end(adapter: &dyn ClientAdapter) {
+    let mut peer = Peer::start(Headers::AtOnce);
+    let mut config = config(at(peer.address));
+    config.profile.read_gate = ReadGate::Notices;
+    let client = adapter.connect(config, &ClientSettings::default());
+    let _unpolled = client.watch_untyped(CLUSTER, "a");
+    let mut call = peer.call().await;
+    call.sotw().await;
+    call.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    assert_eq!(call.sotw().await.version_info, "1");
+    // A response that is not read, and the end of the response half behind it. The request half stays open.
+    call.respond(CLUSTER, "2", "n2", &[("a", "two")]);
+    call.end("14");
+    let again = peer.call().await.sotw().await;
+    assert_eq!((&*again.version_info, &*again.response_nonce), ("1", ""));
+}
+
+pub(super) async fn silent(adapter: &dyn ClientAdapter) {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
+    let mut second = Peer::start(Headers::AtOnce);
+    let address = silent.local_addr().expect("it is bound");
+    let config = config(at(address)).with_fallback(at(second.address));
+    let settings = ClientSettings {
+        connect_timeout: Some(Duration::from_millis(300)),
+        ..ClientSettings::default()
+    };
+    let client = adapter.connect(config, &settings);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut call = second.call().await;
+    call.sotw().await;
+    call.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    assert_eq!(first_value(&mut watch).await.version.as_str(), "1");
 }
 
 pub(super) async fn half_open(adapter: &dyn ClientAdapter) {

@@ -99,8 +99,7 @@ impl Client {
         match self.upstreams.channel_mut(id) {
             Some(channel) if !channel.is_open => {
                 channel.is_open = true;
-                channel.debts =
-                    (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
+                channel.debts = (gate != ReadGate::Off).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
                 if let Some((channel, server)) = self.upstreams.channel_and_server(id) {
                     let rate = server.server.request_rate;

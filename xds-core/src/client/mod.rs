@@ -379,6 +379,20 @@ impl Client {
 
 /// Looks inside.
 impl Client {
+    /// The watches whose notices hold back reading on a channel ([`ReadGate::Notices`]) until they are
+    /// [handled](Self::handled), oldest first, each with its type and name. A watch of everything has no name.
+    pub fn unhandled(
+        &self,
+        channel: ChannelId,
+    ) -> impl Iterator<Item = (WatchId, &TypeUrl, Option<&ResourceName>)> {
+        self.watches.ids().filter_map(move |id| {
+            let watch = self.watches.get(id).filter(|watch| watch.owes(channel))?;
+            let known = self.types.get(watch.type_index)?;
+            let name = known.watched_name(&watch.target);
+            Some((id, known.resource_type.type_url(), name))
+        })
+    }
+
     /// Every resource that is watched by name, or known of under a wildcard or a glob, type by type.
     pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
         self.types.iter().flat_map(|known| {

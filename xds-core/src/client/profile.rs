@@ -34,10 +34,17 @@ pub enum WildcardForm {
     Explicit,
 }
 
-/// Whether notices that the application has not handled yet hold back reading (B52, IC34).
+/// Whether notices that the application has not handled yet hold back reading, as in [gRFC A88].
+///
+/// [gRFC A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
+// B52, IC34
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadGate {
+    /// Whatever suits the driver: [`Notices`](Self::Notices) for a [`Client`](super::Client) that is driven
+    /// directly, [`Off`](Self::Off) behind the handle of `xds-handle`, whose watches keep the newest notice
+    /// only. The default.
+    Unset,
     /// The next response waits until every notice of the last one was
     /// [handled](super::Client::handled).
     Notices,
@@ -129,8 +136,8 @@ pub enum AnswerTiming {
     /// As soon as it has been judged, whatever watchers do with it.
     OnJudgement,
     /// When every notice of it was [handled](super::Client::handled); until then nothing else is said
-    /// either, as by a proxy that is busy applying it. Without [`ReadGate::Notices`] there is nothing
-    /// to wait for.
+    /// either, as by a proxy that is busy applying it. With [`ReadGate::Off`] there is nothing to wait
+    /// for.
     AfterNotices,
 }
 
@@ -215,7 +222,7 @@ impl Profile {
             idle_close: Some(Duration::from_secs(30)),
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
-            read_gate: ReadGate::Notices,
+            read_gate: ReadGate::Unset,
             client_features: Vec::from([
                 "envoy.lb.does_not_support_overprovisioning".into(),
                 RESOURCE_IN_SOTW.into(),

@@ -12,7 +12,7 @@ use xds_core::{
     ChannelId, Client, Frame,
     client::{Call, ChannelError, ChannelEvent, ClientConfig, Output, TransportId},
 };
-use xds_handle::{DriverSide, Turn, guard_types};
+use xds_handle::{DriverSide, Turn, prepare};
 
 use super::{
     link::{Link, News, Reads},
@@ -61,7 +61,7 @@ impl Driver {
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         let log = Log::new(Arc::from(config.node.id()), options.printer.clone());
         let max_response_bytes = config.limits.response_bytes;
-        let config = guard_types(config);
+        let config = prepare(config);
         Self {
             client: Client::new(config, seed, clock.now()),
             side,
@@ -275,7 +275,7 @@ impl Driver {
         match stalled {
             Some(link) => {
                 if self.stall.is_due(self.clock.now_instant()) {
-                    self.log.held_back(link, STALL.as_secs());
+                    self.log.held_back(link, STALL.as_secs(), client);
                 }
             }
             None => self.stall = Stall::default(),

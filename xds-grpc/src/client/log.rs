@@ -4,7 +4,7 @@
 //! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
 //! stream that ends after it served is no news to wake anybody for.
 
-use core::time::Duration;
+use core::{fmt, time::Duration};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
 use xds_core::{
-    Client, Time, TypeUrl, Version,
+    ChannelId, Client, Time, TypeUrl, Version,
     client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId},
 };
 
@@ -218,12 +218,19 @@ impl Log {
         info!(%node, %server, stream = %link.id, responses = link.responses, "closed the stream");
     }
 
-    pub(crate) fn held_back(&self, link: &Link, seconds: u64) {
+    pub(crate) fn held_back(&self, link: &Link, seconds: u64, client: &Client) {
         let (node, server) = (&self.node, link.server_name());
+        let watches = Watchers(client, link.id).to_string();
+        if watches.is_empty() {
+            return warn!(
+                %node, %server, stream = %link.id, seconds,
+                "no response is read: an update is not settled, or the server does not take our answers"
+            );
+        }
         warn!(
-            %node, %server, stream = %link.id, seconds,
-            "no response is read: watchers have not handled their last notice, an update is not \
-             settled, or the server does not take our answers"
+            %node, %server, stream = %link.id, seconds, %watches,
+            "no response is read: these watches have not handled their last notice; poll them, drop them, or \
+             turn the read gate off"
         );
     }
 
@@ -234,6 +241,30 @@ impl Log {
     /// Notes how a server fares, and tells how it fared before.
     fn turned(&mut self, server: &ManagementServer, now: Health) -> Option<Health> {
         self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
+    }
+}
+
+/// How many watches are named.
+const NAMED: usize = 8;
+
+/// The watches that hold back reading on a channel, by type and name.
+struct Watchers<'a>(&'a Client, ChannelId);
+
+impl fmt::Display for Watchers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut watches = self.0.unhandled(self.1);
+        for (at, (_, type_url, name)) in watches.by_ref().take(NAMED).enumerate() {
+            let (separator, type_name) =
+                (if at == 0 { "" } else { ", " }, type_name(type_url.as_str()));
+            match name {
+                Some(name) => write!(f, "{separator}{type_name} {}", Printable(name.as_str()))?,
+                None => write!(f, "{separator}all of {type_name}")?,
+            }
+        }
+        match watches.count() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
-use xds_core::client::ClientConfig;
+use xds_core::client::{ClientConfig, ReadGate};
 use xds_tokio::Client;
 
 use self::{
@@ -68,7 +68,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     if args.follow {
         types.extend(follow::types_behind(&subscriptions));
     }
-    let register = move |config: ClientConfig| {
+    let register = move |mut config: ClientConfig| {
+        // All watches are polled, and every step is to be shown.
+        config.profile.read_gate = ReadGate::Notices;
         types.iter().cloned().fold(config, |config, it| validation.register(config, it))
     };
     let (client, following) = match origin {
