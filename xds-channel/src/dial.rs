@@ -108,7 +108,7 @@ impl Dial {
                 (why, _) => why,
             },
         };
-        Err(why.unwrap_or(NotHttp2::Closed(protection)).to_string())
+        Err(why.unwrap_or(NotHttp2::Silent).to_string())
     }
 
     async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {

@@ -100,6 +100,11 @@ pub enum NotHttp2 {
         }
     )]
     Closed(Protection),
+    /// The server did not answer a keepalive ping either.
+    #[error(
+        "the server sent neither HTTP/2 SETTINGS nor an answer to a keepalive ping; is it the port of a gRPC server?"
+    )]
+    Silent,
     /// The connection broke, perhaps because the server rejected the client's certificate.
     #[error("the connection broke before the server sent HTTP/2 SETTINGS: {0}")]
     Broken(String),

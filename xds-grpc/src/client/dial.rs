@@ -216,7 +216,7 @@ async fn open(
             (why, _) => why,
         }
     };
-    Err(why.unwrap_or(NotHttp2::Closed(protection)).to_string())
+    Err(why.unwrap_or(NotHttp2::Silent).to_string())
 }
 
 /// A connection that calls are made on.

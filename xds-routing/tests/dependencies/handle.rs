@@ -138,6 +138,6 @@ fn subscribing_wakes_the_task_that_waits() {
         assert!(follower.poll_next(&mut Context::from_waker(&waker)).is_pending());
         let before = wakes.0.load(Ordering::SeqCst);
         change(&mut follower, &"a".into());
-        assert_eq!(wakes.0.load(Ordering::SeqCst), before + 1);
+        assert!(wakes.0.load(Ordering::SeqCst) > before);
     }
 }
