@@ -60,7 +60,7 @@ pub(crate) enum Command {
 /// Files are .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each holds one resource (an
 /// object with "@type"), a list of them, several YAML documents, or an object with "resources".
 /// Hidden files and other suffixes are passed over. A file that is broken keeps the resources it
-/// had when it was last good.
+/// had when it was last good. Until every file has been valid once, clients wait.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// The directory.
@@ -94,20 +94,27 @@ pub(crate) struct ServeArgs {
 
     /// Write what is served into this directory as well, one file of JSON for each type, as in cds.json: a
     /// proxy can subscribe to these without a server. A file is replaced when its resources change, by
-    /// renaming. Secrets are written as they are.
+    /// renaming. Secrets are written as they are, into files with mode 0600. The directory is created with
+    /// mode 0700; one that exists keeps its mode.
     #[arg(long, value_name = "DIR")]
     pub(crate) export: Option<PathBuf>,
 
     /// Take a file for broken if one of its resources breaks a constraint that the API states
-    /// (validate.rules), so that proxies would reject it.
+    /// (validate.rules), so that proxies would reject it. If a file is broken at the start, exit with code 1
+    /// before listening.
     #[arg(long)]
     pub(crate) validate: bool,
 
     /// Refuse a change of the files after which a reference would lead nowhere, as a route to a cluster that
-    /// is not there: it is said, and what is served stays as it is. Until the files are free of that,
-    /// clients are not taken. Otherwise it is only said, before it is served.
+    /// is not there: it is said, and what is served stays as it is. If that, or a broken file, is found at
+    /// the start, exit with code 1 before listening. Otherwise it is only said, before it is served.
     #[arg(long)]
     pub(crate) strict: bool,
+
+    /// Refuse a change of the files that removes a larger share of the served resources, which stay as they
+    /// are. By default any share may be removed.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) max_removal: Option<u8>,
 
     /// In what order a change goes to a client. With ack-gated each type waits until the client has accepted
     /// what it refers to, but no longer than 5 s for what the client has asked for and never received.
@@ -164,7 +171,13 @@ impl ServerTlsArgs {
 /// Which of these flags names the file that something is wrong with, to stand before what is.
 fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBuf>); N]) -> String {
     let is_it = |path: &Option<PathBuf>| path.as_deref().is_some_and(|it| Some(it) == why.path());
-    let flag = flags.into_iter().find(|(_, path)| is_it(path));
+    // One file may have been given to several flags.
+    let kind = match why {
+        CredentialsError::NoPrivateKey { .. } => "key",
+        CredentialsError::BadIdentity { .. } => "cert",
+        _ => "",
+    };
+    let flag = flags.into_iter().find(|(flag, path)| is_it(path) && flag.ends_with(kind));
     flag.map_or_else(|| "TLS: ".into(), |(flag, _)| format!("{flag}: "))
 }
 

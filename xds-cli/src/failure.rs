@@ -31,6 +31,12 @@ pub(crate) enum Failure {
     NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
+    /// What is wrong has been told.
+    #[error(
+        "{} is not served: {}, and --strict and --validate serve only what is valid from the start",
+        .directory.display(), count(*.errors, "error")
+    )]
+    NotValid { directory: PathBuf, errors: u32 },
     #[error("cannot export to {}: {why}", .directory.display())]
     Export { directory: PathBuf, why: io::Error },
     /// What was found has been told.
@@ -82,6 +88,7 @@ impl Failure {
             | Self::Credentials { .. }
             | Self::NoServer
             | Self::Directory { .. }
+            | Self::NotValid { .. }
             | Self::Export { .. }
             | Self::Found(_)
             | Self::Unreadable { .. }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, env, io};
 use clap::ColorChoice;
 use tracing_subscriber::EnvFilter;
 
-use crate::style::Style;
+use crate::{output::Stderr, style::Style};
 
 /// What is logged when nobody asks for more.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
 /// whole resource.
 const LINE: usize = 400;
 
-/// Standard error, line by line.
+/// Standard error, line by line. A reader that does not read holds up nobody who logs.
 struct Lines {
     widest: usize,
     style: Style,
@@ -47,11 +47,11 @@ struct Lines {
 impl io::Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let shown = cut(line, self.widest, self.style);
-        io::stderr().write_all(&shown).map(|()| line.len())
+        Stderr.write_all(&shown).map(|()| line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Stderr.flush()
     }
 }
 

@@ -39,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
+    let code = match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.is_silent() {
@@ -47,7 +47,9 @@ fn main() -> ExitCode {
             }
             failure.exit_code()
         }
-    }
+    };
+    output::finish();
+    code
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -1,6 +1,9 @@
 //! Who subscribes to what and has accepted what, row by row.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use xds_core::server::{Interest, SyncState};
 use xds_tokio::server::SubscriptionSnapshot;
@@ -41,6 +44,8 @@ pub(crate) enum State {
     Sent,
     Acked,
     Nacked,
+    /// The stream has ended, or the client no longer asks for the type.
+    Gone,
 }
 
 impl State {
@@ -50,6 +55,7 @@ impl State {
             Self::Sent => "SENT",
             Self::Acked => "ACKED",
             Self::Nacked => "NACKED",
+            Self::Gone => "GONE",
         }
     }
 }
@@ -79,6 +85,34 @@ impl From<SubscriptionSnapshot> for Row {
             nacks: snapshot.nacks,
             error: snapshot.last_error,
         }
+    }
+}
+
+/// All rows, and which of them are not as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowChanges {
+    pub(crate) rows: Vec<Row>,
+    /// New rows, and those that differ, in their order; then those that are gone.
+    pub(crate) changed: Vec<Row>,
+}
+
+impl RowChanges {
+    /// What is different in `rows`.
+    pub(crate) fn between(before: &[Row], rows: Vec<Row>) -> Self {
+        let before: BTreeMap<_, _> = before.iter().map(|row| (row.key(), row)).collect();
+        let keys: BTreeSet<_> = rows.iter().map(Row::key).collect();
+        let changed = rows.iter().filter(|row| before.get(&row.key()) != Some(row));
+        let gone = before.iter().filter(|(key, _)| !keys.contains(*key));
+        let gone = gone.map(|(_, &row)| Row { state: State::Gone, error: None, ..row.clone() });
+        let changed = changed.cloned().chain(gone).collect();
+        Self { rows, changed }
+    }
+}
+
+impl Row {
+    /// What tells it from the other rows.
+    fn key(&self) -> (&str, &str) {
+        (&self.stream, &self.type_name)
     }
 }
 
@@ -117,7 +151,7 @@ pub(crate) fn table(rows: &[Row], style: Style) -> String {
             State::Acked => write!(out, "{}", style.good(state)),
             State::Nacked => write!(out, "{}", style.bad(state)),
             State::Sent => write!(out, "{}", style.notable(state)),
-            State::Waiting => write!(out, "{}", style.quiet(state)),
+            State::Waiting | State::Gone => write!(out, "{}", style.quiet(state)),
         };
         if let Some(error) = &row.error {
             let _ = write!(out, ": {}", one_line(error, REASON));
@@ -166,6 +200,23 @@ pub(crate) mod tests {
             nacks: 1,
             error: Some("bad cluster:\nname: x\n".into()),
         }
+    }
+
+    #[test]
+    fn only_rows_that_are_not_as_they_were_have_changed() {
+        let of = |stream: &str, type_name: &str| Row {
+            stream: stream.into(),
+            type_name: type_name.into(),
+            ..row()
+        };
+        let before = [of("s1", "cds"), of("s1", "eds"), of("s2", "cds")];
+        let acked = Row { state: State::Acked, error: None, ..of("s1", "eds") };
+        let rows = vec![of("s1", "cds"), acked.clone(), of("s3", "lds")];
+        let changes = RowChanges::between(&before, rows.clone());
+        let gone = Row { state: State::Gone, error: None, ..of("s2", "cds") };
+        assert_eq!(changes.changed, [acked, of("s3", "lds"), gone]);
+        assert_eq!(changes.rows, rows);
+        assert_eq!(RowChanges::between(&rows, rows.clone()).changed, []);
     }
 
     #[test]

@@ -222,6 +222,116 @@ fn mistakes_name_the_file_and_the_field() {
     assert!(ended.stderr.contains(&format!("{nowhere}: cannot read: ")), "{}", ended.stderr);
 }
 
+/// What is in a file is told by its kind, and what to do.
+#[test]
+fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
+    let stage = Stage::new();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("server.pem"), stage.path("server.key"));
+    let (other, nowhere, directory) =
+        (stage.path("client.key"), stage.path("nowhere"), stage.path("directory"));
+    std::fs::create_dir(stage.files.join("directory")).unwrap();
+    let content = std::fs::read_to_string(&cert).unwrap();
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    for (name, content) in
+        [("empty", ""), ("der", "0\u{82}"), ("cut", &content[..100]), ("encrypted", encrypted)]
+    {
+        stage.files.save(name, content);
+    }
+    let (empty, der) = (stage.path("empty"), stage.path("der"));
+    let (cut, encrypted) = (stage.path("cut"), stage.path("encrypted"));
+    let list = "is not a list of certificates in PEM form";
+    let private = "is not a private key in PEM form";
+    // The flag of the certificate comes first, that of the key second.
+    for (certificate, private_key, [served, watched], told) in [
+        (&nowhere, &key, ["--tls-cert", "--cert"], format!("cannot read {nowhere}: No such file")),
+        (
+            &directory,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("cannot read {directory}: it is a directory"),
+        ),
+        (
+            &cert,
+            &directory,
+            ["--tls-key", "--key"],
+            format!("cannot read {directory}: it is a directory"),
+        ),
+        (&key, &cert, ["--tls-cert", "--cert"], format!("{key} {list}: it holds a private key")),
+        (&cert, &cert, ["--tls-key", "--key"], format!("{cert} {private}: it holds a certificate")),
+        (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: it is empty")),
+        (
+            &der,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
+        ),
+        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is cut off, or broken")),
+        (
+            &cert,
+            &encrypted,
+            ["--tls-key", "--key"],
+            format!(
+                "{encrypted} {private}: it holds a private key that needs a password; decrypt it with `openssl pkey`"
+            ),
+        ),
+        (
+            &cert,
+            &other,
+            ["--tls-cert", "--cert"],
+            format!("{cert} and {other}: the private key does not belong to the certificate"),
+        ),
+        (
+            &ca,
+            &key,
+            ["--tls-cert", "--cert"],
+            format!("{ca} and {key}: the private key does not belong to the certificate"),
+        ),
+    ] {
+        let path = stage.served.path().to_str().unwrap();
+        let serve = [
+            "serve",
+            path,
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-cert",
+            certificate,
+            "--tls-key",
+            private_key,
+        ];
+        let watch = [
+            "watch",
+            "cds",
+            "--server",
+            "127.0.0.1:1",
+            "--ca",
+            &ca,
+            "--cert",
+            certificate,
+            "--key",
+            private_key,
+        ];
+        for (args, flag) in [(&serve[..], served), (&watch, watched)] {
+            let ended = run(args);
+            assert_eq!(ended.code, Some(1), "{args:?}: {}", ended.stderr);
+            let told = format!("xds: {flag}: {told}");
+            assert!(ended.stderr.starts_with(&told), "{args:?}: {}\nnot {told}", ended.stderr);
+        }
+    }
+    for (authority, told) in [
+        (&other, format!("{other} {list}: it holds a private key")),
+        (&directory, format!("cannot read {directory}: it is a directory")),
+    ] {
+        let path = stage.served.path().to_str().unwrap();
+        let own = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", authority];
+        let ended = run(&[&["serve", path, "--listen", "127.0.0.1:0"][..], &own].concat());
+        assert!(ended.stderr.starts_with(&format!("xds: --client-ca: {told}")), "{}", ended.stderr);
+        let ended = run(&["watch", "cds", "--server", "127.0.0.1:1", "--ca", authority]);
+        assert!(ended.stderr.starts_with(&format!("xds: --ca: {told}")), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn what_is_wrong_with_the_servers_files_is_said_before_it_serves() {
     let stage = Stage::new();

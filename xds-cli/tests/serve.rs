@@ -159,16 +159,14 @@ fn a_file_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn files_that_are_broken_from_the_start_do_not_keep_the_others_from_being_served() {
+fn what_is_wrong_with_files_from_the_start_is_said_after_where_it_listens() {
     let directory = TempDir::new();
     directory.save("bad.yaml", "{");
     directory.save("good.yaml", &clusters("one"));
     let (serve, _) = Xds::serve(directory.path());
-    serve.wait_count("file_error", 1);
-    let first: Vec<Json> = serve.events().into_iter().take(2).collect();
-    assert_eq!(first[0]["event"], "serving", "always the first line");
-    assert_eq!(first[0]["resources"], 1);
-    assert_eq!(first[1]["event"], "file_error");
+    serve.wait_count("not_ready", 1);
+    let kinds: Vec<Json> = serve.events().into_iter().map(|it| it["event"].clone()).collect();
+    assert_eq!(kinds[..3], ["serving", "file_error", "not_ready"], "always in this order");
 }
 
 #[test]
@@ -338,8 +336,10 @@ fn the_table_is_for_people() {
     let address = first.strip_prefix(&format!("serving {path} on ")).unwrap();
     serve.wait_stderr("broken.yaml");
     serve.wait_stderr("nothing of it is served");
+    directory.remove("broken.yaml");
+    serve.wait_stdout("ready: 1 resource");
 
-    let _watch = Xds::watch(address, &["cds", "lds"]);
+    let watch = Xds::watch(address, &["cds", "lds"]);
     serve.wait_stdout("NODE  STREAM  TYPE  SUBSCRIBED  RESPONSES  ACKS  NACKS  SENT");
     serve.wait_stdout("NACKED: resource 0 (bad): connect_timeout: must be greater than 0s, is 0s");
     serve.wait_stdout("1 stream");
@@ -347,6 +347,22 @@ fn the_table_is_for_people() {
     serve.wait_stdout("reloaded: 1 changed, 1 removed, 1 resource");
     directory.replace("cds.yaml", "{");
     serve.wait_stderr("its last good state stays: 1 resource");
+
+    // Rows stand there once, until they change.
+    let mut other = Xds::watch(address, &["eds:one"]);
+    serve.wait_stdout("2 streams");
+    let rows = |type_name: &str| {
+        let stdout = serve.stdout();
+        let of_type = |line: &&str| line.split_whitespace().nth(2) == Some(type_name);
+        stdout.lines().filter(of_type).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = rows("lds");
+    other.kill();
+    serve.wait_stdout("GONE");
+    assert!(rows("eds").last().is_some_and(|row| row.ends_with("GONE")), "{}", serve.stdout());
+    assert_eq!(rows("lds"), before);
+    drop(watch);
+    serve.wait_stdout("no clients");
 }
 
 #[test]
@@ -456,43 +472,6 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
         directory.replace("cds.yaml", &clusters("two"));
         watch.wait_event(ordering, |event| event["event"] == "removed" && event["name"] == "one");
     }
-}
-
-/// What is served over streams can be subscribed to as files, too.
-#[test]
-fn what_is_served_is_exported() {
-    let (directory, to) = (TempDir::new(), TempDir::new());
-    directory.save("all.yaml", &clusters("one two"));
-    let export = to.join("out");
-    let (serve, _) = Xds::serve_with(
-        directory.path(),
-        &["--listen", "127.0.0.1:0", "--export", export.to_str().unwrap()],
-    );
-    let file = export.join("cds.json");
-    let watch = Xds::spawn(&["watch", "--file", file.to_str().unwrap(), "-o", "ndjson", "cds"]);
-    let told = |names: &[&str], kind: &str| {
-        watch.wait(&format!("{kind}: {names:?}"), |events| {
-            let of_kind = events.iter().filter(|it| it["event"] == kind);
-            let mut told: Vec<_> = of_kind.filter_map(|it| it["name"].as_str()).collect();
-            told.sort_unstable();
-            (told == names).then_some(())
-        });
-    };
-    told(&["one", "two"], "changed");
-    directory.replace("all.yaml", &clusters("two three"));
-    told(&["one", "three", "two"], "changed");
-    told(&["one"], "removed");
-    // A broken file changes nothing there, either.
-    let before = fs::read(&file).unwrap();
-    directory.replace("all.yaml", "resources: [");
-    serve.wait_count("file_error", 1);
-    assert_eq!(fs::read(&file).unwrap(), before);
-
-    let served = directory.path().to_str().unwrap();
-    let ended = support::run(&["serve", served, "--listen", "127.0.0.1:0", "--export", served]);
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("the directory that is served"), "{}", ended.stderr);
-    println!("covers: M199");
 }
 
 /// Over socket files a server is what it is over TCP. They are the owner's, and gone with the server.

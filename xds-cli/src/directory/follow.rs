@@ -20,6 +20,7 @@ use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     findings::{FileFinding, dangling},
+    refused::{MaxRemoval, Refused, Removal},
     sources::{FileError, Sources},
 };
 use crate::resource_types::Validation;
@@ -38,13 +39,18 @@ pub(crate) struct Reload {
     pub(crate) resources: usize,
     /// What the server made of the changes, if there were any.
     pub(crate) applied: Option<Applied>,
+    /// Whether the server has become ready, or waits for other files than before.
+    pub(crate) readiness: Option<ReadyNews>,
     _told: Option<oneshot::Sender<()>>,
 }
 
-/// A state of the files that is not served, because so many references would lead nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) dangling: usize,
+/// A server is ready once every file has been valid, and stays so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReadyNews {
+    /// Clients wait until these files, or the directory, have been valid once.
+    Waiting(Vec<PathBuf>),
+    /// Clients are answered from now on.
+    Ready,
 }
 
 /// What becomes of a change after which a reference would lead nowhere.
@@ -52,7 +58,7 @@ pub(crate) struct Refused {
 pub(crate) enum Dangling {
     /// It is told, and served.
     Served,
-    /// It is told; what is served stays. Until there is a state without, clients are not taken.
+    /// It is told; what is served stays.
     Refused,
 }
 
@@ -69,12 +75,17 @@ pub(crate) struct Demands {
     /// Finds the references that lead nowhere.
     pub(crate) consistency: Consistency<'static>,
     pub(crate) dangling: Dangling,
+    /// How much one change may remove; as much as it likes by default.
+    pub(crate) max_removal: Option<MaxRemoval>,
     /// Whether a file is broken that proxies would reject something of.
     pub(crate) validation: Validation,
 }
 
 impl Followed {
     /// Brings the server to the state of the directory, and keeps it there.
+    ///
+    /// As long as a file has never been valid, nothing is served: clients would take what it defines for deleted. The
+    /// server, which holds requests until then, is told that it is ready when all files have been valid once.
     ///
     /// # Errors
     ///
@@ -97,8 +108,11 @@ impl Followed {
             sources: Sources::new(demands.validation),
             consistency: demands.consistency.into(),
             policy: demands.dangling,
+            max_removal: demands.max_removal,
             dangling: Vec::new(),
+            removal: None,
             trouble: None,
+            waiting: Some(Vec::new()),
             server,
         };
         // What happens before the directory is watched is seen when it is.
@@ -108,6 +122,7 @@ impl Followed {
             let served = follower.serve(change).await;
             first.errors.extend(served.errors);
             first.resources = served.resources;
+            first.readiness = served.readiness;
         }
         let (sender, reloads) = mpsc::channel(1);
         let task = tokio::spawn(follower.run(sender));
@@ -129,7 +144,8 @@ impl Drop for Followed {
 impl Reload {
     fn is_news(&self) -> bool {
         let is_wrong = !self.errors.is_empty() || !self.dangling.is_empty();
-        is_wrong || self.refused.is_some() || self.applied.is_some()
+        let is_changed = self.applied.is_some() || self.readiness.is_some();
+        is_wrong || self.refused.is_some() || is_changed
     }
 }
 
@@ -142,10 +158,15 @@ struct Follower {
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
     policy: Dangling,
+    max_removal: Option<MaxRemoval>,
     /// The references that lead nowhere, as far as they were told.
     dangling: Vec<FileFinding>,
+    /// The removal that is refused, as far as it was told.
+    removal: Option<Removal>,
     /// Why the directory cannot be read, or the server not be told.
     trouble: Option<String>,
+    /// What the server waits for, as far as it was told; `None` once it is ready.
+    waiting: Option<Vec<PathBuf>>,
     server: ServerHandle,
 }
 
@@ -191,7 +212,20 @@ impl Follower {
             return (self.report("a file could not be read".to_owned()), None);
         };
         self.sources = sources;
+        let resources = self.sources.served();
+        let never_valid = self.sources.never_valid();
+        if self.waiting.is_some() && !never_valid.is_empty() {
+            let readiness = self.wait_for(never_valid);
+            return (Reload { errors, readiness, ..Reload::default() }, None);
+        }
         let changes = self.sources.changes();
+        let removal = self.max_removal.and_then(|it| it.exceeded_by(changes.removed(), resources));
+        let told = core::mem::replace(&mut self.removal, removal);
+        if let Some(removal) = &self.removal {
+            let is_new = told.as_ref() != Some(removal);
+            let refused = is_new.then(|| Refused::Removal(removal.clone()));
+            return (Reload { errors, refused, resources, ..Reload::default() }, None);
+        }
         let is_change = !changes.is_empty();
         let change = changes.into_transaction();
         let preview = match self.server.preview(change.clone()).await {
@@ -211,25 +245,33 @@ impl Follower {
         let is_refused = self.policy == Dangling::Refused && wrong > 0;
         // What stays as bad as it was has been told.
         let is_new = !dangling.is_empty() || is_known.len() != self.dangling.len();
-        let refused = (is_refused && is_new).then_some(Refused { dangling: wrong });
-        let resources = self.sources.served();
-        let reload = Reload { errors, dangling, refused, resources, ..Reload::default() };
+        let refused = (is_refused && is_new).then_some(Refused::Dangling(wrong));
+        let mut reload = Reload { errors, dangling, refused, resources, ..Reload::default() };
         if is_refused {
             return (reload, None);
         }
         if !is_change {
-            self.open_the_door().await;
+            reload.readiness = self.become_ready().await;
         }
         (reload, is_change.then_some(change))
     }
 
-    /// What is served is what the files say: clients may come, if they had to wait for that. What they find before,
-    /// they would take for the truth.
-    async fn open_the_door(&self) {
-        if self.policy == Dangling::Refused {
-            // Only once, and there is nobody to tell if the server has ended.
-            let _ = self.server.set_ready().await;
+    /// Notes what the server waits for. `None` if that is no news, or the server is ready.
+    fn wait_for(&mut self, files: Vec<PathBuf>) -> Option<ReadyNews> {
+        let told = self.waiting.as_mut()?;
+        if *told == files {
+            return None;
         }
+        told.clone_from(&files);
+        Some(ReadyNews::Waiting(files))
+    }
+
+    /// What is served is what the files say: clients are answered. `None` if they were already.
+    async fn become_ready(&mut self) -> Option<ReadyNews> {
+        self.waiting.take()?;
+        // There is nobody to tell if the server has ended.
+        let _ = self.server.set_ready().await;
+        Some(ReadyNews::Ready)
     }
 
     /// Looks where the references of what is to be served lead, and returns which ones led nowhere before.
@@ -249,10 +291,10 @@ impl Follower {
     async fn serve(&mut self, change: Transaction) -> Reload {
         match self.server.apply(change).await {
             Ok(applied) => {
-                self.open_the_door().await;
+                let readiness = self.become_ready().await;
                 self.sources.mark_served();
                 let resources = self.sources.served();
-                Reload { resources, applied: Some(applied), ..Reload::default() }
+                Reload { resources, applied: Some(applied), readiness, ..Reload::default() }
             }
             Err(why @ ApplyError::Transaction(_)) => {
                 self.report(format!("{}: {why}", self.directory.display()))
@@ -265,11 +307,12 @@ impl Follower {
     fn report(&mut self, error: String) -> Reload {
         let is_new = self.trouble.as_ref() != Some(&error);
         let file: PathBuf = self.directory.to_path_buf();
+        let readiness = self.wait_for(vec![file.clone()]);
         self.trouble = Some(error.clone());
         let resources = self.sources.served();
         let error = FileError { file, error, kept: resources };
         let errors = if is_new { vec![error] } else { Vec::new() };
-        Reload { errors, resources, ..Reload::default() }
+        Reload { errors, resources, readiness, ..Reload::default() }
     }
 }
 
@@ -300,6 +343,7 @@ mod tests {
         let demands = Demands {
             consistency: Consistency::default(),
             dangling: Dangling::Served,
+            max_removal: None,
             validation: Validation::default(),
         };
         let started = Followed::start(&directory, demands, handle.clone()).await;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `parse.rs` | one file into its resources |
 //! | `sources.rs` | what each file last said, and what it last said that was good |
+//! | `refused.rs` | what is not served though each file is good by itself |
 //! | `findings.rs` | what is wrong with resources that are good by themselves |
 //! | `follow.rs` | all of it in a loop, into a management server |
 //!
@@ -12,11 +13,13 @@
 mod findings;
 mod follow;
 mod parse;
+mod refused;
 mod sources;
 
 pub(crate) use self::{
     findings::{FileFinding, findings},
-    follow::{Dangling, Demands, Followed, Refused, Reload},
+    follow::{Dangling, Demands, Followed, ReadyNews, Reload},
     parse::Key,
+    refused::{MaxRemoval, Refused, Removal},
     sources::{FileError, Sources},
 };

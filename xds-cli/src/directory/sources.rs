@@ -33,8 +33,8 @@ pub(crate) struct Sources {
 struct Source {
     /// The content that was looked at last.
     seen: Option<Seen>,
-    /// The last good state, which is in force.
-    good: Resources,
+    /// The last good state, which is in force; `None` if the file has never been valid.
+    good: Option<Resources>,
     /// A newer state that is good by itself, but not beside the other files.
     pending: Option<Resources>,
     /// What is wrong, and whether that was said.
@@ -90,7 +90,13 @@ impl Sources {
 
     /// How many resources there are by the good states of all files.
     pub(crate) fn resources(&self) -> usize {
-        self.files.values().map(|source| source.good.len()).sum()
+        self.files.values().map(|source| source.in_force().len()).sum()
+    }
+
+    /// The files that have never been valid beside the others.
+    pub(super) fn never_valid(&self) -> Vec<PathBuf> {
+        let never = self.files.iter().filter(|(_, source)| source.good.is_none());
+        never.map(|(path, _)| path.clone()).collect()
     }
 
     /// How many resources the server has.
@@ -101,7 +107,7 @@ impl Sources {
     /// The resources of the good states of all files, each with its file.
     pub(super) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.files.iter().flat_map(|(path, source)| {
-            source.good.iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
+            source.in_force().iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
         })
     }
 
@@ -126,7 +132,7 @@ impl Sources {
     fn desired(&self) -> Resources {
         self.files
             .values()
-            .flat_map(|source| &source.good)
+            .flat_map(Source::in_force)
             .map(|(key, bytes)| (key.clone(), bytes.clone()))
             .collect()
     }
@@ -146,7 +152,7 @@ impl Sources {
                     source.set_complaint(text);
                 }
                 (_, Some(pending)) => {
-                    source.good = pending;
+                    source.good = Some(pending);
                     source.complaint = None;
                     accepted += 1;
                 }
@@ -163,10 +169,10 @@ impl Sources {
         let mut candidates = Vec::new();
         for (path, source) in &self.files {
             match source.pending.as_ref().filter(|_| !refused.contains_key(path)) {
-                None => owners.extend(source.good.keys().map(|key| (key, path.as_path()))),
+                None => owners.extend(source.in_force().keys().map(|key| (key, path.as_path()))),
                 Some(pending) => {
                     // What a file has and keeps is its own, whoever else wants it.
-                    let kept = pending.keys().filter(|key| source.good.contains_key(*key));
+                    let kept = pending.keys().filter(|key| source.in_force().contains_key(*key));
                     owners.extend(kept.map(|key| (key, path.as_path())));
                     candidates.push((path, pending));
                 }
@@ -182,6 +188,12 @@ impl Sources {
 }
 
 impl Source {
+    /// The resources of the last good state.
+    fn in_force(&self) -> &Resources {
+        static NONE: Resources = Resources::new();
+        self.good.as_ref().unwrap_or(&NONE)
+    }
+
     fn look_at(&mut self, file: &File, validation: Validation) {
         let seen = match &file.content {
             Ok(content) => Seen::Content(blake3::hash(content)),
@@ -214,7 +226,7 @@ impl Source {
         let complaint = self.complaint.as_mut().filter(|complaint| !complaint.is_told)?;
         complaint.is_told = true;
         let error = complaint.text.clone();
-        Some(FileError { file: path.to_owned(), error, kept: self.good.len() })
+        Some(FileError { file: path.to_owned(), error, kept: self.in_force().len() })
     }
 }
 
@@ -234,6 +246,11 @@ impl Changes {
     fn keys(&self) -> (Vec<&str>, Vec<&str>) {
         let changed = self.changed.iter().map(|(key, _)| key.name.as_str()).collect();
         (changed, self.removed.iter().map(|key| key.name.as_str()).collect())
+    }
+
+    /// What the server has and the files do not.
+    pub(super) fn removed(&self) -> &[Key] {
+        &self.removed
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -347,6 +364,24 @@ mod tests {
         rig.expect(vec![file("a", "one")], "one", "");
         rig.expect_error(vec![unreadable()], "a: no permission");
         rig.expect(vec![unreadable()], "", "");
+    }
+
+    #[test]
+    fn a_file_counts_as_valid_from_when_it_was_valid_once() {
+        let mut rig = Rig::default();
+        let never = |rig: &Rig| {
+            let never = rig.0.never_valid();
+            never.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        // Broken, and in conflict with another file.
+        rig.step(vec![file("a", "one"), broken("b"), file("c", "one two")]);
+        assert_eq!(never(&rig), "b c");
+        rig.step(vec![file("a", "one"), file("b", ""), file("c", "two")]);
+        assert_eq!(never(&rig), "", "a list without resources is valid");
+        rig.step(vec![broken("a"), file("b", ""), raw("c", ""), broken("d")]);
+        assert_eq!(never(&rig), "d");
+        rig.step(vec![broken("a")]);
+        assert_eq!(never(&rig), "", "a file that is gone is waited for no longer");
     }
 
     #[test]

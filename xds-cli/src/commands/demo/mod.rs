@@ -22,12 +22,13 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use self::{narrator::Narrator, story::Story};
-use crate::failure::Failure;
+use crate::{failure::Failure, output};
 
 /// How long the whole demo may take, so that it ends whatever goes wrong.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
+    output::queue_stdout(output::not_printed);
     let story = Story::tell(Narrator::new(color));
     timeout(LIMIT, story).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())

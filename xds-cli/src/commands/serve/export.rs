@@ -27,7 +27,16 @@ impl Exporter {
         let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
         match is_served {
             true => Err(failure(io::Error::other("this is the directory that is served"))),
-            false => Ok(Self { export: Some(export), server, unprintable: Vec::new() }),
+            false => {
+                if let Some(mode) = export.open_to_others().map_err(failure)? {
+                    let directory = to.display();
+                    tracing::warn!(
+                        "other users can look into the export directory {directory} (mode {mode:04o}); files with \
+                         secrets have mode 0600, and `chmod 700 {directory}` hides the others, too"
+                    );
+                }
+                Ok(Self { export: Some(export), server, unprintable: Vec::new() })
+            }
         }
     }
 

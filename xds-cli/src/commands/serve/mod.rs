@@ -29,8 +29,9 @@ use xds_tokio::{
 use self::{events::Event, export::Exporter, ndjson::Ndjson, status::Status, table::Table};
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
-    directory::{Dangling, Demands, Followed, Reload},
+    directory::{Dangling, Demands, Followed, MaxRemoval, ReadyNews, Refused, Reload},
     failure::Failure,
+    output,
     resource_types::JsonPayloads,
     stop::Stop,
     style::Style,
@@ -38,33 +39,30 @@ use crate::{
 
 pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut stop = Stop::after(args.lifetime)?;
+    output::queue_stdout(match args.output {
+        ServeOutput::Table => output::not_printed,
+        ServeOutput::Ndjson => output::not_printed_json,
+    });
     let mut printer: Box<dyn Printer> = match args.output {
         ServeOutput::Table => {
             Box::new(Table::new(Style::of(color, &io::stdout()), Style::of(color, &io::stderr())))
         }
         ServeOutput::Ndjson => Box::new(Ndjson),
     };
-    let (listen, listener) = select! {
-        () = stop.requested() => return Ok(()),
-        bound = bind(&args.listen, &args) => bound?,
-    };
-    let rest_listener = bind_if(args.rest.as_deref(), &args).await?;
-    let csds_listener = bind_if(args.csds.as_deref(), &args).await?;
-
     let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
     }
     let mut config = ServerConfig::default();
     config.ordering = ordering(args.ordering);
+    config.readiness = Readiness::HoldRequests;
+    config.limits.decision = Some(HELD);
     let demands = Demands {
         consistency: args.elsewhere.consistency(),
         dangling: if args.strict { Dangling::Refused } else { Dangling::Served },
+        max_removal: args.max_removal.map(MaxRemoval),
         validation: args.validate.into(),
     };
-    if demands.dangling == Dangling::Refused {
-        config.readiness = Readiness::NotReady;
-    }
     let server = ManagementServer::start(config, options);
     let handle = server.handle();
     let (mut followed, first) = select! {
@@ -72,12 +70,28 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         started = Followed::start(&args.directory, demands, handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
+    let is_ready = first.readiness == Some(ReadyNews::Ready);
+    if !is_ready && (args.strict || args.validate) {
+        print_errors(&mut *printer, &first)?;
+        let dangling = match &first.refused {
+            Some(Refused::Dangling(dangling)) => *dangling,
+            _ => 0,
+        };
+        let errors = u32::try_from(first.errors.len() + dangling).unwrap_or(u32::MAX);
+        return Err(Failure::NotValid { directory: args.directory.clone(), errors });
+    }
+    let (listen, listener) = select! {
+        () = stop.requested() => return Ok(()),
+        bound = bind(&args.listen, &args) => bound?,
+    };
+    let rest_listener = bind_if(args.rest.as_deref(), &args).await?;
+    let csds_listener = bind_if(args.csds.as_deref(), &args).await?;
     // What is not served is not exported: the files say what was served last.
     let mut exporter = match &args.export {
         Some(to) => Some(Exporter::new(to, &args.directory, handle.clone())?),
         None => None,
     };
-    if let (Some(exporter), None, Some(to)) = (&mut exporter, first.refused, &args.export) {
+    if let (Some(exporter), true, Some(to)) = (&mut exporter, is_ready, &args.export) {
         let failure = |why| Failure::Export { directory: to.clone(), why };
         exporter.write().await.map_err(failure)?;
     }
@@ -89,10 +103,15 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         listen: &listen,
         rest,
         csds,
+        export: args.export.as_deref(),
         resources: first.resources,
+        is_ready,
     })?;
     // Who connects is answered once what is wrong has been said.
     print_errors(&mut *printer, &first)?;
+    if let Some(ReadyNews::Waiting(files)) = &first.readiness {
+        printer.print(Event::NotReady { files })?;
+    }
     let mut serving = tokio::spawn(server.serve(listener));
     let mut beside = Vec::new();
     if let Some((_, listener)) = rest_listener {
@@ -105,30 +124,41 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         beside.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
-    loop {
+    let ended = loop {
         select! {
-            () = stop.requested() => break,
+            () = stop.requested() => break Ok(()),
+            gone = output::reader_gone() => break Err(gone),
             Some(reload) = followed.next() => {
-                print_errors(&mut *printer, &reload)?;
-                if let Some(applied) = reload.applied {
-                    let resources = reload.resources;
-                    printer.print(Event::Reloaded { resources, applied })?;
-                    if let Some(exporter) = &mut exporter
-                        && let Err(why) = exporter.write().await
-                    {
-                        tracing::warn!(%why, "cannot export");
-                    }
+                if let Err(failed) = print_reload(&mut *printer, &reload) {
+                    break Err(failed);
+                }
+                let is_changed =
+                    reload.applied.is_some() || reload.readiness == Some(ReadyNews::Ready);
+                if is_changed
+                    && let Some(exporter) = &mut exporter
+                    && let Err(why) = exporter.write().await
+                {
+                    tracing::warn!(%why, "cannot export");
                 }
                 status.note_change();
             }
-            rows = status.next() => printer.print(Event::Status(&rows))?,
+            // The newest state waits for its reader, and is not dropped.
+            changes = async {
+                output::room().await?;
+                Ok::<_, Failure>(status.next().await)
+            } => {
+                let printed = changes.and_then(|it| printer.print(Event::Status(&it)));
+                if let Err(failed) = printed {
+                    break Err(failed);
+                }
+            }
             result = &mut serving => return match result {
                 Ok(Ok(())) => Err(Failure::Serving("it has ended by itself".to_owned())),
                 Ok(Err(why)) => Err(Failure::Serving(why.to_string())),
                 Err(why) => Err(Failure::Serving(why.to_string())),
             },
         }
-    }
+    };
     // Clients are told, so that they look for another server at once (M14).
     let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER };
     let _ = timeout(FAREWELL, async {
@@ -142,8 +172,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     while !beside.iter().all(JoinHandle::is_finished) {
         yield_now().await;
     }
-    Ok(())
+    ended
 }
+
+/// How long requests are held while files have yet to become valid. Together with what ordering makes a client wait, it
+/// is less than the 15 seconds after which Envoy and gRPC take a resource not to exist.
+const HELD: Duration = Duration::from_secs(8);
 
 /// A listener, and where it is.
 type Bound = (BoundAddress, Listener);
@@ -199,9 +233,24 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
     }
 }
 
+/// What came of a change of the files.
+fn print_reload(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
+    print_errors(printer, reload)?;
+    let resources = reload.resources;
+    match (&reload.readiness, reload.applied) {
+        (Some(ReadyNews::Waiting(files)), _) => printer.print(Event::NotReady { files }),
+        (Some(ReadyNews::Ready), _) => printer.print(Event::Ready { resources }),
+        (None, Some(applied)) => printer.print(Event::Reloaded { resources, applied }),
+        (None, None) => Ok(()),
+    }
+}
+
 fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
     reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))?;
     reload.dangling.iter().try_for_each(|finding| printer.print(Event::Dangling(finding)))?;
     let resources = reload.resources;
-    reload.refused.map_or(Ok(()), |refused| printer.print(Event::Refused { refused, resources }))
+    match &reload.refused {
+        Some(refused) => printer.print(Event::Refused { refused, resources }),
+        None => Ok(()),
+    }
 }

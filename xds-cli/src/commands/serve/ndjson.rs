@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Printer, events::Event};
 use crate::{
     commands::check::{error_object, finding_object},
+    directory::Refused,
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
@@ -15,18 +16,24 @@ pub(crate) struct Ndjson;
 
 impl Printer for Ndjson {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
-        output::print(&object(event).to_string())
+        let is_status = matches!(event, Event::Status(_));
+        let line = object(event).to_string();
+        if is_status { output::print(&line) } else { output::offer(&line) }
     }
 }
 
 fn object(event: Event<'_>) -> Json {
     match event {
-        Event::Serving { directory: _, listen, rest, csds, resources } => {
+        Event::Serving { directory: _, listen, rest, csds, export, resources, is_ready } => {
             let mut object = json!({
                 "event": "serving",
                 "listen": listen.to_string(),
                 "resources": resources,
+                "ready": is_ready,
             });
+            if let Some(export) = export {
+                object["export"] = export.display().to_string().into();
+            }
             for (service, address) in [("rest", rest), ("csds", csds)] {
                 if let Some(address) = address {
                     object[service] = address.to_string().into();
@@ -34,11 +41,22 @@ fn object(event: Event<'_>) -> Json {
             }
             object
         }
+        Event::NotReady { files } => {
+            let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+            json!({ "event": "not_ready", "files": files })
+        }
+        Event::Ready { resources } => json!({ "event": "ready", "resources": resources }),
         Event::FileError(error) => error_object(error),
         Event::Dangling(finding) => finding_object(finding),
-        Event::Refused { refused, resources } => json!({
+        Event::Refused { refused: Refused::Dangling(dangling), resources } => json!({
             "event": "refused",
-            "dangling": refused.dangling,
+            "dangling": dangling,
+            "resources": resources,
+        }),
+        Event::Refused { refused: Refused::Removal(removal), resources } => json!({
+            "event": "refused",
+            "removed": removal.removed,
+            "max_removal": removal.allowed,
             "resources": resources,
         }),
         Event::Reloaded { resources, applied } => json!({
@@ -47,8 +65,8 @@ fn object(event: Event<'_>) -> Json {
             "changed": applied.changed,
             "removed": applied.removed,
         }),
-        Event::Status(rows) => {
-            let rows: Vec<Json> = rows.iter().map(row).collect();
+        Event::Status(changes) => {
+            let rows: Vec<Json> = changes.rows.iter().map(row).collect();
             json!({ "event": "status", "rows": rows })
         }
     }
@@ -76,17 +94,18 @@ fn row(row: &Row) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_table::tests::row;
+    use crate::server_table::{RowChanges, tests::row};
 
     #[test]
     fn a_status_event_has_the_whole_reason() {
         assert_eq!(
-            object(Event::Status(&[row()])).to_string(),
+            object(Event::Status(&RowChanges::between(&[], vec![row()]))).to_string(),
             r#"{"event":"status","rows":[{"node":"envoy-1","stream":"s1","type":"cds","subscribed":"*","#
                 .to_owned()
                 + r#""sent":"9f31c2aa01bb02cc","acked":"81aa00bb11cc22dd","state":"NACKED","#
                 + r#""responses":2,"acks":1,"nacks":1,"error":"bad cluster:\nname: x\n"}]}"#
         );
-        assert_eq!(object(Event::Status(&[])).to_string(), r#"{"event":"status","rows":[]}"#);
+        let none = RowChanges::between(&[row()], Vec::new());
+        assert_eq!(object(Event::Status(&none)).to_string(), r#"{"event":"status","rows":[]}"#);
     }
 }

@@ -8,7 +8,7 @@ use tokio::{
 };
 use xds_tokio::{ServerHandle, server::Observations};
 
-use crate::server_table::Row;
+use crate::server_table::{Row, RowChanges};
 
 /// How long to wait for more after something happened. A client's first requests come together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -35,8 +35,8 @@ impl Status {
         self.due = self.due.min(Instant::now() + DEBOUNCE);
     }
 
-    /// All rows, once any of them is not as it was. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Vec<Row> {
+    /// All rows, once any of them is not as it was, and which are not. Cancel safe.
+    pub(crate) async fn next(&mut self) -> RowChanges {
         loop {
             select! {
                 observed = self.observations.next() => match observed {
@@ -49,8 +49,9 @@ impl Status {
                     self.due = Instant::now() + LOOK;
                     let rows: Vec<Row> = snapshots.into_iter().map(Row::from).collect();
                     if rows != self.printed {
-                        self.printed.clone_from(&rows);
-                        return rows;
+                        let changes = RowChanges::between(&self.printed, rows);
+                        self.printed.clone_from(&changes.rows);
+                        return changes;
                     }
                 }
             }

@@ -1,7 +1,10 @@
 //! `-o table`: for people.
 
+use std::path::PathBuf;
+
 use super::{Printer, events::Event};
 use crate::{
+    directory::{Refused, Removal},
     failure::Failure,
     output,
     server_table::table,
@@ -24,12 +27,29 @@ impl Table {
 impl Printer for Table {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
         match event {
-            Event::Serving { directory, listen, rest, csds, resources } => {
+            Event::Serving { directory, listen, rest, csds, export, resources, is_ready } => {
                 let directory = escaped(&directory.display().to_string());
                 let rest = rest.map(|at| format!(", REST-JSON on {at}")).unwrap_or_default();
                 let csds = csds.map(|at| format!(", CSDS on {at}")).unwrap_or_default();
-                output::print(&format!("serving {directory} on {listen}{rest}{csds}"))?;
-                self.say(&count(resources as u64, "resource"))
+                let export = export.map(|to| {
+                    let to = escaped(&to.display().to_string());
+                    format!(", exporting to {to} (files with secrets have mode 0600)")
+                });
+                let export = export.unwrap_or_default();
+                output::offer(&format!("serving {directory} on {listen}{rest}{csds}{export}"))?;
+                if is_ready { self.say(&count(resources as u64, "resource")) } else { Ok(()) }
+            }
+            Event::NotReady { files } => {
+                let word = self.err.notable("not ready");
+                let files = named(files);
+                output::complain(&format!(
+                    "{word}: clients wait, and nothing is served, until each of these has been valid \
+                     once: {files}"
+                ));
+                Ok(())
+            }
+            Event::Ready { resources } => {
+                self.say(&format!("ready: {}", count(resources as u64, "resource")))
             }
             Event::FileError(error) => {
                 let kept = match error.kept {
@@ -50,15 +70,12 @@ impl Printer for Table {
                 Ok(())
             }
             Event::Refused { refused, resources } => {
-                let (error, dangling) = (self.err.bad("error"), refused.dangling as u64);
-                let dangling = count(dangling, "reference");
+                let (error, why) = (self.err.bad("error"), reason(refused));
                 let stays = match resources {
-                    0 => "no clients are taken before".to_owned(),
+                    0 => "nothing is served".to_owned(),
                     _ => format!("what is served stays: {}", count(resources as u64, "resource")),
                 };
-                output::complain(&format!(
-                    "{error}: {dangling} would lead nowhere\n       {stays}"
-                ));
+                output::complain(&format!("{error}: {why}\n       {stays}"));
                 Ok(())
             }
             Event::Reloaded { resources, applied } => self.say(&format!(
@@ -67,18 +84,55 @@ impl Printer for Table {
                 applied.removed,
                 count(resources as u64, "resource")
             )),
-            Event::Status([]) => self.say("no clients"),
-            Event::Status(rows) => {
-                let streams = rows.chunk_by(|a, b| a.stream == b.stream).count();
-                self.say(&count(streams as u64, "stream"))?;
-                output::print(&table(rows, self.out))
+            Event::Status(changes) if changes.rows.is_empty() => {
+                output::print(&self.line("no clients"))
             }
+            Event::Status(changes) => {
+                let streams = changes.rows.chunk_by(|a, b| a.stream == b.stream).count();
+                let line = self.line(&count(streams as u64, "stream"));
+                output::print(&format!("{line}\n{}", table(&changes.changed, self.out)))
+            }
+        }
+    }
+}
+
+/// How many files are named in one line.
+const MOST_FILES: usize = 5;
+
+fn named(files: &[PathBuf]) -> String {
+    let shown = files.iter().take(MOST_FILES).map(|file| escaped(&file.display().to_string()));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if let Some(more) = files.len().checked_sub(MOST_FILES).filter(|&more| more > 0) {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+fn reason(refused: &Refused) -> String {
+    match refused {
+        Refused::Dangling(dangling) => {
+            format!("{} would lead nowhere", count(*dangling as u64, "reference"))
+        }
+        Refused::Removal(Removal { removed, served, allowed, first }) => {
+            let mut names = escaped(&first.join(", "));
+            if let Some(more) = removed.checked_sub(first.len()).filter(|&more| more > 0) {
+                names += &format!(" and {more} more");
+            }
+            format!(
+                "the files would remove {removed} of {served} resources, more than the {allowed} % of \
+                 --max-removal: {names}\n       to remove them, restart xds serve, or remove them in \
+                 smaller steps"
+            )
         }
     }
 }
 
 impl Table {
     fn say(&self, text: &str) -> Result<(), Failure> {
-        output::print(&format!("{} {text}", self.out.quiet(time_of_day())))
+        output::offer(&self.line(text))
+    }
+
+    fn line(&self, text: &str) -> String {
+        format!("{} {text}", self.out.quiet(time_of_day()))
     }
 }

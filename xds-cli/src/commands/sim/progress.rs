@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::output::Stderr;
+
 /// What is told, on standard error.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -41,7 +43,7 @@ impl Progress {
 
     /// Shows the text, but not too often.
     pub(super) fn show(&mut self, text: impl FnOnce() -> String) {
-        self.show_at(Instant::now(), &mut io::stderr().lock(), text);
+        self.show_at(Instant::now(), &mut Stderr, text);
     }
 
     fn show_at(&mut self, now: Instant, out: &mut impl Write, text: impl FnOnce() -> String) {
@@ -50,16 +52,17 @@ impl Progress {
         }
         self.last = Some(now);
         // Whoever does not read it misses nothing else.
-        let _ = match self.form {
-            Form::Terminal => write!(out, "\r{}\x1b[K", text()),
-            Form::Log => writeln!(out, "{}", text()),
+        let line = match self.form {
+            Form::Terminal => format!("\r{}\x1b[K", text()),
+            Form::Log => text() + "\n",
         };
+        let _ = out.write_all(line.as_bytes());
     }
 
     /// Leaves a terminal's line empty.
     pub(super) fn clear(&mut self) {
         if self.last.take().is_some() && self.form == Form::Terminal {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+            let _ = Stderr.write_all(b"\r\x1b[K");
         }
     }
 }

@@ -42,6 +42,7 @@ use self::{
 use crate::{
     args::{Subscription, WatchArgs, WatchOutput},
     failure::Failure,
+    output,
     resource_types::{JsonPayloads, Validation},
     stop::Stop,
     style::Style,
@@ -54,6 +55,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         upstream = upstream::of(&args) => upstream?,
     };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
+    output::queue_stdout(output::not_printed);
     let mut printer: Box<dyn Printer> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),
         WatchOutput::Ndjson => Box::new(Ndjson),
@@ -91,8 +93,14 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     }
     let mut watches = Watches::new(&client, subscriptions, following);
     loop {
+        // Nothing is dropped: what changes while nobody reads is printed as it is when it is read.
         select! {
             () = stop.requested() => break,
+            room = output::room() => room?,
+        }
+        select! {
+            () = stop.requested() => break,
+            gone = output::reader_gone() => return Err(gone),
             event = watches.next() => match event {
                 Some(event) => printer.print(&event)?,
                 None => break,

@@ -1,0 +1,367 @@
+//! A bounded queue of lines before a stream that nobody may be reading, and the thread that writes them.
+
+use core::time::Duration;
+use std::{
+    collections::VecDeque,
+    io::{self, ErrorKind, Write},
+    pin::pin,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use tokio::sync::Notify;
+
+/// How many bytes wait at most, except that one text of any length may: what the commands print at their start has
+/// room in it.
+const ROOM: usize = 4 << 20;
+/// How much is written at once, so that a slow reader is told from one that does not read.
+const PIECE: usize = 4 << 10;
+/// How long nothing may be read at the end before the rest is given up.
+const STALLED: Duration = Duration::from_millis(500);
+/// How long to wait where the stream itself does not block.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What became of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// It is printed, or will be once it is read.
+    Queued,
+    /// There was no room for it. It is counted, and the count is printed once there is room again.
+    Dropped,
+}
+
+/// Lines on their way to a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Queue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// For the thread, and for whoever waits for the end.
+    changed: Condvar,
+    /// For tasks that wait for room, or for an error.
+    progress: Notify,
+    /// The line about texts that were dropped.
+    notice: fn(u64) -> String,
+    room: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<String>,
+    /// In `waiting`, and of what is being written.
+    bytes: usize,
+    /// How many texts were dropped since the last one that was queued.
+    dropped: u64,
+    /// How many bytes were written.
+    written: u64,
+    /// Why nothing can be written any more.
+    error: Option<io::Error>,
+}
+
+impl Queue {
+    /// Starts the thread.
+    pub(super) fn start(writer: impl Write + Send + 'static, notice: fn(u64) -> String) -> Self {
+        Self::with_room(writer, notice, ROOM)
+    }
+
+    fn with_room(
+        writer: impl Write + Send + 'static,
+        notice: fn(u64) -> String,
+        room: usize,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            progress: Notify::new(),
+            notice,
+            room,
+        });
+        let of_thread = Arc::clone(&shared);
+        let started = thread::Builder::new().name("output".into()).spawn(move || {
+            if let Err(why) = of_thread.write_all(writer) {
+                of_thread.fail(why);
+            }
+        });
+        if let Err(why) = started {
+            shared.fail(why);
+        }
+        Self(shared)
+    }
+
+    /// Queues a text, which may be over the limit: the caller waits for [room](Self::room) before the next one.
+    pub(super) fn push(&self, text: String) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.check()?;
+        self.0.queue(&mut state, text);
+        Ok(())
+    }
+
+    /// Queues a text if there is room for it.
+    pub(super) fn offer(&self, text: String) -> io::Result<Offered> {
+        let mut state = self.0.lock();
+        state.check()?;
+        if !state.has_room(text.len(), self.0.room) {
+            state.dropped += 1;
+            return Ok(Offered::Dropped);
+        }
+        self.0.queue(&mut state, text);
+        Ok(Offered::Queued)
+    }
+
+    /// Waits until less is queued than there is room for. Cancel safe.
+    pub(super) async fn room(&self) -> io::Result<()> {
+        self.0
+            .until(|state| match state.check() {
+                Ok(()) => state.has_room(1, self.0.room).then_some(Ok(())),
+                failed => Some(failed),
+            })
+            .await
+    }
+
+    /// Waits until nothing can be written any more, as whoever read it has gone. Cancel safe.
+    pub(super) async fn failed(&self) -> io::Error {
+        self.0.until(|state| state.check().err()).await
+    }
+
+    /// Waits until everything is written, as long as somebody reads.
+    pub(super) fn finish(&self) {
+        let mut state = self.0.lock();
+        while !state.is_done() {
+            let before = state.written;
+            let waits = |state: &mut State| state.written == before && !state.is_done();
+            let waited = self.0.changed.wait_timeout_while(state, STALLED, waits);
+            let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            if time.timed_out() {
+                return;
+            }
+            state = next;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self, state: &mut State, text: String) {
+        state.add_notice(self.notice);
+        state.add(text);
+        self.changed.notify_all();
+    }
+
+    fn fail(&self, why: io::Error) {
+        let mut state = self.lock();
+        state.error = Some(why);
+        state.waiting = VecDeque::new();
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changed.notify_all();
+        self.progress.notify_waiters();
+    }
+
+    async fn until<T>(&self, probe: impl Fn(&State) -> Option<T>) -> T {
+        loop {
+            let mut progress = pin!(self.progress.notified());
+            // From here on nothing is missed.
+            progress.as_mut().enable();
+            let answer = probe(&self.lock());
+            match answer {
+                Some(answer) => return answer,
+                None => progress.await,
+            }
+        }
+    }
+
+    /// Writes for as long as the process lasts, or until that fails.
+    fn write_all(&self, mut writer: impl Write) -> io::Result<()> {
+        loop {
+            let text = self.next();
+            for piece in text.as_bytes().chunks(PIECE) {
+                write(&mut writer, piece)?;
+                let mut state = self.lock();
+                state.bytes -= piece.len();
+                state.written += piece.len() as u64;
+                drop(state);
+                self.tell();
+            }
+        }
+    }
+
+    /// Waits for the next text.
+    fn next(&self) -> String {
+        let mut state = self.lock();
+        loop {
+            if let Some(text) = state.waiting.pop_front() {
+                return text;
+            }
+            // Nothing was queued since, so nothing says it before.
+            if state.add_notice(self.notice) {
+                continue;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl State {
+    fn check(&self) -> io::Result<()> {
+        match &self.error {
+            Some(why) => Err(io::Error::new(why.kind(), why.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn has_room(&self, length: usize, room: usize) -> bool {
+        self.bytes == 0 || self.bytes + length <= room
+    }
+
+    fn is_done(&self) -> bool {
+        self.error.is_some() || (self.bytes == 0 && self.dropped == 0)
+    }
+
+    fn add(&mut self, text: String) {
+        self.bytes += text.len();
+        self.waiting.push_back(text);
+    }
+
+    /// Queues the line about what was dropped, if anything was.
+    fn add_notice(&mut self, notice: fn(u64) -> String) -> bool {
+        let dropped = core::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            self.add(notice(dropped) + "\n");
+        }
+        dropped > 0
+    }
+}
+
+/// Writes all of it, at once. Whoever started the process may have made the stream one that does not block.
+fn write(writer: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
+    while !piece.is_empty() {
+        match writer.write(piece) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => piece = piece.get(count..).unwrap_or_default(),
+            Err(why) => wait_to_retry(why)?,
+        }
+    }
+    loop {
+        match writer.flush() {
+            Ok(()) => return Ok(()),
+            Err(why) => wait_to_retry(why)?,
+        }
+    }
+}
+
+/// Returns when it is time to try again what has failed, if it is worth it.
+fn wait_to_retry(why: io::Error) -> io::Result<()> {
+    match why.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock => {
+            thread::sleep(PAUSE);
+            Ok(())
+        }
+        _ => Err(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver, SyncSender};
+
+    use super::*;
+
+    /// A stream that takes a piece for each time that somebody reads it.
+    struct Pipe(SyncSender<String>);
+
+    impl Write for Pipe {
+        fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+            let text = String::from_utf8_lossy(piece).into_owned();
+            let sent = self.0.send(text);
+            sent.map(|()| piece.len()).map_err(|_| ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn notice(dropped: u64) -> String {
+        format!("{dropped} dropped")
+    }
+
+    fn queue(room: usize) -> (Queue, Receiver<String>) {
+        // Without room of its own: a write lasts until it is read.
+        let (sender, reader) = mpsc::sync_channel(0);
+        (Queue::with_room(Pipe(sender), notice, room), reader)
+    }
+
+    fn offer(queue: &Queue, text: &str) -> Offered {
+        queue.offer(text.to_owned()).expect("somebody who may read")
+    }
+
+    #[test]
+    fn what_has_no_room_is_dropped_and_counted_in_its_place() {
+        let (queue, reader) = queue(6);
+        assert_eq!(offer(&queue, "one\n"), Offered::Queued);
+        for _ in 0..3 {
+            assert_eq!(offer(&queue, "more\n"), Offered::Dropped);
+        }
+        assert_eq!(reader.recv().as_deref(), Ok("one\n"));
+        assert_eq!(reader.recv().as_deref(), Ok("3 dropped\n"));
+        while queue.0.lock().bytes > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(offer(&queue, "a text that is longer than the room\n"), Offered::Queued);
+        assert_eq!(offer(&queue, "five\n"), Offered::Dropped);
+        let mut read = String::new();
+        while !read.ends_with("1 dropped\n") {
+            read += &reader.recv().expect("more");
+        }
+        assert_eq!(read, "a text that is longer than the room\n1 dropped\n");
+    }
+
+    #[tokio::test]
+    async fn room_is_waited_for_until_somebody_reads() {
+        let (queue, reader) = queue(6);
+        queue.push("one\n".to_owned()).expect("open");
+        queue.push("two\n".to_owned()).expect("open");
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.room().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        let read = thread::spawn(move || [reader.recv(), reader.recv()]);
+        waiting.await.expect("no panic").expect("room");
+        queue.finish();
+        assert_eq!(
+            read.join().expect("no panic"),
+            [Ok("one\n".to_owned()), Ok("two\n".to_owned())]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_is_told_at_once_and_to_whoever_prints() {
+        let (queue, reader) = queue(6);
+        queue.push("one\n".to_owned()).expect("open");
+        queue.push("two\n".to_owned()).expect("open");
+        drop(reader);
+        assert_eq!(queue.failed().await.kind(), ErrorKind::BrokenPipe);
+        assert_eq!(queue.room().await.map_err(|why| why.kind()), Err(ErrorKind::BrokenPipe));
+        let offered = queue.offer("three\n".to_owned()).map_err(|why| why.kind());
+        assert_eq!(offered, Err(ErrorKind::BrokenPipe));
+        queue.finish();
+    }
+
+    #[test]
+    fn the_end_waits_for_nobody_who_does_not_read() {
+        let (queue, reader) = queue(6);
+        offer(&queue, "one\n");
+        queue.finish();
+        drop(reader);
+    }
+}

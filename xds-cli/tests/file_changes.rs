@@ -1,0 +1,185 @@
+//! `xds serve`: changes of files that look like deletions, and what is made of them.
+
+mod support;
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+};
+
+use serde_json::json;
+use support::{TempDir, Xds, clusters};
+
+fn serve(directory: &TempDir, flags: &[&str]) -> (Xds, Xds) {
+    let (serve, address) =
+        Xds::serve_with(directory.path(), &[&["--listen", "127.0.0.1:0"], flags].concat());
+    let watch = Xds::watch(&address, &["cds"]);
+    (serve, watch)
+}
+
+/// Nothing was removed, and the server goes on: `more.yaml` is changed, and that arrives.
+#[track_caller]
+fn expect_nothing_removed(directory: &TempDir, serve: &Xds, watch: &Xds) {
+    directory.replace("more.yaml", &clusters("more=9s"));
+    let reloaded = serve.wait_count("reloaded", 1);
+    assert_eq!((&reloaded[0]["changed"], &reloaded[0]["removed"]), (&json!(1), &json!(0)));
+    watch.wait("the change", |events| {
+        let of_more = events.iter().filter(|event| event["name"] == "more");
+        (of_more.count() == 2).then_some(())
+    });
+    assert!(watch.events_of("removed").is_empty(), "{:?}", watch.events());
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_is_an_error_and_deletes_nothing() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    directory.save("more.yaml", &clusters("more"));
+    let (serve, watch) = serve(&directory, &[]);
+    watch.wait_count("changed", 2);
+    fs::rename(directory.join("cds.yaml"), directory.join(".cds.yaml.old")).unwrap();
+    // It has no moment in which there is nothing: the state in between is not read.
+    fs::create_dir(directory.join("cds.yaml")).unwrap();
+    let error = serve.wait_count("file_error", 1);
+    let text = error[0]["error"].as_str().unwrap();
+    assert!(text.ends_with("cds.yaml: this is a directory, and not a file of resources"), "{text}");
+    expect_nothing_removed(&directory, &serve, &watch);
+}
+
+/// Whoever mounts a file into a container that is not there gets a directory.
+#[test]
+fn a_directory_with_the_name_of_a_file_is_waited_for() {
+    let directory = TempDir::new();
+    fs::create_dir(directory.join("cds.yaml")).unwrap();
+    let (serve, watch) = serve(&directory, &[]);
+    serve.wait_count("not_ready", 1);
+    fs::remove_dir(directory.join("cds.yaml")).unwrap();
+    directory.save("cds.yaml", &clusters("one"));
+    serve.wait_count("ready", 1);
+    watch.wait_count("changed", 1);
+}
+
+/// The first half is a valid file by itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_written_in_two_steps_is_read_when_it_is_closed() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    let (serve, watch) = serve(&directory, &[]);
+    watch.wait_count("changed", 2);
+    let content = clusters("one=2s two=2s");
+    let (first, second) = content.split_at(clusters("one=2s").len());
+    let mut file = File::create(directory.join("cds.yaml")).unwrap();
+    file.write_all(first.as_bytes()).unwrap();
+    // Longer than it is quiet before files are read.
+    let (other, _) = Xds::serve(directory.path());
+    let read = other.wait_event("serving", |event| event["event"] == "serving");
+    assert_eq!(read["resources"], 1, "the half is valid");
+    for _ in 0..3 {
+        Xds::serve(directory.path());
+    }
+    assert!(serve.events_of("reloaded").is_empty(), "{:?}", serve.events());
+    file.write_all(second.as_bytes()).unwrap();
+    drop(file);
+    let reloaded = serve.wait_count("reloaded", 1);
+    assert_eq!((&reloaded[0]["changed"], &reloaded[0]["removed"]), (&json!(2), &json!(0)));
+    watch.wait_count("changed", 4);
+    assert!(watch.events_of("removed").is_empty());
+}
+
+#[test]
+fn a_file_that_is_cut_off_or_cannot_be_read_deletes_nothing() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    directory.save("more.yaml", &clusters("more"));
+    let (serve, watch) = serve(&directory, &[]);
+    watch.wait_count("changed", 3);
+    let mut errors = 0;
+    let mut expect_error = |told: &str| {
+        errors += 1;
+        let error = serve.wait_count("file_error", errors);
+        let text = error[errors - 1]["error"].as_str().unwrap();
+        assert!(text.contains(told), "{text}");
+    };
+    directory.save("cds.yaml", "");
+    expect_error("the file is empty");
+    directory.save("cds.yaml", "# Nothing but a comment.\n");
+    expect_error("cds.yaml");
+    directory.save("cds.yaml", "resources:\n- '@type'");
+    expect_error("cds.yaml:2:");
+    #[cfg(unix)]
+    {
+        let link = directory.join(".link");
+        std::os::unix::fs::symlink("cds.yaml", &link).unwrap();
+        fs::rename(link, directory.join("cds.yaml")).unwrap();
+        expect_error("cds.yaml: Too many levels of symbolic links");
+    }
+    expect_nothing_removed(&directory, &serve, &watch);
+    // That there are no resources has to be said.
+    directory.replace("cds.yaml", "resources: []\n");
+    let reloaded = serve.wait_count("reloaded", 2);
+    assert_eq!(reloaded[1]["removed"], 2, "{reloaded:?}");
+}
+
+#[test]
+fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
+    let directory = TempDir::new();
+    let files = ["a", "b", "c", "d"];
+    let fill = || {
+        for name in files {
+            directory.save(&format!("{name}.yaml"), &clusters(name));
+        }
+    };
+    fill();
+    let (guarded, watch) = serve(&directory, &["--max-removal", "50"]);
+    let (free, _) = serve(&directory, &[]);
+    watch.wait_count("changed", 4);
+    for name in files {
+        directory.remove(&format!("{name}.yaml"));
+    }
+    let reloaded = free.wait_count("reloaded", 1);
+    assert_eq!((&reloaded[0]["removed"], &reloaded[0]["resources"]), (&json!(4), &json!(0)));
+    let refused = guarded.wait_event("a refusal of all", |event| {
+        event["event"] == "refused" && event["removed"] == 4
+    });
+    assert_eq!((&refused["max_removal"], &refused["resources"]), (&json!(50), &json!(4)));
+
+    // Two of four are half of them. What changes beside them is served as well.
+    directory.save("a.yaml", &clusters("a=9s"));
+    directory.save("b.yaml", &clusters("b"));
+    let reloaded = guarded
+        .wait_event("a reload", |event| event["event"] == "reloaded" && event["removed"] == 2);
+    assert_eq!((&reloaded["changed"], &reloaded["resources"]), (&json!(1), &json!(2)));
+
+    fill();
+    let path = directory.path().to_str().unwrap();
+    let table = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0", "--max-removal", "0"]);
+    table.wait_stdout("4 resources");
+    directory.remove("c.yaml");
+    table.wait_stderr(
+        "error: the files would remove 1 of 4 resources, more than the 0 % of --max-removal: cds `c`\n       \
+         to remove them, restart xds serve, or remove them in smaller steps\n       \
+         what is served stays: 4 resources",
+    );
+    // A restart takes the files as they are.
+    let (restarted, _) = serve(&directory, &["--max-removal", "0"]);
+    assert_eq!(restarted.events()[0]["resources"], 3);
+}
+
+/// A pipe would never end, and be taken for nothing.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_an_error() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    directory.save("more.yaml", &clusters("more"));
+    let (serve, watch) = serve(&directory, &[]);
+    watch.wait_count("changed", 2);
+    let pipe = directory.join(".pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::rename(pipe, directory.join("cds.yaml")).unwrap();
+    let error = serve.wait_count("file_error", 1);
+    let text = error[0]["error"].as_str().unwrap();
+    assert!(text.contains("a pipe, socket or device"), "{text}");
+    expect_nothing_removed(&directory, &serve, &watch);
+}

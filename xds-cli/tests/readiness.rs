@@ -1,0 +1,197 @@
+//! `xds serve` answers nobody until every file has been valid once.
+
+mod support;
+
+use std::net::TcpListener;
+
+use bytes::{Buf as _, BufMut as _};
+use http::uri::PathAndQuery;
+use serde_json::json;
+use support::{TempDir, Xds, clusters, endpoints, eventually, run};
+use tokio::runtime::Builder;
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    transport::Endpoint,
+};
+
+/// What the health service says of the server as a whole: 1 is `SERVING`, 2 is `NOT_SERVING`.
+fn health(address: &str) -> u8 {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(async {
+        let mut grpc = Grpc::new(endpoint.connect().await.unwrap());
+        grpc.ready().await.unwrap();
+        let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
+        grpc.unary(Request::new(Vec::new()), path, Bytes).await.unwrap().into_inner()
+    });
+    let [0x08, status] = answer[..] else { panic!("a status, not {answer:?}") };
+    status
+}
+
+const SERVING: u8 = 1;
+const NOT_SERVING: u8 = 2;
+
+const BROKEN: &str =
+    "resources:\n- '@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\n  nme: two\n";
+
+#[test]
+fn clients_wait_until_every_file_has_been_valid_once() {
+    let directory = TempDir::new();
+    directory.save("bad.yaml", BROKEN);
+    directory.save("good.yaml", &clusters("one"));
+    directory.save("eds.yaml", &endpoints("one", &[1]));
+    let (serve, address) = Xds::serve(directory.path());
+    let serving = serve.wait_count("serving", 1);
+    assert_eq!(
+        (&serving[0]["ready"], &serving[0]["resources"]),
+        (&json!(false), &json!(0)),
+        "{serving:?}"
+    );
+    let error = serve.wait_count("file_error", 1);
+    let text = error[0]["error"].as_str().unwrap();
+    assert!(text.contains("bad.yaml:3:3: ") && text.contains("nme"), "{text}");
+    let waits = serve.wait_count("not_ready", 1);
+    let files = waits[0]["files"].as_array().unwrap();
+    assert!(files.len() == 1 && files[0].as_str().unwrap().ends_with("bad.yaml"), "{waits:?}");
+    assert_eq!(health(&address), NOT_SERVING);
+
+    // Nothing of a type is answered, whichever types the broken file might hold.
+    let watch = Xds::spawn(&[
+        "watch", "--server", &address, "--node", "test", "-o", "ndjson", "-vv", "cds", "eds:one",
+    ]);
+    watch.wait_stderr("T=eds");
+    // What changes meanwhile is not served, either.
+    directory.replace("good.yaml", &clusters("one=2s"));
+    directory.save("other.yaml", "{");
+    serve.wait_count("file_error", 2);
+    let waits = serve.wait_count("not_ready", 2);
+    assert_eq!(waits[1]["files"].as_array().unwrap().len(), 2, "{waits:?}");
+    assert_eq!(health(&address), NOT_SERVING);
+    assert!(watch.events_of("changed").is_empty(), "{:?}", watch.events());
+
+    // A file that goes is waited for no longer.
+    directory.remove("other.yaml");
+    serve.wait_count("not_ready", 3);
+    directory.replace("bad.yaml", &clusters("two"));
+    let ready = serve.wait_count("ready", 1);
+    assert_eq!(ready[0]["resources"], 3);
+    watch.wait_count("changed", 3);
+    assert!(watch.events_of("removed").is_empty(), "{:?}", watch.events());
+    let row = serve.wait_row("cds", |row| row["state"] == "ACKED");
+    assert_eq!(row["responses"], 1, "the first answer has all of it: {row}");
+    assert_eq!(health(&address), SERVING);
+
+    // Once ready, it stays ready: what is broken keeps its last good state, or is left out.
+    directory.replace("bad.yaml", BROKEN);
+    directory.save("late.yaml", "{");
+    serve.wait_count("file_error", 4);
+    directory.replace("good.yaml", &clusters("one=3s"));
+    serve.wait_count("reloaded", 1);
+    assert_eq!(health(&address), SERVING);
+    assert!(watch.events_of("removed").is_empty());
+    assert_eq!(serve.events_of("not_ready").len(), 3);
+    println!("covers: M16");
+}
+
+#[test]
+fn a_file_that_clashes_with_another_one_from_the_start_is_waited_for() {
+    let directory = TempDir::new();
+    directory.save("a.yaml", &clusters("one"));
+    directory.save("b.yaml", &clusters("one=2s two"));
+    let path = directory.path().to_str().unwrap();
+    let serve = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
+    serve.wait_stdout("serving ");
+    serve.wait_stderr("b.yaml: the cds resource `one` stands in");
+    serve.wait_stderr(
+        "not ready: clients wait, and nothing is served, until each of these has been valid once: ",
+    );
+    directory.replace("b.yaml", &clusters("two"));
+    serve.wait_stdout("ready: 2 resources");
+}
+
+/// The address is taken: whoever listens first fails with another code.
+#[test]
+fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let dangling = clusters("one").replace("connect_timeout: 1s", "type: EDS");
+    for (flag, content, told) in [
+        ("--strict", BROKEN, "bad.yaml:3:3: "),
+        ("--validate", BROKEN, "bad.yaml:3:3: "),
+        ("--validate", &clusters("one=0s"), "bad.yaml: cds `one`: connect_timeout: must be"),
+        ("--strict", &dangling, "bad.yaml: cds `one` refers to eds `one`, which is missing"),
+    ] {
+        let directory = TempDir::new();
+        directory.save("bad.yaml", content);
+        directory.save("good.yaml", &clusters("two"));
+        let path = directory.path().to_str().unwrap();
+        let export = directory.join("out");
+        let ended =
+            run(&["serve", path, "--listen", &taken, "--export", export.to_str().unwrap(), flag]);
+        assert_eq!(ended.code, Some(1), "{flag}: {}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{flag}: {}", ended.stderr);
+        let last = format!("{path} is not served: 1 error, and --strict and --validate");
+        assert!(ended.stderr.contains(&last), "{flag}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty() && !export.exists(), "{flag}: {}", ended.stdout);
+        // Without the fault it gets as far as to the address.
+        directory.remove("bad.yaml");
+        assert_eq!(run(&["serve", path, "--listen", &taken, flag]).code, Some(3), "{flag}");
+    }
+    println!("covers: M206 X39");
+}
+
+#[test]
+fn what_is_not_ready_is_not_exported() {
+    let (directory, to) = (TempDir::new(), TempDir::new());
+    directory.save("bad.yaml", "{");
+    directory.save("good.yaml", &clusters("one"));
+    let out = to.join("out");
+    let flags = ["--listen", "127.0.0.1:0", "--export", out.to_str().unwrap()];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    serve.wait_count("not_ready", 1);
+    assert!(!out.join("cds.json").exists());
+    directory.remove("bad.yaml");
+    eventually("the export", || match out.join("cds.json").exists() {
+        true => Ok(()),
+        false => Err(serve.stdout()),
+    });
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bytes;
+
+impl Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Self::Item, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
+    }
+}

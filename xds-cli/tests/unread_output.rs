@@ -1,0 +1,211 @@
+//! Nobody reads what a command prints: it goes on, ends when it is told to, and counts what it could not print.
+
+#![cfg(unix)]
+
+mod support;
+
+use std::{
+    fmt::Write as _,
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    thread,
+};
+
+use serde_json::Value as Json;
+use support::{TempDir, Xds, clusters, eventually};
+
+/// More than a pipe holds.
+const PIPE: usize = 256 << 10;
+/// Two of these are more than waits in the queue before one. Each still fits into a response.
+const HALF_QUEUE: usize = 3 << 20;
+
+/// A route to clusters that are not there: a warning for each, which together have so many bytes.
+fn dangling(name: &str, revision: u32, bytes: usize) -> String {
+    const LONGEST: usize = 2_000;
+    let mut routes = String::new();
+    for route in 0..bytes / LONGEST {
+        let cluster = format!("{revision}-{route}-{}", "x".repeat(LONGEST - 20));
+        let _ =
+            writeln!(routes, "  - {{ match: {{ prefix: / }}, route: {{ cluster: {cluster} }} }}");
+    }
+    format!(
+        "'@type': type.googleapis.com/envoy.config.route.v3.RouteConfiguration\nname: {name}\n\
+         virtual_hosts:\n- name: all\n  domains: ['*']\n  routes:\n{routes}"
+    )
+}
+
+/// A process of whose output nothing is read but what a test reads. Killed if the test ends first.
+struct Unread(Child);
+
+impl Unread {
+    fn spawn(args: &[&str]) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_xds"))
+            .args(args)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// The first line; the reader may have read more than that.
+    fn first_line(&mut self) -> (String, BufReader<ChildStdout>) {
+        let mut out = BufReader::new(self.0.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        (line.trim_end().to_owned(), out)
+    }
+
+    fn signal(&mut self, name: &str) -> ExitStatus {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        self.wait_end()
+    }
+
+    #[track_caller]
+    fn wait_end(&mut self) -> ExitStatus {
+        eventually("the end of xds", || {
+            self.0.try_wait().unwrap().ok_or_else(|| "still running".to_owned())
+        })
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn listen_of(line: &str) -> String {
+    let serving: Json = serde_json::from_str(line).unwrap();
+    serving["listen"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_server_goes_on_and_ends_though_nobody_reads_its_output() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let args = ["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson"];
+    let mut serve = Unread::spawn(&args);
+    let (line, _unread) = serve.first_line();
+    let watch = Xds::watch(&listen_of(&line), &["cds", "rds:r"]);
+    watch.wait_count("changed", 1);
+    // What is wrong is said before it is served.
+    directory.replace("rds.yaml", &dangling("r", 1, PIPE));
+    watch.wait_event("the route", |event| event["event"] == "changed" && event["name"] == "r");
+    directory.replace("cds.yaml", &clusters("one=2s"));
+    watch.wait("the next change", |events| {
+        let of_one = events.iter().filter(|event| event["name"] == "one");
+        (of_one.count() == 2).then_some(())
+    });
+    assert_eq!(serve.signal("TERM").code(), Some(0));
+}
+
+#[test]
+fn what_was_not_printed_is_counted_when_somebody_reads_again() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let mut serve =
+        Unread::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson", "--for", "60s"]);
+    let (line, out) = serve.first_line();
+    let watch = Xds::watch(&listen_of(&line), &["cds", "rds:r", "rds:s"]);
+    watch.wait_count("changed", 1);
+    for name in ["r", "s"] {
+        directory.replace(&format!("{name}.yaml"), &dangling(name, 1, HALF_QUEUE));
+        watch.wait_event(name, |event| event["event"] == "changed" && event["name"] == name);
+    }
+
+    let mut findings = 0;
+    let mut lines = out.lines().map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap());
+    let dropped = lines.find(|event| {
+        findings += u64::from(event["event"] == "finding");
+        event["event"] == "dropped"
+    });
+    let dropped = dropped.unwrap()["events"].as_u64().unwrap();
+    // All findings are accounted for; the reloads behind them may be among the dropped ones.
+    let all = 2 * (HALF_QUEUE / 2_000) as u64;
+    assert!((all..=all + 2).contains(&(findings + dropped)), "{findings} + {dropped}, not {all}");
+    assert!(dropped > 0 && findings > 0, "{findings} + {dropped}");
+    // What the clients have is told though it changed meanwhile.
+    let row = lines.find_map(|event| {
+        let rows = event["rows"].as_array()?;
+        rows.iter().find(|row| row["type"] == "rds" && row["acks"] == 2).cloned()
+    });
+    assert_eq!(row.unwrap()["state"], "ACKED");
+}
+
+#[test]
+fn a_server_goes_on_though_nobody_reads_its_errors_and_logs() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let mut serve = Unread::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-vv"]);
+    let (line, mut out) = serve.first_line();
+    let (_, address) = line.rsplit_once(" on ").unwrap();
+    // As the resource is logged, too, this is twice as much.
+    directory.replace("rds.yaml", &dangling("r", 1, PIPE));
+    let watch = Xds::watch(address, &["cds", "rds:r"]);
+    watch.wait_count("changed", 2);
+    directory.replace("cds.yaml", &clusters("one=2s"));
+    watch.wait_count("changed", 3);
+    // Standard output is another pipe.
+    let mut shown = String::new();
+    while !shown.contains("reloaded: 1 changed") {
+        assert_ne!(out.read_line(&mut shown).unwrap(), 0, "{shown}");
+    }
+    let reader = thread::spawn(move || out.read_to_string(&mut shown));
+    assert_eq!(serve.signal("INT").code(), Some(0));
+    reader.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_client_goes_on_and_ends_though_nobody_reads_its_output() {
+    let directory = TempDir::new();
+    directory.save("rds.yaml", &dangling("r", 1, PIPE));
+    let (serve, address) = Xds::serve(directory.path());
+    let args = ["watch", "--server", &address, "--node", "test", "-o", "ndjson", "rds:r"];
+    let mut watch = Unread::spawn(&args);
+    // The client accepts what it has no room to print.
+    for revision in 2..=4 {
+        serve.wait_row("rds", |row| row["acks"] == u64::from(revision) - 1);
+        directory.replace("rds.yaml", &dangling("r", revision, PIPE));
+    }
+    serve.wait_row("rds", |row| row["acks"] == 4);
+    // Nothing is dropped: what is newest comes once it is read.
+    let (mut line, mut out) = watch.first_line();
+    while !line.contains("4-0-x") {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0);
+    }
+    directory.replace("rds.yaml", &dangling("r", 5, PIPE));
+    serve.wait_row("rds", |row| row["acks"] == 5);
+    assert_eq!(watch.signal("TERM").code(), Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_ends_the_command_well() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let mut serve = Unread::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson"]);
+    let (line, out) = serve.first_line();
+    let address = listen_of(&line);
+    let watch = Xds::watch(&address, &["cds"]);
+    watch.wait_count("changed", 1);
+    let mut other =
+        Unread::spawn(&["watch", "--server", &address, "--node", "other", "-o", "ndjson", "cds"]);
+    drop(other.first_line());
+    directory.replace("cds.yaml", &clusters("one=2s"));
+    assert_eq!(other.wait_end().code(), Some(0));
+    drop(out);
+    directory.replace("cds.yaml", &clusters("one=3s"));
+    assert_eq!(serve.wait_end().code(), Some(0));
+    // Clients are told.
+    watch.wait_event("an error", |event| {
+        event["error"].as_str().is_some_and(|it| it.contains("server"))
+    });
+}
