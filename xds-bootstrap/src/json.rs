@@ -154,7 +154,9 @@ impl<'v> Field<'v> {
         let number = |name, limit| match self.get(name) {
             None => Ok(0),
             Some(field) => {
-                field.value.as_u64().filter(|&number| number <= limit).ok_or_else(|| {
+                // A number of 64 bits is a string in proto3's JSON form.
+                let number = field.value.as_u64().or_else(|| field.value.as_str()?.parse().ok());
+                number.filter(|&number| number <= limit).ok_or_else(|| {
                     field.error(ErrorKind::InvalidValue("not a part of a duration of zero or more"))
                 })
             }

@@ -7,7 +7,7 @@ use xds_core::{
     client::{ChannelEvent, Interest, Notice, OpaqueType, Output},
     types,
 };
-use xds_format::{Format, Schema, encode_message, message_to_json, yaml_to_json};
+use xds_format::{Format, Leniency, Schema, YamlFile, encode_message, message_to_json};
 
 /// The example of the protocol's first description, with something in the places it leaves open.
 const OLDEST: &str = "\
@@ -44,7 +44,8 @@ admin:
 
 /// A client of the bootstrap in YAML, which has its static resources, and what it asks of whom.
 fn client_of(text: &str) -> (Client, EnvoyBootstrap) {
-    let json = yaml_to_json("bootstrap.yaml", text.as_bytes()).expect("it is YAML");
+    let file = YamlFile::parse("bootstrap.yaml", text.as_bytes(), Leniency::Envoy);
+    let json = file.expect("it is YAML").to_json();
     let bootstrap = EnvoyBootstrap::from_json(&json.to_string()).expect("it is a bootstrap");
     let config = bootstrap.client_config().expect("it has sources");
     let config = [types::LISTENER, types::CLUSTER, types::SECRET]

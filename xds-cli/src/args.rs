@@ -55,6 +55,27 @@ pub(crate) enum Command {
     Sim(SimCommand),
 }
 
+impl Command {
+    /// The descriptor sets that are added to the schema.
+    pub(crate) fn descriptors(&self) -> &[PathBuf] {
+        match self {
+            Self::Serve(args) => &args.descriptors.descriptors,
+            Self::Watch(args) => &args.descriptors.descriptors,
+            Self::Check(args) => &args.descriptors.descriptors,
+            Self::Demo | Self::Compat(_) | Self::Sim(_) => &[],
+        }
+    }
+}
+
+/// Types that resources may have besides those of the Envoy API.
+#[derive(Args, Debug)]
+pub(crate) struct DescriptorArgs {
+    /// Add the types of a descriptor set: of Envoy's contrib extensions, or of your own. The file is from
+    /// protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) descriptors: Vec<PathBuf>,
+}
+
 /// Serve the resources in a directory, and follow its files as they change.
 ///
 /// Files are .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each holds one resource (an
@@ -131,6 +152,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) elsewhere: ElsewhereArgs,
+
+    #[command(flatten)]
+    pub(crate) descriptors: DescriptorArgs,
 
     // Last: its heading is that of all flags behind it, too.
     #[command(flatten)]
@@ -294,6 +318,9 @@ pub(crate) struct WatchArgs {
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
     #[arg(required = true, value_name = "TYPE[:NAME]")]
     pub(crate) subscriptions: Vec<Subscription>,
+
+    #[command(flatten)]
+    pub(crate) descriptors: DescriptorArgs,
 
     // Last: its heading is that of all flags behind it, too.
     #[command(flatten)]

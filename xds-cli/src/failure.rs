@@ -44,6 +44,8 @@ pub(crate) enum Failure {
     Found(u32),
     #[error("cannot read {}: {why}", .file.display())]
     Unreadable { file: PathBuf, why: io::Error },
+    #[error("{}: the descriptor set is empty", .file.display())]
+    EmptyDescriptors { file: PathBuf },
     /// The error names the file.
     #[error(transparent)]
     Schema(#[from] FormatError),
@@ -92,6 +94,7 @@ impl Failure {
             | Self::Export { .. }
             | Self::Found(_)
             | Self::Unreadable { .. }
+            | Self::EmptyDescriptors { .. }
             | Self::Schema(_)
             | Self::Incompatible(_)
             | Self::Runtime(_)

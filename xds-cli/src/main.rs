@@ -5,7 +5,7 @@
 //! | `args.rs` | what can be said on the command line |
 //! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
 //! | `directory/` | resources in files: which there are, what changed, which are the last good ones |
-//! | `resource_types.rs` | what our clients accept |
+//! | `resource_types.rs`, `schema.rs` | what our clients accept; the schema, with what `--descriptors` adds |
 //! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
 //! | `server_table.rs` | who has accepted what, as a table |
 //! | `failure.rs`, `logging.rs`, `output.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
@@ -19,6 +19,7 @@ mod json_diff;
 mod logging;
 mod output;
 mod resource_types;
+mod schema;
 mod server_table;
 mod stop;
 mod style;
@@ -63,6 +64,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         | Command::Sim(_) => logging::Quietest::Warnings,
     };
     logging::init(quietest, cli.verbose, cli.color);
+    schema::extend(cli.command.descriptors())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

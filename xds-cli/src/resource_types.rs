@@ -10,10 +10,13 @@ use xds_core::{
     TypeUrl,
     client::{ClientConfig, Context, Rejection, Resource, ResourceType, Value},
 };
-use xds_format::{PrintOptions, Schema, Validator, to_json, unprintable};
+use xds_format::{PrintOptions, to_json, unprintable};
 use xds_tokio::{PayloadPrinter, Validated};
 
-use crate::text::escaped;
+use crate::{
+    schema::{schema, validator},
+    text::escaped,
+};
 
 /// A type of the Envoy API, or any other, whose resources are then taken as bytes.
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl Validation {
         let plain = EnvoyType::new(type_url);
         match self {
             Self::Off => config.with_type(plain),
-            Self::On => config.with_type(Validated::new(plain, Validator::envoy())),
+            Self::On => config.with_type(Validated::new(plain, validator())),
         }
     }
 
@@ -67,7 +70,7 @@ impl Validation {
         if self == Self::Off {
             return Vec::new();
         }
-        match Validator::envoy().violations(type_url, resource) {
+        match validator().violations(type_url, resource) {
             Ok(violations) => violations.iter().map(ToString::to_string).collect(),
             Err(broken) => vec![broken.to_string()],
         }
@@ -88,12 +91,12 @@ pub(crate) fn json(resource: &Resource) -> Arc<Json> {
 /// Lists the parts of a resource that are printed as bytes: each `Any` of a type that the schema lacks, with its path.
 pub(crate) fn shown_as_bytes(type_url: &str, resource: &[u8]) -> Vec<String> {
     // What does not decode is not printed at all.
-    let listed = unprintable(Schema::envoy(), type_url, resource).unwrap_or_default();
+    let listed = unprintable(schema(), type_url, resource).unwrap_or_default();
     listed.iter().map(|why| escaped(&why.to_string())).collect()
 }
 
 fn printed(type_url: &str, resource: &[u8]) -> Result<Json, xds_format::FormatError> {
-    to_json(Schema::envoy(), type_url, resource, &PrintOptions::default())
+    to_json(schema(), type_url, resource, &PrintOptions::default())
 }
 
 /// Resources in logs (`-vv`): as JSON on one line, secrets hidden.

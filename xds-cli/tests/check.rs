@@ -2,8 +2,15 @@
 
 mod support;
 
+use std::fs;
+
 use serde_json::Value as Json;
 use support::{Ended, TempDir, Xds, clusters, endpoints, run};
+use xds_format::prost_reflect::prost::Message as _;
+use xds_format::prost_reflect::prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
+    field_descriptor_proto::{Label, Type},
+};
 
 fn eds_cluster(name: &str) -> String {
     format!(
@@ -234,4 +241,106 @@ fn what_is_deprecated_is_a_warning() {
                     `envoy.config.cluster.v3.Cluster.http2_protocol_options` is deprecated";
     assert!(shown.lines().any(|line| line == expected), "{shown}");
     println!("covers: S4.011");
+}
+
+/// `acme.v1.Thing { string name = 1; string note = 2; }`, in a file that imports others.
+fn thing(imports: &[&str]) -> Vec<u8> {
+    let field = |name: &str, number| FieldDescriptorProto {
+        name: Some(name.to_owned()),
+        number: Some(number),
+        label: Some(Label::Optional.into()),
+        r#type: Some(Type::String.into()),
+        ..FieldDescriptorProto::default()
+    };
+    let message = DescriptorProto {
+        name: Some("Thing".to_owned()),
+        field: vec![field("name", 1), field("note", 2)],
+        ..DescriptorProto::default()
+    };
+    let file = FileDescriptorProto {
+        name: Some("acme/v1/thing.proto".to_owned()),
+        package: Some("acme.v1".to_owned()),
+        dependency: imports.iter().map(|&name| name.to_owned()).collect(),
+        message_type: vec![message],
+        syntax: Some("proto3".to_owned()),
+        ..FileDescriptorProto::default()
+    };
+    FileDescriptorSet { file: vec![file] }.encode_to_vec()
+}
+
+const THING: &str = "\"@type\": type.googleapis.com/acme.v1.Thing\nname: t\nnote: hi\n";
+
+#[test]
+fn types_of_a_descriptor_set_are_read_and_printed_by_every_command() {
+    let (directory, sets) = (TempDir::new(), TempDir::new());
+    directory.save("thing.yaml", THING);
+    let unknown = check(&directory, &[]);
+    assert_eq!(unknown.code, Some(1));
+    let said = "unknown type `type.googleapis.com/acme.v1.Thing`: the schema lacks it; a descriptor set can add it \
+                (`--descriptors FILE`)";
+    assert!(unknown.stdout.contains(said), "{}", unknown.stdout);
+
+    let path = sets.join("thing.binpb").to_str().unwrap().to_owned();
+    fs::write(&path, thing(&["envoy/config/core/v3/base.proto"])).unwrap();
+    let known = check(&directory, &["--validate", "--descriptors", &path]);
+    assert_eq!(known.code, Some(0), "{}{}", known.stdout, known.stderr);
+
+    let flags = ["--listen", "127.0.0.1:0", "--descriptors", &path];
+    let (_serve, address) = Xds::serve_with(directory.path(), &flags);
+    let type_url = "type.googleapis.com/acme.v1.Thing";
+    let seen = Xds::watch(&address, &[type_url, "--descriptors", &path]);
+    let changed = &seen.wait_count("changed", 1)[0];
+    assert_eq!(changed["resource"]["note"], "hi", "{changed}");
+    let file = directory.join("thing.yaml").to_str().unwrap().to_owned();
+    let args = ["watch", "-o", "yaml", "--file", &file, type_url, "--descriptors", &path];
+    Xds::spawn(&args).wait_stdout("note: hi");
+}
+
+#[test]
+fn what_is_wrong_with_a_descriptor_set_names_the_file_and_what_to_do() {
+    let (directory, sets) = (TempDir::new(), TempDir::new());
+    let said = |name: &str, content: &[u8]| {
+        let path = sets.join(name);
+        fs::write(&path, content).unwrap();
+        let ended = check(&directory, &["--descriptors", path.to_str().unwrap()]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        ended.stderr.replace(&format!("{}/", sets.path().display()), "")
+    };
+    const MAKE: &str =
+        "`protoc --include_imports --descriptor_set_out=FILE NAME.proto` or `buf build -o FILE`";
+    assert_eq!(
+        said("thing.proto", b"syntax = \"proto3\";\n"),
+        format!(
+            "xds: thing.proto: invalid descriptor set: the file is the source of a schema (.proto); compile the schema \
+             with {MAKE}"
+        )
+    );
+    assert_eq!(
+        said("a.binpb", &thing(&["acme/missing.proto"])),
+        format!(
+            "xds: a.binpb: invalid descriptor set: `acme/v1/thing.proto` imports `acme/missing.proto`, which neither \
+             the set nor the schema has; make the set with {MAKE}"
+        )
+    );
+    assert_eq!(said("b.binpb", b""), "xds: b.binpb: the descriptor set is empty");
+    let missing = check(&directory, &["--descriptors", "no/such.binpb"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.starts_with("xds: cannot read no/such.binpb: "), "{}", missing.stderr);
+    // A newer version of a file that is known stays unused, and that is told.
+    let newer = FileDescriptorProto {
+        name: Some("envoy/config/cluster/v3/cluster.proto".to_owned()),
+        package: Some("envoy.config.cluster.v3".to_owned()),
+        message_type: vec![DescriptorProto {
+            name: Some("OfTomorrow".to_owned()),
+            ..DescriptorProto::default()
+        }],
+        ..FileDescriptorProto::default()
+    };
+    let path = sets.join("newer.binpb");
+    fs::write(&path, FileDescriptorSet { file: vec![newer] }.encode_to_vec()).unwrap();
+    let warned = check(&directory, &["--descriptors", path.to_str().unwrap()]);
+    assert_eq!(warned.code, Some(0), "{}", warned.stderr);
+    let words = "1 definition not used, because the schema has the files in another version: \
+                 envoy.config.cluster.v3.OfTomorrow";
+    assert!(warned.stderr.contains(words), "{}", warned.stderr);
 }

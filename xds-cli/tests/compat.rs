@@ -127,7 +127,18 @@ fn a_large_schema_is_compatible_with_itself() {
 fn files_that_are_no_descriptor_sets_are_named() {
     let ended = compat(&thing("acme.v1", "a=1"), b"\x0a\x05", &[]);
     assert_eq!(ended.code, Some(1));
-    assert_eq!(ended.stderr, "xds: new.binpb: invalid descriptor set: the encoding is truncated");
+    let words =
+        "xds: new.binpb: invalid descriptor set: the encoding is truncated: this is no encoded";
+    assert!(ended.stderr.starts_with(words), "{}", ended.stderr);
+    let ended = compat(&thing("acme.v1", "a=1"), b"syntax = \"proto3\";\npackage acme.v1;\n", &[]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(
+        ended.stderr,
+        "xds: new.binpb: invalid descriptor set: the file is the source of a schema (.proto); compile the schema with \
+         `protoc --include_imports --descriptor_set_out=FILE NAME.proto` or `buf build -o FILE`"
+    );
+    let ended = compat(b"", &thing("acme.v1", "a=1"), &[]);
+    assert_eq!(ended.stderr, "xds: old.binpb: the descriptor set is empty");
     let ended = run(&["compat", "no/such/file", "no/such/file"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.starts_with("xds: cannot read no/such/file: "), "{}", ended.stderr);

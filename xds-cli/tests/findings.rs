@@ -94,3 +94,31 @@ fn ack_gated_ordering_does_not_wait_for_a_type_without_subscription() {
     }
     println!("covers: M150 M158");
 }
+
+#[test]
+fn cncf_xds_matcher_types() {
+    let directory = finding("cncf-xds-matcher-types");
+    let ended = run(&["check", directory.to_str().unwrap(), "--validate"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 resource in 1 file: 0 errors"), "{}", ended.stdout);
+}
+
+#[test]
+fn envoy_leniency() {
+    let (finding, directory) = (finding("envoy-leniency"), TempDir::new());
+    for file in ["cds.yaml", "lds.yaml"] {
+        fs::copy(finding.join(file), directory.join(file)).unwrap();
+    }
+    let ended = run(&["check", directory.path().to_str().unwrap(), "--validate"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("4 resources in 2 files: 0 errors"), "{}", ended.stdout);
+
+    let path = |name: &str| finding.join(name).to_str().unwrap().to_owned();
+    let file = Xds::spawn(&["watch", "-o", "ndjson", "--file", &path("cds.yaml"), "cds"]);
+    assert_eq!(file.wait_count("changed", 3).len(), 3);
+    let boot = path("boot.yaml");
+    let proxy = Xds::spawn(&["watch", "-o", "ndjson", "--proxy-bootstrap", &boot, "cds"]);
+    let changed = &proxy.wait_count("changed", 1)[0];
+    assert_eq!(changed["resource"]["type"], "STRICT_DNS");
+    assert!(changed["version"].is_null() && changed["static"] == true, "{changed}");
+}

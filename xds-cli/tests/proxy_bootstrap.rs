@@ -95,6 +95,82 @@ fn what_is_wrong_with_it_names_the_file_and_the_field() {
     }
 }
 
+/// The place of an error is a line of the file, in YAML and in JSON, in a static resource as anywhere else.
+#[test]
+fn errors_have_lines_of_the_file() {
+    let files = TempDir::new();
+    let good = bootstrap("127.0.0.1:1");
+    let json = format!("{good:#}");
+    let yaml = "node: { id: proxy-1, cluster: edge }
+dynamic_resources:
+  ads_config:
+    api_type: GRPC
+    grpc_services: [ { envoy_grpc: { cluster_name: xds } } ]
+  cds_config: { ads: {} }
+static_resources:
+  clusters:
+  - name: xds
+    connect_timeout: 5s
+    load_assignment:
+      cluster_name: xds
+      endpoints:
+      - lb_endpoints:
+        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 1 } } }
+";
+    let cases = [
+        (
+            "b.yaml",
+            yaml.replace("5s", "soon"),
+            "b.yaml:10:22: static_resources.clusters[0].connect_timeout: ",
+        ),
+        (
+            "b.yaml",
+            yaml.replace("connect_timeout", "conect_timeout"),
+            "b.yaml:10:5: static_resources.clusters[0]: unknown field `conect_timeout`",
+        ),
+        (
+            "b.yaml",
+            yaml.replace("name: xds\n    c", "name: xds\n    type: STATICC\n    c"),
+            "b.yaml:10:11: static_resources.clusters[0].type: unknown value `STATICC`",
+        ),
+        (
+            "b.yaml",
+            yaml.replace("GRPC", "GRPCC"),
+            "b.yaml:4:15: dynamic_resources.ads_config.api_type: ",
+        ),
+        (
+            "b.yaml",
+            yaml.replace("ads: {}", "adds: {}"),
+            "b.yaml:6:23: dynamic_resources.cds_config.adds: unknown field",
+        ),
+        ("b.yaml", yaml.replace("node: {", "node: ["), "b.yaml:1:"),
+        (
+            "b.json",
+            json.replace("\"name\": \"xds\"", "\"name\": \"xds\", \"type\": \"STATICC\""),
+            ": static_resources.clusters[0].type: unknown value `STATICC`",
+        ),
+        // In words of version 2: the message is another, the place is that of what is around it.
+        (
+            "b.yaml",
+            yaml.replace("5s", "5s\n    type: STATICC\n    http2_protocol_options: {}"),
+            "b.yaml:11:11: static_resources.clusters[0].type: unknown value `STATICC`",
+        ),
+    ];
+    for (name, text, words) in cases {
+        files.save(name, &text);
+        let file = files.join(name).to_str().unwrap().to_owned();
+        let failed = watch(&file, &[]);
+        failed.wait_stderr(words);
+        let said = failed.stderr();
+        let line = said.lines().find(|line| line.contains(words)).unwrap();
+        assert_eq!(line.matches(name).count(), 1, "{line}");
+        if name == "b.json" {
+            let at = text.lines().position(|line| line.contains("STATICC")).unwrap() + 1;
+            assert!(line.contains(&format!("b.json:{at}:")), "{line}");
+        }
+    }
+}
+
 /// Listeners and clusters come over the aggregated stream; one cluster's endpoints do as well, another's are in a
 /// file, and the routes are polled for.
 #[test]

@@ -387,6 +387,8 @@ impl Fault {
 pub(crate) enum Path<'p> {
     /// The top of the file or message.
     Root,
+    /// A part of a file, by the path to it.
+    Raw(&'p str),
     /// A field of a message.
     Field(&'p Self, &'p str),
     /// An element of a list.
@@ -399,7 +401,8 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Field(parent @ Self::Root, name) => {
+            Self::Raw(path) => f.write_str(path),
+            Self::Field(parent @ (Self::Root | Self::Raw("")), name) => {
                 write!(f, "{parent}{}", abbreviate(name))
             }
             Self::Field(parent, name) => write!(f, "{parent}.{}", abbreviate(name)),

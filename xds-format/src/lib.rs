@@ -39,8 +39,9 @@
 //!
 //! Which messages exist is data, not code: a [`Schema`] is made of descriptors. [`Schema::envoy`]
 //! is the full Envoy v3 API (feature `envoy`, on by default): build.rs takes it out of the sources
-//! of the `envoy-types` package, nothing of which is linked. Types of one's own come from
-//! descriptor sets: [`Schema::with_descriptor_set`].
+//! of the `envoy-types` package, nothing of which is linked. The messages of cncf/xds that are missing there, as that API
+//! names them only inside an `Any`, come from this repository's `proto/`. Contrib extensions and types of one's own
+//! come from descriptor sets: [`Schema::with_descriptor_set`].
 //!
 //! # The way of a file
 //!
@@ -63,6 +64,9 @@
 //! them (`on` is a boolean), with `<<` merged. Everything else is an error, most of all what would
 //! otherwise be lost silently: unknown fields, types and enum values, keys that stand twice.
 //!
+//! Envoy accepts more, and files are written for it. [`Leniency::Envoy`] accepts the same, except what loses something:
+//! [`parse_with`]. The repository's `docs/FORMATS.md` lists the spellings.
+//!
 //! # Beyond the encoding
 //!
 //! [`Validator`] holds resources against the constraints that the schema states (`validate.rules`),
@@ -84,6 +88,7 @@ mod encode;
 mod error;
 mod format;
 mod name;
+mod options;
 mod parse;
 mod print;
 mod schema;
@@ -100,11 +105,11 @@ pub use check::{decode_check, unprintable};
 pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use deprecated::{Deprecated, deprecated_uses};
 pub use document::{Document, Resource, Wrapper};
-pub use encode::UnknownFields;
 pub use error::{ErrorKind, FormatError, Position};
 pub use format::Format;
 pub use name::resource_name;
-pub use parse::{encode_message, encode_message_with, parse, yaml_to_json};
+pub use options::{Leniency, ParseOptions, UnknownFields};
+pub use parse::{YamlFile, encode_message, encode_message_with, parse, parse_with};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes, message_to_json,
     to_json, to_json_string, to_text, to_yaml,

@@ -24,6 +24,11 @@ pub(crate) fn is_duration(Seconds { seconds, nanos }: Seconds) -> bool {
         && (seconds == 0 || nanos == 0 || (seconds < 0) == (nanos < 0))
 }
 
+/// Whether it is in the years 1 to 9999, and counts up.
+pub(crate) fn is_timestamp(Seconds { seconds, nanos }: Seconds) -> bool {
+    (MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&seconds) && (0..1_000_000_000).contains(&nanos)
+}
+
 /// `1.5s`: seconds with up to nine decimals.
 pub(crate) fn parse_duration(text: &str) -> Option<Seconds> {
     let number = text.strip_suffix('s')?;

@@ -8,8 +8,8 @@ use core::time::Duration;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use xds_format::{
-    Document, Format, Schema, UnknownFields, encode_message, encode_message_with, parse,
-    resource_name,
+    Document, Format, ParseOptions, Schema, UnknownFields, encode_message, encode_message_with,
+    parse, resource_name,
 };
 
 const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
@@ -475,7 +475,8 @@ fn fields_that_nobody_knows_are_passed_over_where_that_is_asked_for() {
     let text =
         br#"{"version_info": "7", "of_tomorrow": {"x": [1]}, "node": {"id": "n", "mood": 1}}"#;
     let read = |text: &[u8], unknown| {
-        encode_message_with(Schema::envoy(), "", name, Format::Json, text, unknown)
+        let options = ParseOptions::default().with_unknown_fields(unknown);
+        encode_message_with(Schema::envoy(), "", name, Format::Json, text, options)
     };
     assert!(read(text, UnknownFields::Refused).is_err());
     let known = br#"{"version_info": "7", "node": {"id": "n"}}"#;

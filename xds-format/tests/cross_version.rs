@@ -8,8 +8,8 @@ mod common;
 use common::protos::{schema, schema_of};
 use serde_json::{Value as Json, json};
 use xds_format::{
-    Axis, ErrorKind, Format, PrintOptions, Schema, UnknownFields, compare, decode_check,
-    encode_message, encode_message_with, message_to_json, parse, to_json, to_text,
+    Axis, ErrorKind, Format, ParseOptions, PrintOptions, Schema, UnknownFields, compare,
+    decode_check, encode_message, encode_message_with, message_to_json, parse, to_json, to_text,
 };
 
 const THING: &str = "acme.v1.Thing";
@@ -102,7 +102,8 @@ fn what_an_old_reader_of_text_does_not_know_is_named() {
     let old = old();
     let error = |json: Json, unknown_fields| {
         let json = json.to_string();
-        encode_message_with(&old, "f", THING, Format::Json, json.as_bytes(), unknown_fields)
+        let options = ParseOptions::default().with_unknown_fields(unknown_fields);
+        encode_message_with(&old, "f", THING, Format::Json, json.as_bytes(), options)
     };
     let strict = |json| error(json, UnknownFields::Refused).unwrap_err();
     let unknown_field = strict(json!({"name": "t", "size": 7}));

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "envoy")]
 
-use xds_format::{ErrorKind, Format, Position, Schema, encode_message, parse, yaml_to_json};
+use xds_format::{ErrorKind, Format, Leniency, Position, Schema, YamlFile, encode_message, parse};
 
 fn error(format: Format, text: &str) -> String {
     parse(Schema::envoy(), "f", format, text.as_bytes()).unwrap_err().to_string()
@@ -461,7 +461,9 @@ fn single_messages_have_the_same_errors() {
 
 #[test]
 fn yaml_of_no_message_is_read_as_json_or_refused_with_its_place() {
-    let read = |text: &str| yaml_to_json("f.yaml", text.as_bytes());
+    let read = |text: &str| {
+        YamlFile::parse("f.yaml", text.as_bytes(), Leniency::Strict).map(|it| it.to_json())
+    };
     assert_eq!(
         read("a: [1, -2, 2.5, .nan, yes, null]\nb: { c: x }\n").unwrap(),
         serde_json::json!({"a": [1, -2, 2.5, "NaN", true, null], "b": {"c": "x"}})
@@ -476,5 +478,5 @@ fn yaml_of_no_message_is_read_as_json_or_refused_with_its_place() {
     assert_eq!(refused(""), "f.yaml: the file is empty");
     let deep = "[".repeat(1000);
     assert!(refused(&deep).starts_with("f.yaml:1:"), "{}", refused(&deep));
-    assert!(yaml_to_json("f.yaml", b"a: \xff").is_err());
+    assert!(YamlFile::parse("f.yaml", b"a: \xff", Leniency::Strict).is_err());
 }

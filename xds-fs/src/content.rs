@@ -2,7 +2,10 @@
 
 use blake3::Hash;
 use xds_core::TypeUrl;
-use xds_format::{Format, Schema, parse};
+use xds_format::{Format, ParseOptions, Schema, parse_with};
+
+/// Files are read as Envoy reads them, which follows the same ones.
+pub(crate) const OPTIONS: ParseOptions = ParseOptions::envoy();
 
 /// Ends the names of types that are collections of others.
 const COLLECTION: &str = "Collection";
@@ -24,7 +27,8 @@ pub(crate) fn response(
     hash: &Hash,
 ) -> Result<Vec<u8>, String> {
     let format = Format::from_path(path).map_err(|why| why.to_string())?;
-    let mut document = parse(schema, path, format, content).map_err(|why| why.to_string())?;
+    let mut document =
+        parse_with(schema, path, format, content, OPTIONS).map_err(|why| why.to_string())?;
     let wanted = type_url.as_str();
     if let Some(it) = document.resources.iter().find(|it| it.type_url.ends_with(COLLECTION)) {
         let (name, type_url) = (&it.name, &it.type_url);

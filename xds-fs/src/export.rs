@@ -16,12 +16,13 @@ use xds_core::{
     types::{SECRET, by_short_name, short_name},
 };
 use xds_format::{
-    Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json, parse,
-    resource_name, to_json,
+    Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json,
+    parse_with, resource_name, to_json,
 };
 
 use crate::{
     access::{Access, create_directory, open_to_others},
+    content::OPTIONS,
     files::list,
 };
 
@@ -310,7 +311,7 @@ fn for_programs() -> PrintOptions {
 
 /// The type of which a file says what there is.
 fn stated_type(schema: &Schema, path: &Path, format: Format, content: &[u8]) -> Option<TypeUrl> {
-    let document = parse(schema, &path.to_string_lossy(), format, content).ok()?;
+    let document = parse_with(schema, &path.to_string_lossy(), format, content, OPTIONS).ok()?;
     document.type_url.map(TypeUrl::from)
 }
 

@@ -1,7 +1,7 @@
 //! The two messages of REST between protobuf and JSON (S0.203).
 
 use xds_format::{
-    Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields, UnknownTypes,
+    Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields, UnknownTypes,
     encode_message_with, message_to_json,
 };
 
@@ -32,7 +32,8 @@ pub(crate) fn print_response(
 
 fn read(schema: &Schema, what: &str, name: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
     // The other side may know a newer API (M183).
-    encode_message_with(schema, what, name, Format::Json, body, UnknownFields::Skipped)
+    let options = ParseOptions::default().with_unknown_fields(UnknownFields::Skipped);
+    encode_message_with(schema, what, name, Format::Json, body, options)
 }
 
 fn print(

@@ -1,9 +1,11 @@
 //! Files of resources.
 
 use xds_format::{
-    ErrorKind, Format, PrintOptions, Redaction, Schema, UnknownTypes, Validator, parse,
-    resource_name, to_json_string, to_text, to_yaml, unprintable,
+    ErrorKind, Format, ParseOptions, PrintOptions, Redaction, Schema, UnknownTypes, Validator, parse,
+    parse_with, resource_name, to_json_string, to_text, to_yaml, unprintable,
 };
+
+const LENIENT: ParseOptions = ParseOptions::envoy();
 
 /// A file of JSON.
 pub fn json(bytes: &[u8]) {
@@ -50,7 +52,9 @@ fn for_programs() -> PrintOptions {
 /// bytes.
 fn file(format: Format, bytes: &[u8]) {
     let schema = Schema::envoy();
+    let lenient = parse_with(schema, "f", format, bytes, LENIENT);
     let Ok(document) = parse(schema, "f", format, bytes) else { return };
+    assert_eq!(lenient, Ok(document.clone()), "leniency changes no meaning");
     let response = document.to_discovery_response();
     if response.is_empty() {
         return; // An empty list says that there is nothing; no bytes say nothing at all.

@@ -3,7 +3,7 @@
 use prost::Message as _;
 use xds_core::proto::{DiscoveryRequest, DiscoveryResponse};
 use xds_format::{
-    FieldNames, Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields,
+    FieldNames, Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
     encode_message_with, message_to_json,
 };
 
@@ -60,6 +60,6 @@ fn check_cut(message: &str, bytes: &[u8]) {
 }
 
 fn read(message: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
-    let unknown = UnknownFields::Skipped;
-    encode_message_with(Schema::envoy(), "body", message, Format::Json, body, unknown)
+    let options = ParseOptions::default().with_unknown_fields(UnknownFields::Skipped);
+    encode_message_with(Schema::envoy(), "body", message, Format::Json, body, options)
 }

@@ -26,10 +26,12 @@ class Envoy:
         bootstrap: str,
         workers: int = 1,
         options: Sequence[str] = (),
+        directory: Path | None = None,
     ) -> None:
-        config = scenario.directory / "bootstrap.yaml"
+        directory = directory or scenario.directory
+        config = directory / "bootstrap.yaml"
         config.write_text(bootstrap, encoding="utf-8")
-        admin_address = scenario.directory / "admin-address.txt"
+        admin_address = directory / "admin-address.txt"
         self._process = scenario.spawn(
             Process,
             "envoy",

@@ -17,6 +17,7 @@ from driver.envoy_repair_checks import repairs_a_rejected_change
 from driver.envoy_rest_checks import follows_over_rest
 from driver.envoy_runtime_checks import follows_async_std
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
+from driver.envoy_spelling_checks import agrees_on_spellings
 from driver.envoy_world import (
     DELTA_ADS,
     DELTA_PER_TYPE,
@@ -77,6 +78,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
         story = partial(follows_async_std, programs=programs, transport=transport)
         scenarios[f"envoy, {transport.title}: a server on async-std"] = story
     scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
+    scenarios["envoy, its own verdict on spellings"] = partial(agrees_on_spellings, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)
     scenarios["envoy, files: a mounted ConfigMap"] = partial(follows_a_mounted_file, programs=programs)
     play(report, run_dir, scenarios)

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use xds_core::{client::NodeIn, service};
 
-use super::message::{Message, read_enum, read_positive, read_u32};
+use super::message::{Message, read_bool, read_enum, read_positive, read_u32};
 use crate::{
     error::{BootstrapError, ErrorKind},
     json::{self, Field, RawJson},
@@ -287,7 +287,7 @@ impl ApiConfigSource {
             return Err(message.missing("grpc_services"));
         }
         let node = match message.get("set_node_on_first_message_only") {
-            Some(field) if field.boolean()? => NodeIn::FirstRequest,
+            Some(field) if read_bool(&field)? => NodeIn::FirstRequest,
             _ => NodeIn::EveryRequest,
         };
         Ok(Self {
@@ -399,7 +399,7 @@ impl GrpcService {
                         .transpose()?
                         .filter(|&bytes| bytes > 0),
                     proxy_headers: match envoy.get("skip_envoy_headers") {
-                        Some(field) if field.boolean()? => ProxyHeaders::Skipped,
+                        Some(field) if read_bool(&field)? => ProxyHeaders::Skipped,
                         _ => ProxyHeaders::Sent,
                     },
                 }

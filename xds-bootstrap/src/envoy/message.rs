@@ -1,4 +1,5 @@
-//! A protobuf message in its JSON form: two spellings per field, `null` for what is not set.
+//! A protobuf message in the JSON form that Envoy reads: two spellings per field, `null` for what is not set, and more
+//! spellings of values than the canonical form has (S0.174). `xds-format` calls them `Leniency::Envoy`.
 
 use serde_json::Value;
 
@@ -69,12 +70,12 @@ impl<'v> Message<'v> {
         self.get(name).map_or_else(|| Ok(String::new()), |field| field.string().map(String::from))
     }
 
-    /// The elements of a repeated field, none if it is not set. An object stands for a list of one:
-    /// the proxy's own parser takes it, and examples rely on that (S0.174).
+    /// The elements of a repeated field, none if it is not set. One element needs no list around it, which
+    /// examples rely on (S0.174).
     pub(crate) fn elements(&self, name: &str) -> Result<Vec<Field<'v>>, BootstrapError> {
         match self.get(name) {
             None => Ok(Vec::new()),
-            Some(field) if field.value.is_object() => Ok(vec![field]),
+            Some(field) if !field.value.is_array() => Ok(vec![field]),
             Some(field) => Ok(field.elements()?.collect()),
         }
     }
@@ -84,15 +85,17 @@ impl<'v> Message<'v> {
     }
 }
 
-/// The value of an enum: its name or its number. The first value is what is meant where the field
-/// is not set.
+/// The value of an enum: its name in any case, or its number, which may be a string. The first value is what is
+/// meant where the field is not set.
 pub(crate) fn read_enum<T: Copy>(
     field: &Field<'_>,
     values: &[(&'static str, u64, T)],
     known: &'static str,
 ) -> Result<T, BootstrapError> {
     let found = match field.value {
-        Value::String(name) => values.iter().find(|(known, ..)| known == name),
+        Value::String(name) => values.iter().find(|(known, number, _)| {
+            known.eq_ignore_ascii_case(name) || name.trim_ascii().parse() == Ok(*number)
+        }),
         Value::Number(number) => {
             let number = number.as_u64();
             values.iter().find(|&&(_, known, _)| number == Some(known))
@@ -104,16 +107,40 @@ pub(crate) fn read_enum<T: Copy>(
     found.map(|&(_, _, value)| value).ok_or_else(|| field.error(ErrorKind::UnknownEnumValue(known)))
 }
 
+/// A boolean, which may be a string.
+pub(crate) fn read_bool(field: &Field<'_>) -> Result<bool, BootstrapError> {
+    let Value::String(text) = unwrapped(field.value) else {
+        return Field { value: unwrapped(field.value), path: field.path.clone() }.boolean();
+    };
+    let is_one_of = |words: [&str; 5]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match text.as_str() {
+        _ if is_one_of(["true", "t", "yes", "y", "1"]) => Ok(true),
+        _ if is_one_of(["false", "f", "no", "n", "0"]) => Ok(false),
+        _ => Err(field.wrong_type("a boolean")),
+    }
+}
+
+/// The value in a wrapper that is written out as the message that it is.
+fn unwrapped(value: &Value) -> &Value {
+    match value {
+        Value::Object(members) if members.len() == 1 => members.get("value").unwrap_or(value),
+        _ => value,
+    }
+}
+
 /// An unsigned number, which proto3 also writes as a string.
 pub(crate) fn read_u32(field: &Field<'_>) -> Result<u32, BootstrapError> {
-    let number = match field.value {
+    let number = match unwrapped(field.value) {
         Value::Number(number) => number.as_u64().or_else(|| {
             // Proto3 takes a whole number in any notation.
             let number = number.as_f64()?;
             (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number))
                 .then_some(number as u64)
         }),
-        Value::String(text) => text.parse().ok(),
+        Value::String(text) => match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        },
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
             return Err(field.wrong_type("a number"));
         }
@@ -125,7 +152,7 @@ pub(crate) fn read_u32(field: &Field<'_>) -> Result<u32, BootstrapError> {
 
 /// A finite number more than zero.
 pub(crate) fn read_positive(field: &Field<'_>) -> Result<f64, BootstrapError> {
-    let number = match field.value {
+    let number = match unwrapped(field.value) {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.parse().ok(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {

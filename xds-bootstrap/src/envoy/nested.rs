@@ -5,7 +5,7 @@ use xds_core::{TypeUrl, client::Interest, types, xdstp::Authority};
 
 use super::{
     bootstrap::{EnvoyBootstrap, interest},
-    message::Message,
+    message::{Message, read_bool},
     source::ConfigSource,
 };
 use crate::{error::BootstrapError, json::Field};
@@ -189,7 +189,7 @@ impl Found<'_> {
         routes: Option<&ConfigSource>,
     ) -> Result<(), BootstrapError> {
         let is_on_demand =
-            scope.get("on_demand").map_or(Ok(false), |on_demand| on_demand.boolean())?;
+            scope.get("on_demand").map_or(Ok(false), |on_demand| read_bool(&on_demand))?;
         let name = scope.string("route_configuration_name")?;
         if let Some(source) = routes.filter(|_| !is_on_demand && !name.is_empty()) {
             self.push(types::ROUTE_CONFIGURATION, name, source.clone());

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use thiserror::Error;
 use xds_format::Axis;
 
-use super::ElsewhereArgs;
+use super::{DescriptorArgs, ElsewhereArgs};
 
 /// Look at the resources in a directory before they are served.
 ///
@@ -30,6 +30,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     pub(crate) elsewhere: ElsewhereArgs,
+
+    #[command(flatten)]
+    pub(crate) descriptors: DescriptorArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

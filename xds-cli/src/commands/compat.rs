@@ -47,6 +47,9 @@ pub(crate) fn run(args: CompatArgs, color: ColorChoice) -> Result<(), Failure> {
 
 fn schema(file: &Path) -> Result<Schema, Failure> {
     let set = fs::read(file).map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
+    if set.is_empty() {
+        return Err(Failure::EmptyDescriptors { file: file.to_owned() });
+    }
     Ok(Schema::from_descriptor_set(&set).map_err(|why| why.in_file(&file.display().to_string()))?)
 }
 

@@ -10,10 +10,10 @@ use xds_core::{
     server::ViewContents,
 };
 
-use xds_format::{Schema, deprecated_uses};
+use xds_format::deprecated_uses;
 
 use super::sources::Sources;
-use crate::{resource_types::Validation, text::escaped};
+use crate::{resource_types::Validation, schema::schema, text::escaped};
 
 /// Something that was found about a resource in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn findings(
     let inconsistent = in_files(sources, consistency.check(set));
     let deprecated = sources.by_file().flat_map(|(file, key, bytes)| {
         // What does not decode has been told by whoever reads the files.
-        let uses = deprecated_uses(Schema::envoy(), key.type_url.as_str(), bytes);
+        let uses = deprecated_uses(schema(), key.type_url.as_str(), bytes);
         uses.unwrap_or_default().into_iter().map(|it| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
             let text = format!("{resource} uses what is deprecated: {it}");

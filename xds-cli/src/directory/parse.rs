@@ -4,9 +4,13 @@ use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
 use xds_core::{ResourceName, TypeUrl, server::ServerLimits};
-use xds_format::{Format, Resource, Schema};
+use xds_format::{Format, Resource, parse_with};
 
-use crate::{resource_types::Validation, text::type_name};
+use crate::{
+    resource_types::Validation,
+    schema::{self, schema},
+    text::type_name,
+};
 
 /// What a resource is known by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +29,7 @@ pub(crate) fn parse(
     validation: Validation,
 ) -> Result<Resources, String> {
     let shown = path.display().to_string();
-    let document = xds_format::parse(Schema::envoy(), &shown, format, content)
+    let document = parse_with(schema(), &shown, format, content, schema::FILES)
         .map_err(|error| error.to_string())?;
     let limits = ServerLimits::default();
     let mut resources = Resources::new();

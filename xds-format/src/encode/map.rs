@@ -9,6 +9,7 @@ use super::{At, Dialect, Encoder, Result, put_nested, takes_null};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::tree::json::is_number;
 use crate::tree::{Member, Node, Value};
+use crate::wire;
 
 /// `key` and `value` of a map entry.
 const KEY: u32 = 1;
@@ -75,6 +76,15 @@ impl Encoder<'_> {
     ) -> Result<()> {
         match (field.kind(), node) {
             (_, None) => Ok(()),
+            (kind, Some(node))
+                if self.is_lenient() && node.value == Value::Null && !takes_null(field) =>
+            {
+                match kind {
+                    Kind::Message(_) => wire::put_len(out, VALUE, &[]),
+                    kind => Scalar::default_of(&kind).put_field(VALUE, out),
+                }
+                Ok(())
+            }
             (_, Some(node)) if node.value == Value::Null && !takes_null(field) => {
                 Err(at.wrong("a value for this key", node))
             }
@@ -138,7 +148,7 @@ impl Encoder<'_> {
                 }
                 let key = match key {
                     Some(key) => self.scalar(key_kind, key, at)?,
-                    None => default_key(key_kind),
+                    None => Scalar::default_of(key_kind),
                 };
                 Ok(Entry {
                     order: order_of(key_kind, &key),
@@ -186,15 +196,6 @@ fn order_of<'n>(kind: &Kind, key: &Scalar<'n>) -> Order<'n> {
         (_, Scalar::Varint(bits) | Scalar::Fixed64(bits)) => Order::Number((*bits).into()),
         (_, Scalar::Fixed32(bits)) => Order::Number((*bits).into()),
         (_, Scalar::Len(bytes)) => Order::Text(bytes.clone()),
-    }
-}
-
-fn default_key(kind: &Kind) -> Scalar<'static> {
-    match kind {
-        Kind::String => Scalar::Len(Cow::Borrowed(&[])),
-        Kind::Fixed32 | Kind::Sfixed32 => Scalar::Fixed32(0),
-        Kind::Fixed64 | Kind::Sfixed64 => Scalar::Fixed64(0),
-        _ => Scalar::Varint(0),
     }
 }
 

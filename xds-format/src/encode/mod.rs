@@ -16,10 +16,13 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use crate::check::MAX_TOTAL_DEPTH;
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::options::{ParseOptions, UnknownFields};
 use crate::schema::Schema;
 use crate::suggest;
 use crate::tree::{Member, Node, Value};
 use crate::wire;
+
+use self::scalar::Scalar;
 
 pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
 
@@ -38,24 +41,12 @@ pub(crate) enum Dialect {
     Text,
 }
 
-/// What becomes of fields that the schema does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnknownFields {
-    /// They are an error: what somebody writes by hand is misspelt more often than new.
-    #[default]
-    Refused,
-    /// They are passed over, as in binary messages: what another program writes may be newer than the
-    /// schema (M183).
-    Skipped,
-}
-
 /// Encodes trees against one schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) dialect: Dialect,
-    pub(crate) unknown_fields: UnknownFields,
+    pub(crate) options: ParseOptions,
 }
 
 /// Where in the tree we are.
@@ -98,14 +89,12 @@ impl<'p> At<'p> {
     }
 }
 
-impl<'s> Encoder<'s> {
-    /// One that refuses what the schema does not have.
-    pub(crate) fn strict(schema: &'s Schema, dialect: Dialect) -> Self {
-        Self { schema, dialect, unknown_fields: UnknownFields::Refused }
-    }
-}
-
 impl Encoder<'_> {
+    /// Whether spellings are accepted that only Envoy knows.
+    fn is_lenient(&self) -> bool {
+        self.options.leniency.is_envoy() && self.dialect != Dialect::Text
+    }
+
     /// Appends the encoding of a message.
     pub(crate) fn message(
         &self,
@@ -143,7 +132,7 @@ impl Encoder<'_> {
         let mut fields: Vec<(FieldDescriptor, &Member<'_>)> = Vec::with_capacity(members.len());
         for member in members.iter().filter(|member| !skip(&member.name)) {
             let field = match self.field_of(message, member, at) {
-                Err(_) if self.unknown_fields == UnknownFields::Skipped => continue,
+                Err(_) if self.options.unknown_fields == UnknownFields::Skipped => continue,
                 field => field?,
             };
             if member.value.value != Value::Null || takes_null(&field) {
@@ -246,7 +235,16 @@ impl Encoder<'_> {
         for (index, node) in self.elements(group, at)?.into_iter().enumerate() {
             let path = Path::Index(at.path, index);
             let at = At { path: &path, ..at };
-            match field.kind() {
+            let kind = field.kind();
+            if self.is_lenient() && node.value == Value::Null && !null_is_a_value(&kind) {
+                match kind {
+                    Kind::Message(_) => wire::put_len(out, field.number(), &[]),
+                    _ if field.is_packed() => Scalar::default_of(&kind).put(&mut packed),
+                    _ => Scalar::default_of(&kind).put_field(field.number(), out),
+                }
+                continue;
+            }
+            match kind {
                 Kind::Message(message) => self.nested(field.number(), &message, node, at, out)?,
                 kind if field.is_packed() => self.scalar(&kind, node, at)?.put(&mut packed),
                 kind => self.scalar(&kind, node, at)?.put_field(field.number(), out),
@@ -265,10 +263,15 @@ impl Encoder<'_> {
         at: At<'_>,
     ) -> Result<Vec<&'n Node<'t>>> {
         let mut elements = Vec::new();
-        for (_, member) in group {
+        for (field, member) in group {
             match &member.value.value {
+                Value::List(list) if self.is_lenient() && !is_list_itself(&field.kind()) => {
+                    flatten(list, &mut elements);
+                }
                 Value::List(list) => elements.extend(list),
-                _ if self.dialect == Dialect::Text => elements.push(&member.value),
+                _ if self.is_lenient() || self.dialect == Dialect::Text => {
+                    elements.push(&member.value);
+                }
                 _ => return Err(at.wrong("a list", &member.value)),
             }
         }
@@ -286,6 +289,16 @@ impl Encoder<'_> {
     ) -> Result<()> {
         let at = at.deeper(at.path, node.offset)?;
         put_nested(number, out, |out| self.message(message, node, at, out))
+    }
+}
+
+/// Lists in a list stand for their elements. Their depth is bounded by that of the text.
+fn flatten<'n, 't>(list: &'n [Node<'t>], elements: &mut Vec<&'n Node<'t>>) {
+    for node in list {
+        match &node.value {
+            Value::List(inner) => flatten(inner, elements),
+            _ => elements.push(node),
+        }
     }
 }
 
@@ -307,13 +320,19 @@ fn put_nested(
 
 /// `null` means "not set", except where null is a value.
 fn takes_null(field: &FieldDescriptor) -> bool {
-    match field.kind() {
-        Kind::Message(message) => {
-            message.full_name() == "google.protobuf.Value" && !field.is_list()
-        }
-        Kind::Enum(enumeration) => {
-            enumeration.full_name() == "google.protobuf.NullValue" && !field.is_list()
-        }
+    !field.is_list() && null_is_a_value(&field.kind())
+}
+
+/// Whether a list may be one value of this kind.
+fn is_list_itself(kind: &Kind) -> bool {
+    const NAMES: [&str; 2] = ["google.protobuf.Value", "google.protobuf.ListValue"];
+    matches!(kind, Kind::Message(message) if NAMES.contains(&message.full_name()))
+}
+
+fn null_is_a_value(kind: &Kind) -> bool {
+    match kind {
+        Kind::Message(message) => message.full_name() == "google.protobuf.Value",
+        Kind::Enum(enumeration) => enumeration.full_name() == "google.protobuf.NullValue",
         _ => false,
     }
 }

@@ -11,6 +11,7 @@ use super::{At, Dialect, Encoder, Result};
 use crate::error::{ErrorKind, Fault, abbreviate};
 use crate::suggest;
 use crate::tree::json::is_number;
+use crate::tree::yaml::is_decimal;
 use crate::tree::{Node, Value};
 use crate::wire;
 
@@ -30,6 +31,16 @@ pub(crate) enum Scalar<'n> {
 }
 
 impl Scalar<'_> {
+    /// What an absent field of this kind without presence means.
+    pub(crate) fn default_of(kind: &Kind) -> Self {
+        match kind {
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => Self::Fixed64(0),
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => Self::Fixed32(0),
+            Kind::String | Kind::Bytes => Self::Len(Cow::Borrowed(&[])),
+            _ => Self::Varint(0),
+        }
+    }
+
     /// Is it what an absent field without presence means?
     pub(crate) fn is_default(&self) -> bool {
         match self {
@@ -128,6 +139,7 @@ impl Encoder<'_> {
         let parsed = match &node.value {
             Value::Number(text) => float_literal(text),
             Value::String(text) if is_number(text) => float_literal(text),
+            Value::String(text) if self.is_lenient() => lenient_float(text),
             Value::String(text) => non_finite(text),
             Value::Word(word) if word.eq_ignore_ascii_case("nan") => Some(f64::NAN),
             Value::Word(word)
@@ -140,12 +152,13 @@ impl Encoder<'_> {
         parsed.ok_or_else(|| at.wrong("a number", node))
     }
 
-    /// JSON and YAML take `5`, `5.0`, `5e0` and `"5"`; text only `5`.
+    /// JSON and YAML take `5`, `5.0`, `5e0` and `"5"`; text only `5`. Envoy takes `"0x5"` and `"+5"` as well.
     fn integer(&self, node: &Node<'_>) -> Option<i128> {
         match (&node.value, self.dialect) {
             (Value::Number(text), Dialect::Text) => text.parse().ok(),
             (Value::Number(text), Dialect::Json | Dialect::Yaml) => whole(text),
             (Value::String(text), _) if is_number(text) => whole(text),
+            (Value::String(text), _) if self.is_lenient() => lenient_whole(text),
             _ => None,
         }
     }
@@ -153,6 +166,9 @@ impl Encoder<'_> {
     fn boolean(&self, node: &Node<'_>, at: At<'_>) -> Result<bool> {
         match &node.value {
             Value::Bool(value) => Ok(*value),
+            Value::String(text) if self.is_lenient() => {
+                lenient_boolean(text).ok_or_else(|| at.wrong("a boolean", node))
+            }
             Value::Word("true" | "True" | "t") => Ok(true),
             Value::Word("false" | "False" | "f") => Ok(false),
             Value::Number(text) if self.dialect == Dialect::Text && text == "1" => Ok(true),
@@ -165,9 +181,15 @@ impl Encoder<'_> {
         match &node.value {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
             Value::Bytes(bytes) if core::str::from_utf8(bytes).is_ok() => Ok(Cow::Borrowed(bytes)),
-            // As in Envoy: `version: 1.10` is the text that was written. A whole number or a
-            // boolean is an error there and here.
-            Value::Number(text) if self.dialect == Dialect::Yaml && whole(text).is_none() => {
+            // As in Envoy: `version: 1.10` is the text that was written. A boolean or a whole number is an
+            // error there and here, except a number beyond 32 bits, which Envoy takes for a text.
+            Value::Number(text)
+                if self.dialect == Dialect::Yaml
+                    && text.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+                    && whole(text).is_none_or(|number| {
+                        self.is_lenient() && i32::try_from(number).is_err()
+                    }) =>
+            {
                 Ok(Cow::Borrowed(text.as_bytes()))
             }
             Value::Number(_) | Value::Bool(_) if self.dialect == Dialect::Yaml => {
@@ -183,6 +205,11 @@ impl Encoder<'_> {
             Value::String(text) => {
                 let decoded =
                     STANDARD.decode(text.as_ref()).or_else(|_| URL_SAFE.decode(text.as_ref()));
+                // Envoy takes the two alphabets in one text.
+                let decoded = decoded.or_else(|why| match self.is_lenient() {
+                    true => STANDARD.decode(text.replace('-', "+").replace('_', "/")),
+                    false => Err(why),
+                });
                 decoded.map(Cow::Owned).map_err(|_| at.wrong("base64", node))
             }
             _ => Err(at.wrong("base64 in a string", node)),
@@ -211,6 +238,13 @@ impl Encoder<'_> {
             return Ok(value.number());
         }
         let values: Vec<_> = enumeration.values().collect();
+        if self.is_lenient() {
+            let by_name = values.iter().find(|value| value.name().eq_ignore_ascii_case(name));
+            let number = || i32::try_from(lenient_enum_number(name)?).ok();
+            if let Some(number) = by_name.map(|value| value.number()).or_else(number) {
+                return Ok(number);
+            }
+        }
         let upper = name.to_ascii_uppercase();
         let kind = ErrorKind::UnknownEnumValue {
             value: abbreviate(name),
@@ -227,6 +261,47 @@ fn number_text<'n>(value: &'n Value<'_>) -> Option<&'n str> {
         Value::Number(text) | Value::String(text) => Some(text),
         _ => None,
     }
+}
+
+/// What Envoy takes for a boolean in quotes.
+fn lenient_boolean(text: &str) -> Option<bool> {
+    let is_one_of = |words: [&str; 5]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match text {
+        _ if is_one_of(["true", "t", "yes", "y", "1"]) => Some(true),
+        _ if is_one_of(["false", "f", "no", "n", "0"]) => Some(false),
+        _ => None,
+    }
+}
+
+/// A whole number in quotes: decimal in any notation, or hexadecimal. Not with leading zeros: YAML 1.1 reads those as
+/// octal where there are no quotes, and here nothing tells.
+fn lenient_whole(text: &str) -> Option<i128> {
+    if is_decimal(text) { whole(text) } else { hexadecimal(text) }
+}
+
+/// A number in quotes, or one of the words for what no number is.
+fn lenient_float(text: &str) -> Option<f64> {
+    if is_decimal(text) {
+        return float_literal(text);
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if ["nan", "inf", "infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word)) {
+        return text.parse().ok();
+    }
+    hexadecimal(text).map(|number| number as f64)
+}
+
+/// An enum's number in quotes, perhaps with space around it.
+fn lenient_enum_number(text: &str) -> Option<i128> {
+    let text = text.trim_ascii();
+    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte));
+    if is_whole && is_decimal(text) { whole(text) } else { None }
+}
+
+/// `0x1f`.
+fn hexadecimal(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')).map(i128::from)
 }
 
 /// A number in decimal, which must not be too large to be told from infinity, or one of the three
@@ -248,14 +323,14 @@ fn non_finite(text: &str) -> Option<f64> {
 }
 
 /// The whole number that a decimal text means, if it is one. What has a fraction or an exponent
-/// goes through f64, which is exact up to 2^53; beyond, only the plain notation counts.
+/// goes through f64, which is exact below 2^53; from there on, only the plain notation counts.
 pub(crate) fn whole(text: &str) -> Option<i128> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Ok(value) = text.parse() {
         return Some(value);
     }
     let value: f64 = text.parse().ok()?;
-    (value.fract() == 0.0 && value.abs() <= EXACT).then_some(value as i128)
+    (value.fract() == 0.0 && value.abs() < EXACT).then_some(value as i128)
 }
 
 pub(crate) fn zigzag(value: i64) -> u64 {
@@ -275,6 +350,8 @@ mod tests {
             ("5.0", Some(5)),
             ("5e3", Some(5000)),
             ("1.5", None),
+            ("9007199254740991.0", Some(9_007_199_254_740_991)),
+            ("9007199254740993.0", None),
             ("1e400", None),
             ("NaN", None),
             ("x", None),
@@ -282,6 +359,34 @@ mod tests {
             assert_eq!(whole(text), value, "{text}");
         }
         assert_eq!(whole("18446744073709551615"), Some(u64::MAX.into()));
+    }
+
+    #[test]
+    fn numbers_in_quotes() {
+        for (text, value) in [
+            ("+1", Some(1)),
+            ("0x10", Some(16)),
+            ("0XfF", Some(255)),
+            ("1.", Some(1)),
+            (".5e1", Some(5)),
+            ("1e3", Some(1000)),
+            ("010", None),
+            ("0x", None),
+            ("0x+1", None),
+            ("-0x1", None),
+            (" 1", None),
+            ("", None),
+            ("inf", None),
+        ] {
+            assert_eq!(lenient_whole(text), value, "{text:?}");
+        }
+        assert_eq!(lenient_float("-INF"), Some(f64::NEG_INFINITY));
+        assert_eq!(lenient_float("infinit"), None);
+        assert_eq!(lenient_float("1e400"), None);
+        assert_eq!(
+            [" 1", "+1", "-0", "01", "1.0"].map(lenient_enum_number),
+            [Some(1), Some(1), Some(0), None, None]
+        );
     }
 
     #[test]

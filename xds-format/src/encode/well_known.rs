@@ -4,7 +4,7 @@ use prost_reflect::MessageDescriptor;
 
 use super::{At, Encoder, Result, put_nested};
 use crate::error::{Path, abbreviate};
-use crate::time::{Seconds, is_duration, parse_duration, parse_timestamp};
+use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_timestamp};
 use crate::tree::{Member, Node, Value};
 use crate::wire;
 
@@ -64,6 +64,14 @@ impl Encoder<'_> {
         at: At<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        if let (
+            true,
+            WellKnown::FieldMask | WellKnown::Timestamp | WellKnown::Wrapper,
+            Value::Object(members),
+        ) = (self.is_lenient(), which, &node.value)
+        {
+            return self.written_out(which, message, members, node, at, out);
+        }
         match which {
             WellKnown::Any => self.json_any(node, at, out),
             WellKnown::Duration => self.duration(message, node, at, out),
@@ -89,6 +97,24 @@ impl Encoder<'_> {
                 None => Err(at.wrong("a message with a field 1", node)),
             },
         }
+    }
+
+    /// The message as the fields that it has, such as `{value: 5}` for a wrapper.
+    fn written_out(
+        &self,
+        which: WellKnown,
+        message: &MessageDescriptor,
+        members: &[Member<'_>],
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let start = out.len();
+        self.fields(message, members, |_| false, at, out)?;
+        if which == WellKnown::Timestamp && !is_timestamp(read_seconds(&out[start..])) {
+            return Err(at.wrong("a time from the year 1 to the year 9999", node));
+        }
+        Ok(())
     }
 
     /// `"5s"` as the mapping has it, or `{seconds: 5}` (S0.176).

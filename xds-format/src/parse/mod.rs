@@ -2,18 +2,19 @@
 
 mod binary;
 mod collector;
-mod plain;
 mod shapes;
 mod text;
+mod yaml_file;
 
-pub use self::plain::yaml_to_json;
+pub use self::yaml_file::YamlFile;
 
 use self::collector::Collector;
 use crate::check;
 use crate::document::Document;
-use crate::encode::{At, Dialect, Encoder, UnknownFields};
+use crate::encode::{At, Dialect, Encoder};
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::format::Format;
+use crate::options::ParseOptions;
 use crate::schema::Schema;
 use crate::tree::{json, text as text_tree, yaml};
 
@@ -34,6 +35,8 @@ type Result<T> = core::result::Result<T, Box<Fault>>;
 /// proto-message: full.name` names. Binary is a `DiscoveryResponse`. Wherever a resource may stand,
 /// an `envoy.service.discovery.v3.Resource` around it may; its name wins.
 ///
+/// Spellings are read strictly: [`parse_with`] reads files as Envoy does.
+///
 /// The resource bytes are canonical for all formats but binary, whose bytes are kept as they are:
 /// see [the crate documentation](crate#the-same-bytes).
 ///
@@ -49,6 +52,41 @@ pub fn parse(
     format: Format,
     input: &[u8],
 ) -> core::result::Result<Document, FormatError> {
+    parse_with(schema, source_name, format, input, ParseOptions::default())
+}
+
+/// Reads a file as [`parse`] does, by other rules. The formats for programs, proto text and binary, know only strict
+/// ones.
+///
+/// ```
+/// # #[cfg(feature = "envoy")] {
+/// use xds_format::{Format, Leniency, ParseOptions, Schema, parse, parse_with};
+///
+/// // As in Envoy's documentation: the type in lower case, one resource without a list around it.
+/// let file = br#"
+/// resources:
+///   "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+///   name: backend
+///   type: strict_dns
+/// "#;
+/// let options = ParseOptions::default().with_leniency(Leniency::Envoy);
+/// let document = parse_with(Schema::envoy(), "cds.yaml", Format::Yaml, file, options)?;
+/// assert_eq!(document.resources[0].name, "backend");
+/// assert!(parse(Schema::envoy(), "cds.yaml", Format::Yaml, file).is_err());
+/// # }
+/// # Ok::<(), xds_format::FormatError>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_with(
+    schema: &Schema,
+    source_name: &str,
+    format: Format,
+    input: &[u8],
+    options: ParseOptions,
+) -> core::result::Result<Document, FormatError> {
     let mut collector = Collector::new(schema);
     match format {
         Format::Binary => {
@@ -58,11 +96,11 @@ pub fn parse(
         Format::Json | Format::Yaml | Format::Text => {
             let text = utf8(source_name, input)?;
             let read = match format {
-                Format::Json => json::parse(text).and_then(|node| {
-                    shapes::documents(schema, Dialect::Json, &[node], &mut collector)
+                Format::Json => json::parse(text, options.leniency).and_then(|node| {
+                    shapes::documents(schema, Dialect::Json, options, &[node], &mut collector)
                 }),
-                Format::Yaml => yaml::parse(text).and_then(|nodes| {
-                    shapes::documents(schema, Dialect::Yaml, &nodes, &mut collector)
+                Format::Yaml => yaml::parse(text, options.leniency).and_then(|nodes| {
+                    shapes::documents(schema, Dialect::Yaml, options, &nodes, &mut collector)
                 }),
                 _ => text::document(schema, text, &mut collector),
             };
@@ -86,10 +124,10 @@ pub fn encode_message(
     format: Format,
     input: &[u8],
 ) -> core::result::Result<Vec<u8>, FormatError> {
-    encode_message_with(schema, source_name, full_name, format, input, UnknownFields::Refused)
+    encode_message_with(schema, source_name, full_name, format, input, ParseOptions::default())
 }
 
-/// The same, and says what becomes of fields that the schema does not have.
+/// Encodes one message as [`encode_message`] does, by other rules.
 ///
 /// # Errors
 ///
@@ -100,7 +138,7 @@ pub fn encode_message_with(
     full_name: &str,
     format: Format,
     input: &[u8],
-    unknown_fields: UnknownFields,
+    options: ParseOptions,
 ) -> core::result::Result<Vec<u8>, FormatError> {
     let message = schema.require(full_name).map_err(|kind| FormatError::new(source_name, kind))?;
     if format == Format::Binary {
@@ -112,12 +150,12 @@ pub fn encode_message_with(
     let text = utf8(source_name, input)?;
     let encode = || {
         let (dialect, node) = match format {
-            Format::Json => (Dialect::Json, json::parse(text)?),
-            Format::Yaml => (Dialect::Yaml, shapes::only(yaml::parse(text)?)?),
+            Format::Json => (Dialect::Json, json::parse(text, options.leniency)?),
+            Format::Yaml => (Dialect::Yaml, shapes::only(yaml::parse(text, options.leniency)?)?),
             _ => (Dialect::Text, text_tree::parse(text)?),
         };
         let mut out = Vec::new();
-        let encoder = Encoder { unknown_fields, ..Encoder::strict(schema, dialect) };
+        let encoder = Encoder { schema, dialect, options };
         encoder.message(&message, &node, At::top(&Path::Root), &mut out)?;
         // In text, an `Any` may be written in its bytes, which nobody has looked at.
         if dialect == Dialect::Text {

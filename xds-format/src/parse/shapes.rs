@@ -6,6 +6,7 @@ use super::collector::{Collector, Place};
 use crate::encode::{At, Dialect, Encoder, TYPE_KEY};
 use crate::error::{ErrorKind, Fault, Path};
 use crate::format::Format;
+use crate::options::ParseOptions;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::tree::{Member, Node, Value, member, syntax};
 
@@ -15,10 +16,11 @@ const RESOURCES: &str = "resources";
 pub(crate) fn documents<'s>(
     schema: &'s Schema,
     dialect: Dialect,
+    options: ParseOptions,
     nodes: &[Node<'_>],
     collector: &mut Collector<'s>,
 ) -> Result<()> {
-    let mut shapes = Shapes { encoder: Encoder::strict(schema, dialect), collector };
+    let mut shapes = Shapes { encoder: Encoder { schema, dialect, options }, collector };
     // YAML makes a null of nothing: before the first `---`, between two, after the last.
     let documents: Vec<_> = nodes.iter().filter(|node| node.value != Value::Null).collect();
     if documents.is_empty() {
@@ -27,8 +29,9 @@ pub(crate) fn documents<'s>(
     documents.into_iter().try_for_each(|node| shapes.document(node))
 }
 
-/// The one document of a text that may hold only one.
+/// The one document of a text that may hold only one; empty ones beside it do not count.
 pub(crate) fn only(mut nodes: Vec<Node<'_>>) -> Result<Node<'_>> {
+    nodes.retain(|node| node.value != Value::Null);
     match (nodes.pop(), nodes.first()) {
         (Some(node), None) => Ok(node),
         (None, _) => Err(Fault::new(None, &Path::Root, ErrorKind::Empty)),
@@ -77,6 +80,9 @@ impl Shapes<'_, '_> {
         match member(members, RESOURCES).map(|member| &member.value) {
             None | Some(Node { value: Value::Null, .. }) => Ok(()),
             Some(Node { value: Value::List(elements), .. }) => self.list(elements, &path),
+            Some(node) if self.encoder.options.leniency.is_envoy() => {
+                self.resource(node, &Path::Index(&path, 0))
+            }
             Some(other) => {
                 let kind = ErrorKind::WrongValue {
                     expected: "a list".to_owned(),

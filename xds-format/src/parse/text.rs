@@ -6,6 +6,7 @@ use super::{Result, binary};
 use crate::check;
 use crate::encode::{At, Dialect, Encoder};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::options::ParseOptions;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::tree::{Value, text as text_tree};
 
@@ -30,12 +31,8 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
         )
     })?;
     let mut bytes = Vec::new();
-    Encoder::strict(schema, Dialect::Text).message(
-        &message,
-        &node,
-        At::top(&Path::Root),
-        &mut bytes,
-    )?;
+    let encoder = Encoder { schema, dialect: Dialect::Text, options: ParseOptions::default() };
+    encoder.message(&message, &node, At::top(&Path::Root), &mut bytes)?;
     if full_name == DISCOVERY_RESPONSE {
         return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
     }

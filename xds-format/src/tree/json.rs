@@ -1,16 +1,17 @@
-//! JSON text into a tree (RFC 8259, no extensions).
+//! JSON text into a tree (RFC 8259; leniently with what the parser of Envoy adds to it).
 
 use std::borrow::Cow;
 
 use super::{MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax};
 use crate::error::Fault;
 use crate::format::Format;
+use crate::options::Leniency;
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Parses one JSON text.
-pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
-    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, nodes_left: MAX_NODES };
+pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Node<'_>> {
+    let mut parser = Parser { nodes_left: MAX_NODES, leniency, ..Parser::new(text) };
     parser.skip_space();
     let node = parser.value(0)?;
     parser.skip_space();
@@ -22,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
 
 /// Is this the text of a JSON number, from the first to the last byte?
 pub(crate) fn is_number(text: &str) -> bool {
-    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, nodes_left: 0 };
+    let mut parser = Parser::new(text);
     parser.number().is_ok() && parser.at == text.len()
 }
 
@@ -31,16 +32,23 @@ struct Parser<'t> {
     bytes: &'t [u8],
     at: usize,
     nodes_left: usize,
+    /// Envoy's parser knows single quotes, keys without quotes, trailing commas and line breaks in strings.
+    leniency: Leniency,
 }
 
 impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0, nodes_left: 0, leniency: Leniency::Strict }
+    }
+
     fn value(&mut self, depth: usize) -> Result<Node<'t>> {
         let offset = self.at;
         count_node(&mut self.nodes_left, offset)?;
         let value = match self.peek() {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Value::String(self.string()?),
+            Some(quote @ b'"') => Value::String(self.string(quote)?),
+            Some(quote @ b'\'') if self.leniency.is_envoy() => Value::String(self.string(quote)?),
             Some(b'-' | b'0'..=b'9') => Value::Number(Cow::Borrowed(self.number()?)),
             Some(b't') => self.keyword("true", Value::Bool(true))?,
             Some(b'f') => self.keyword("false", Value::Bool(false))?,
@@ -62,10 +70,7 @@ impl<'t> Parser<'t> {
         loop {
             self.skip_space();
             let offset = self.at;
-            if self.peek() != Some(b'"') {
-                return Err(self.error("expected a key in double quotes"));
-            }
-            let name = self.string()?;
+            let name = self.key()?;
             self.skip_space();
             if !self.take(b':') {
                 return Err(self.error("expected `:` after a key"));
@@ -81,7 +86,35 @@ impl<'t> Parser<'t> {
             if !self.take(b',') {
                 return Err(self.error("expected `,` or `}` after a member of an object"));
             }
+            if self.ends_after_comma(b'}') {
+                check_unique_keys(&members)?;
+                return Ok(Value::Object(members));
+            }
         }
+    }
+
+    fn key(&mut self) -> Result<Cow<'t, str>> {
+        match self.peek() {
+            Some(quote @ b'"') => self.string(quote),
+            Some(quote @ b'\'') if self.leniency.is_envoy() => self.string(quote),
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$') if self.leniency.is_envoy() => {
+                let start = self.at;
+                while self
+                    .peek()
+                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_$".contains(&byte))
+                {
+                    self.at += 1;
+                }
+                Ok(Cow::Borrowed(&self.text[start..self.at]))
+            }
+            _ => Err(self.error("expected a key in double quotes")),
+        }
+    }
+
+    /// Takes what closes an object or a list behind a trailing comma, where one may stand.
+    fn ends_after_comma(&mut self, close: u8) -> bool {
+        self.skip_space();
+        self.leniency.is_envoy() && self.take(close)
     }
 
     fn list(&mut self, depth: usize) -> Result<Value<'t>> {
@@ -103,10 +136,13 @@ impl<'t> Parser<'t> {
             if !self.take(b',') {
                 return Err(self.error("expected `,` or `]` after an element of a list"));
             }
+            if self.ends_after_comma(b']') {
+                return Ok(Value::List(elements));
+            }
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'t, str>> {
+    fn string(&mut self, quote: u8) -> Result<Cow<'t, str>> {
         let open = self.at;
         self.at += 1;
         let start = self.at;
@@ -114,7 +150,7 @@ impl<'t> Parser<'t> {
         let mut copied = start;
         loop {
             match self.peek() {
-                Some(b'"') => {
+                Some(byte) if byte == quote => {
                     let rest = &self.text[copied..self.at];
                     self.at += 1;
                     if copied == start {
@@ -128,7 +164,7 @@ impl<'t> Parser<'t> {
                     owned.push(self.escape()?);
                     copied = self.at;
                 }
-                Some(0..0x20) => {
+                Some(0..0x20) if !self.leniency.is_envoy() => {
                     return Err(self.error("a control character in a string must be escaped"));
                 }
                 Some(_) => self.at += 1,
@@ -149,6 +185,7 @@ impl<'t> Parser<'t> {
         let invalid = || syntax(Format::Json, start, "invalid escape in a string");
         match self.bytes.get(start + 1) {
             Some(b'"') => Ok('"'),
+            Some(b'\'') if self.leniency.is_envoy() => Ok('\''),
             Some(b'\\') => Ok('\\'),
             Some(b'/') => Ok('/'),
             Some(b'b') => Ok('\u{8}'),
@@ -259,13 +296,15 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        parse(text).unwrap_err().in_source("x.json", Some(text)).to_string()
+        parse(text, Leniency::Strict).unwrap_err().in_source("x.json", Some(text)).to_string()
     }
 
     #[test]
     fn values_know_where_they_stand() {
         let text = "{\n  \"a\": [1, \"b\\n\\u00e4\\ud83d\\ude00\"]\n}";
-        let Value::Object(members) = parse(text).unwrap().value else { panic!("an object") };
+        let Value::Object(members) = parse(text, Leniency::Strict).unwrap().value else {
+            panic!("an object")
+        };
         assert_eq!((members[0].offset, members[0].name.as_ref()), (4, "a"));
         let Value::List(elements) = &members[0].value.value else { panic!("a list") };
         assert_eq!(elements[0], Node { offset: 10, value: Value::Number("1".into()) });
@@ -312,8 +351,23 @@ mod tests {
     }
 
     #[test]
+    fn envoy_knows_more_than_json() {
+        let text = "{a: ['x\\'\"\n', 1,], \"b\": {'c': null,},}";
+        let strict = "{\"a\": [\"x'\\\"\\n\", 1], \"b\": {\"c\": null}}";
+        let lenient = parse(text, Leniency::Envoy).unwrap();
+        assert_eq!(reference(&lenient), reference(&parse(strict, Leniency::Strict).unwrap()));
+        for bad in
+            ["{,}", "[,]", "[1,,]", "{a}", "[a]", "{1: 2}", "// c\n{}", "{} x", "{a: 1, 'a': 2}"]
+        {
+            assert!(parse(bad, Leniency::Envoy).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn depth_is_bounded() {
-        assert!(parse(&format!("{}{}", "[".repeat(200), "]".repeat(200))).is_ok());
+        assert!(
+            parse(&format!("{}{}", "[".repeat(200), "]".repeat(200)), Leniency::Strict).is_ok()
+        );
         assert_eq!(error(&"[".repeat(1_000_000)), "x.json:1:201: nested deeper than 200 levels");
         assert_eq!(
             error(&"{\"a\":".repeat(1_000_000)),
@@ -334,7 +388,7 @@ mod tests {
         /// Whatever serde_json accepts we accept with the same meaning, and nothing else.
         #[test]
         fn agrees_with_serde_json(text in r#"[\[\]{}":,0-9eE+.\-a\\utfnrls \n]{0,24}"#) {
-            match (parse(&text), serde_json::from_str::<serde_json::Value>(&text)) {
+            match (parse(&text, Leniency::Strict), serde_json::from_str::<serde_json::Value>(&text)) {
                 (Ok(ours), Ok(theirs)) => prop_assert_eq!(reference(&ours), theirs),
                 (Err(_), Err(_)) => {}
                 // Two known differences: it lets the last of two equal keys win, and refuses
@@ -350,7 +404,7 @@ mod tests {
         fn round_trips_what_serde_json_writes(text in "\\PC{0,40}", number in any::<i64>()) {
             let json = serde_json::json!({"a": [text, number, null, true], "b": {"c": i64::MIN}});
             for printed in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
-                prop_assert_eq!(reference(&parse(&printed).unwrap()), json.clone());
+                prop_assert_eq!(reference(&parse(&printed, Leniency::Strict).unwrap()), json.clone());
             }
         }
     }

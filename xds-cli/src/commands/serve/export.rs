@@ -4,11 +4,10 @@ use std::{fs, io, path::Path};
 
 use tokio::task::spawn_blocking;
 use xds_core::ViewName;
-use xds_format::Schema;
 use xds_fs::{Export, ExportFormat, Unprintable};
 use xds_tokio::ServerHandle;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, schema::schema};
 
 /// Keeps files at what the server has.
 pub(super) struct Exporter {
@@ -23,7 +22,7 @@ impl Exporter {
     /// Writes nothing yet. What is written where it is read would be served.
     pub(super) fn new(to: &Path, served: &Path, server: ServerHandle) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
-        let export = Export::new(to, ExportFormat::Json, Schema::envoy()).map_err(failure)?;
+        let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
         let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
         match is_served {
             true => Err(failure(io::Error::other("this is the directory that is served"))),

@@ -17,7 +17,6 @@ use tokio::{
 use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
 use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, Readiness, ServerConfig};
-use xds_format::Schema;
 use xds_rest::GatewayOptions;
 use xds_tokio::{
     ManagementServer, ServerOptions,
@@ -33,6 +32,7 @@ use crate::{
     failure::Failure,
     output,
     resource_types::JsonPayloads,
+    schema::schema,
     stop::Stop,
     style::Style,
 };
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut beside = Vec::new();
     if let Some((_, listener)) = rest_listener {
         let gateway = GatewayOptions::default().with_hold(args.rest_hold);
-        beside.push(tokio::spawn(server.serve_rest(listener, Schema::envoy(), gateway)));
+        beside.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
         let routes = Routes::new(ServerCsdsService::new(handle.clone()).open_to_everybody());

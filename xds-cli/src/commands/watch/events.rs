@@ -1,6 +1,7 @@
 //! What `xds watch` has to say.
 
-use std::sync::Arc;
+use core::fmt;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
@@ -18,6 +19,16 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// The event, whose resource is static if it is one of these.
+    pub(crate) fn with_static(mut self, resources: &BTreeSet<(TypeUrl, String)>) -> Self {
+        if let (News::Changed { new, .. }, Some(name)) = (&mut self.news, &self.name)
+            && resources.contains(&(self.type_url.clone(), name.clone()))
+        {
+            new.version = Version::Static;
+        }
+        self
+    }
+
     /// The type, as in `cds`.
     pub(crate) fn type_name(&self) -> &str {
         type_name(self.type_url.as_str())
@@ -39,10 +50,56 @@ pub(crate) enum News {
 /// A resource as it is at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    pub(crate) version: String,
+    pub(crate) version: Version,
     pub(crate) bytes: Bytes,
     /// The resource in canonical JSON, secrets hidden.
     pub(crate) json: Arc<Json>,
+}
+
+/// What distinguishes a state of a resource from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// What the server says.
+    Stated(String),
+    /// The server says nothing.
+    Unstated,
+    /// None: the resource is part of the bootstrap.
+    Static,
+}
+
+impl Version {
+    /// The version, if there is one.
+    pub(crate) fn stated(&self) -> Option<&str> {
+        match self {
+            Self::Stated(version) => Some(version),
+            Self::Unstated | Self::Static => None,
+        }
+    }
+
+    /// Without the word for what it is.
+    pub(crate) fn short(&self) -> &str {
+        match self {
+            Self::Stated(version) => version,
+            Self::Unstated => "none",
+            Self::Static => "static",
+        }
+    }
+}
+
+impl From<&str> for Version {
+    fn from(version: &str) -> Self {
+        if version.is_empty() { Self::Unstated } else { Self::Stated(version.to_owned()) }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stated(version) => write!(f, "version {version}"),
+            Self::Unstated => f.write_str("no version"),
+            Self::Static => f.write_str("static"),
+        }
+    }
 }
 
 /// What is wrong.

@@ -44,6 +44,7 @@ use crate::{
     failure::Failure,
     output,
     resource_types::{JsonPayloads, Validation},
+    schema::schema,
     stop::Stop,
     style::Style,
 };
@@ -78,18 +79,26 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     let (client, following) = match origin {
         Origin::Servers(servers) => {
             let Servers { config, options, .. } = *servers;
-            (Client::connect(register(config), options.with_payload_printer(JsonPayloads)), None)
+            (
+                Client::connect(
+                    register(config),
+                    options.with_payload_printer(JsonPayloads).with_schema(schema()),
+                ),
+                None,
+            )
         }
         Origin::Proxy(bootstrap, credentials) => {
             let sources = proxy::sources(*bootstrap, credentials, register, &args)?;
             (sources.main().clone(), args.follow.then(|| Following::new(sources)))
         }
     };
+    let mut of_bootstrap = BTreeSet::new();
     let watched: BTreeSet<_> = subscriptions.iter().map(|it| &it.type_url).collect();
     for resource in static_resources.into_iter().filter(|it| watched.contains(&it.type_url)) {
         let StaticResource { place, type_url, bytes } = resource;
-        let added = client.add_static_resource(type_url, bytes).await;
-        added.map_err(|why| Failure::ProxyBootstrap { place, why: why.to_string() })?;
+        let added = client.add_static_resource(type_url.clone(), bytes).await;
+        let name = added.map_err(|why| Failure::ProxyBootstrap { place, why: why.to_string() })?;
+        of_bootstrap.insert((type_url, name.as_str().to_owned()));
     }
     let mut watches = Watches::new(&client, subscriptions, following);
     loop {
@@ -102,7 +111,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
             () = stop.requested() => break,
             gone = output::reader_gone() => return Err(gone),
             event = watches.next() => match event {
-                Some(event) => printer.print(&event)?,
+                Some(event) => printer.print(&event.with_static(&of_bootstrap))?,
                 None => break,
             },
         }

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Printer,
-    events::{Event, News},
+    events::{Event, News, Version},
 };
 use crate::{failure::Failure, output, resource_types::shown_as_bytes};
 
@@ -25,9 +25,12 @@ fn object(event: &Event) -> Json {
                 "event": "changed",
                 "type": type_name,
                 "name": name,
-                "version": new.version,
+                "version": new.version.stated(),
                 "resource": *new.json,
             });
+            if new.version == Version::Static {
+                object["static"] = true.into();
+            }
             let marks = shown_as_bytes(event.type_url.as_str(), &new.bytes);
             if !marks.is_empty() {
                 object["shown_as_bytes"] = marks.into();

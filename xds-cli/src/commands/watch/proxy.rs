@@ -8,25 +8,33 @@ use xds_bootstrap::{
     envoy::{EnvoyBootstrap, GrpcTarget, Target, TransportSocket, UpstreamCluster},
 };
 use xds_core::client::ClientConfig;
-use xds_format::{Format, Schema, encode_message, yaml_to_json};
+use xds_format::{Format, Leniency, YamlFile, encode_message_with};
 use xds_tokio::{
     ClientOptions, Credentials, TcpProbes,
     client::{Service, Sources},
 };
 
 use super::upstream::{Origin, StaticResource, Upstream, credentials};
-use crate::{args::WatchArgs, failure::Failure, resource_types::JsonPayloads};
+use crate::{
+    args::WatchArgs,
+    failure::Failure,
+    resource_types::JsonPayloads,
+    schema::{FILES, schema},
+};
 
 /// Reads the file, which may be JSON or YAML, whatever it is called.
 pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
     let place = file.display().to_string();
     let fail = |why: String| Failure::ProxyBootstrap { place: place.clone(), why };
     let bytes = fs::read(file).map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
-    let json = yaml_to_json(&place, &bytes)?;
-    let mut bootstrap =
-        EnvoyBootstrap::from_json(&json.to_string()).map_err(|why| fail(why.to_string()))?;
+    let yaml = YamlFile::parse(&place, &bytes, Leniency::Envoy)?;
+    let in_file = |why: BootstrapError| Failure::ProxyBootstrap {
+        place: place_of(&place, &yaml, why.path()),
+        why: why.to_string(),
+    };
+    let mut bootstrap = EnvoyBootstrap::from_json(&yaml.to_json().to_string()).map_err(in_file)?;
     for warning in &bootstrap.warnings {
-        warn!("{place}: {warning}");
+        warn!("{}: {warning}", place_of(&place, &yaml, warning.path()));
     }
     if let Some(node) = &args.node {
         bootstrap.node.id.clone_from(node);
@@ -39,12 +47,21 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
     // What would only fail once it is connected to is told now.
     for (_, targets) in bootstrap.transports() {
         for target in targets {
+            bootstrap.upstream_cluster(target.name()).map_err(in_file)?;
             service(&bootstrap, target, credentials(&args.channel)?.as_ref()).map_err(&fail)?;
         }
     }
-    let static_resources = static_resources(&bootstrap, &place)?;
+    let static_resources = static_resources(&bootstrap, &place, &yaml)?;
     let origin = Origin::Proxy(Box::new(bootstrap), credentials(&args.channel)?);
     Ok(Upstream { origin, server: server.unwrap_or_default(), static_resources })
+}
+
+/// File, line and column of a field, or of what is around it if it is missing.
+fn place_of(file: &str, yaml: &YamlFile<'_>, path: &str) -> String {
+    match yaml.position(path) {
+        Some(position) if !path.is_empty() => format!("{file}:{position}"),
+        _ => file.to_owned(),
+    }
 }
 
 /// Starts the clients of a proxy.
@@ -54,7 +71,7 @@ pub(super) fn sources(
     types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
     args: &WatchArgs,
 ) -> Result<Sources, Failure> {
-    let options = ClientOptions::default().with_payload_printer(JsonPayloads);
+    let options = ClientOptions::default().with_payload_printer(JsonPayloads).with_schema(schema());
     let places = bootstrap.clone();
     let places = move |target: Target<'_>| service(&places, target, credentials.as_ref());
     Sources::connect(bootstrap, options, types, places).map_err(|why| {
@@ -131,19 +148,28 @@ fn address(name: &str, cluster: &UpstreamCluster) -> Result<String, String> {
 
 fn static_resources(
     bootstrap: &EnvoyBootstrap,
-    place: &str,
+    file: &str,
+    yaml: &YamlFile<'_>,
 ) -> Result<Vec<StaticResource>, Failure> {
     let encode = |resource: &xds_bootstrap::envoy::StaticResource| {
-        let place = format!("{place}: {}", resource.path);
-        let type_url = resource.type_url.clone();
-        let message = resource.message.value().to_string();
-        let bytes = encode_message(
-            Schema::envoy(),
-            &place,
-            type_url.message_name(),
-            Format::Json,
-            message.as_bytes(),
-        )?;
+        let (type_url, path) = (resource.type_url.clone(), resource.path.as_str());
+        let message = resource.message.value();
+        let bytes = if yaml.value(path).as_ref() == Some(message) {
+            yaml.encode(schema(), type_url.message_name(), path, FILES)?
+        } else {
+            // Written in words of version 2: errors are about what was made of it.
+            let text = message.to_string();
+            let name = type_url.message_name();
+            encode_message_with(schema(), "", name, Format::Json, text.as_bytes(), FILES).map_err(
+                |why| {
+                    let path =
+                        [path, why.path()].join(if why.path().is_empty() { "" } else { "." });
+                    let why = format!("{path}: {}", why.kind());
+                    Failure::ProxyBootstrap { place: place_of(file, yaml, &path), why }
+                },
+            )?
+        };
+        let place = format!("{}: {path}", place_of(file, yaml, path));
         Ok(StaticResource { place, type_url, bytes: bytes.into() })
     };
     bootstrap.static_resources.iter().map(encode).collect()

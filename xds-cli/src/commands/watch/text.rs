@@ -79,13 +79,13 @@ fn lines(event: &Event, style: Style) -> String {
         News::Changed { old: None, new } => {
             let summary = summary(event.type_url.as_str(), &new.json);
             let summary = summary.map(|it| format!("  {}", escaped(&it))).unwrap_or_default();
-            let rest = format!("version {}, {} B", escaped(&new.version), new.bytes.len());
+            let rest = format!("{}, {} B", escaped(&new.version.to_string()), new.bytes.len());
             let mut out = format!("{} {subject}{summary}  {}", style.good("+"), style.quiet(rest));
             push_marks(&mut out, event, new);
             out
         }
         News::Changed { old: Some(old), new } => {
-            let (before, now) = (escaped(&old.version), escaped(&new.version));
+            let (before, now) = (escaped(old.version.short()), escaped(new.version.short()));
             let mut out = format!("{} {subject}  version {before} → {now}", style.notable("~"));
             push_fields(&mut out, old, new);
             push_marks(&mut out, event, new);
@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
     use xds_core::types;
 
-    use super::*;
+    use super::{super::events::Version, *};
 
     fn shown(name: Option<&str>, news: News) -> String {
         let name = name.map(str::to_owned);
@@ -181,7 +181,7 @@ mod tests {
     fn any_of_an_unknown_type_is_marked() {
         // Cluster { name: "a", metadata { typed_filter_metadata { key: "k" value { value: "x" } } } }
         let bytes = Bytes::from_static(b"\x0a\x01a\xca\x01\x0a\x12\x08\x0a\x01k\x12\x03\x12\x01x");
-        let new = State { version: "2".into(), bytes, json: Arc::new(json!({ "name": "a" })) };
+        let new = State { bytes, ..state("2", json!({ "name": "a" })) };
         let mark = format!(
             "\n{INDENT}shown as bytes: metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: \
              it holds a value and no type URL"
@@ -191,6 +191,17 @@ mod tests {
             let shown = shown(Some("a"), News::Changed { old, new: new.clone() });
             assert!(shown.ends_with(&mark), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_static_resource_has_no_version_and_says_so() {
+        let new = |version| State { version, ..state("", json!({ "name": "a" })) };
+        let added = |version| shown(Some("a"), News::Changed { old: None, new: new(version) });
+        assert_eq!(added(Version::Static), "+ cds a  static, 3 B");
+        assert_eq!(added(Version::Unstated), "+ cds a  no version, 3 B");
+        let changed =
+            News::Changed { old: Some(new(Version::Unstated)), new: state("2", json!({})) };
+        assert!(shown(Some("a"), changed).starts_with("~ cds a  version none → 2\n"));
     }
 
     #[test]

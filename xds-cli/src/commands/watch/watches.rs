@@ -257,7 +257,7 @@ impl Watched {
             catch_up.pause = None;
             let comes_back = catch_up.missing.remove(&name);
             if let (true, Some(held), Ok(new)) = (comes_back, self.held.get(&name), &result)
-                && (held.version.as_str(), &held.bytes) == (new.version.as_str(), &new.bytes)
+                && (&held.version, &held.bytes) == (&new.version.as_str().into(), &new.bytes)
             {
                 return;
             }
@@ -265,7 +265,7 @@ impl Watched {
         let news = match result {
             Ok(resource) => {
                 let new = State {
-                    version: resource.version.as_str().to_owned(),
+                    version: resource.version.as_str().into(),
                     bytes: resource.bytes.clone(),
                     json: json(&resource),
                 };

@@ -1,6 +1,6 @@
 //! `-o yaml`: each changed resource as a document, everything else as comments.
 
-use xds_format::{PrintOptions, Schema, to_yaml};
+use xds_format::{PrintOptions, to_yaml};
 
 use super::{
     Printer,
@@ -10,6 +10,7 @@ use crate::{
     failure::Failure,
     output,
     resource_types::shown_as_bytes,
+    schema::schema,
     text::{escaped, time_of_day},
 };
 
@@ -30,14 +31,14 @@ fn document(event: &Event, time: &str) -> String {
         News::Changed { old, new } => {
             let what = if old.is_some() { "changed" } else { "added" };
             let options = PrintOptions::default();
-            let yaml = to_yaml(Schema::envoy(), event.type_url.as_str(), &new.bytes, &options)
+            let yaml = to_yaml(schema(), event.type_url.as_str(), &new.bytes, &options)
                 .unwrap_or_else(|error| format!("# cannot print: {error}\n"));
             let marks: String = shown_as_bytes(event.type_url.as_str(), &new.bytes)
                 .iter()
                 .map(|why| format!("# shown as bytes: {why}\n"))
                 .collect();
-            let version = escaped(&new.version);
-            format!("---\n# {time} {what} {subject}, version {version}\n{marks}{yaml}")
+            let version = escaped(&new.version.to_string());
+            format!("---\n# {time} {what} {subject}, {version}\n{marks}{yaml}")
         }
         News::Removed(problem) => {
             format!("# {time} removed {subject}: {}", escaped(&problem.reason))

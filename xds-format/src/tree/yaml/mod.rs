@@ -13,14 +13,15 @@ use granit_parser::{
     ErrorKind as ScanErrorKind, Event, Options, Parser as Events, ScalarStyle, Span, StrInput,
 };
 
-pub(crate) use self::scalar::is_string;
 use self::scalar::{check_tag, scalar};
+pub(crate) use self::scalar::{is_decimal, is_string};
 use super::{
     MAX_DEPTH, MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax,
     too_deep,
 };
 use crate::error::{ErrorKind, Fault, Path};
 use crate::format::Format;
+use crate::options::Leniency;
 
 /// What the copies that aliases and anchors make may weigh together, in bytes: names, strings, and
 /// [`NODE_COST`] a value.
@@ -29,13 +30,16 @@ pub(crate) const ALIAS_BUDGET: usize = 64 << 20;
 /// About what a value costs in memory.
 const NODE_COST: usize = 64;
 
+/// The tag before a key that makes Envoy drop the entry.
+const IGNORE: &str = "!ignore";
+
 /// The key that merges other mappings into this one.
 const MERGE: &str = "<<";
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Parses all documents of a YAML text.
-pub(crate) fn parse(text: &str) -> Result<Vec<Node<'_>>> {
+pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Vec<Node<'_>>> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.flow_nesting_limit = MAX_DEPTH;
@@ -45,6 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node<'_>>> {
         anchors: HashMap::new(),
         nodes_left: MAX_NODES,
         alias_budget: ALIAS_BUDGET,
+        leniency,
     };
     let mut documents = Vec::new();
     while let Some((event, _)) = builder.next()? {
@@ -64,6 +69,7 @@ struct Builder<'t> {
     anchors: HashMap<usize, Anchor<'t>>,
     nodes_left: usize,
     alias_budget: usize,
+    leniency: Leniency,
 }
 
 struct Anchor<'t> {
@@ -86,15 +92,15 @@ impl<'t> Builder<'t> {
         let (value, anchor) = match event {
             Event::Alias(id) => return self.alias(id, depth, offset),
             Event::Scalar(text, style, anchor, tag) => {
-                (scalar(text, style, tag.as_deref(), offset)?, anchor)
+                (scalar(text, style, tag.as_deref(), self.leniency, offset)?, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "seq", offset)?;
+                check_tag(tag.as_deref(), "seq", self.leniency, offset)?;
                 check_depth(depth, offset)?;
                 (self.list(depth)?, anchor)
             }
             Event::MappingStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "map", offset)?;
+                check_tag(tag.as_deref(), "map", self.leniency, offset)?;
                 check_depth(depth, offset)?;
                 (self.object(depth)?, anchor)
             }
@@ -130,9 +136,13 @@ impl<'t> Builder<'t> {
             let offset = offset_of(&span);
             let is_merge =
                 matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == MERGE);
+            let is_ignored = self.leniency.is_envoy() && has_ignore_tag(&event);
             let name = self.key(event, offset)?;
             let (event, span) = self.expect_next()?;
             let value = self.node(event, &span, depth + 1)?;
+            if is_ignored {
+                continue;
+            }
             if is_merge { merged.push(value) } else { members.push(Member { offset, name, value }) }
         }
         check_unique_keys(&members)?;
@@ -146,7 +156,13 @@ impl<'t> Builder<'t> {
     /// A key is the text of a scalar, whatever type that text would have as a value.
     fn key(&mut self, event: Event<'t>, offset: usize) -> Result<Cow<'t, str>> {
         match event {
-            Event::Scalar(text, _, anchor, _) => {
+            Event::Scalar(text, _, anchor, tag) => {
+                check_tag(
+                    tag.as_deref().filter(|tag| tag.original() != "!"),
+                    "str",
+                    self.leniency,
+                    offset,
+                )?;
                 if anchor != 0 {
                     let node = Node { offset, value: Value::String(text.clone()) };
                     self.anchor(anchor, &node, offset)?;
@@ -203,6 +219,11 @@ impl<'t> Builder<'t> {
             }
         }
     }
+}
+
+/// Whether Envoy drops the entry of this key. Anchors in its value stay.
+fn has_ignore_tag(key: &Event<'_>) -> bool {
+    matches!(key, Event::Scalar(.., Some(tag)) if tag.original() == IGNORE)
 }
 
 /// Adds the members of a merged mapping, or of each mapping of a merged list, that are not there
@@ -269,13 +290,13 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Value<'_> {
-        let mut documents = parse(text).unwrap();
+        let mut documents = parse(text, Leniency::Strict).unwrap();
         assert_eq!(documents.len(), 1, "{text}");
         documents.remove(0).value
     }
 
     fn error(text: &str) -> String {
-        parse(text).unwrap_err().in_source("x.yaml", Some(text)).to_string()
+        parse(text, Leniency::Strict).unwrap_err().in_source("x.yaml", Some(text)).to_string()
     }
 
     #[test]
@@ -311,9 +332,21 @@ mod tests {
     }
 
     #[test]
+    fn envoy_drops_ignored_entries_and_knows_no_other_tags() {
+        let text = "!ignore base: &b {x: 1}\na: *b\nc: !foo 5\nd: !ignore {y: 2}\n";
+        let documents = parse(text, Leniency::Envoy).unwrap();
+        let Value::Object(members) = &documents[0].value else { panic!("an object") };
+        let shown: Vec<_> = members
+            .iter()
+            .map(|it| format!("{}: {}", it.name, it.value.value.describe()))
+            .collect();
+        assert_eq!(shown, ["a: an object", "c: the number 5", "d: an object"]);
+    }
+
+    #[test]
     fn documents_are_separate() {
-        assert_eq!(parse("---\na: 1\n---\n---\n- b\n...\n").unwrap().len(), 3);
-        assert_eq!(parse("# only a comment\n").unwrap().len(), 0);
+        assert_eq!(parse("---\na: 1\n---\n---\n- b\n...\n", Leniency::Strict).unwrap().len(), 3);
+        assert_eq!(parse("# only a comment\n", Leniency::Strict).unwrap().len(), 0);
         assert!(error("--- &x 1\n--- *x\n").starts_with("x.yaml:2:5: invalid YAML: "));
     }
 
@@ -324,6 +357,10 @@ mod tests {
         assert_eq!(
             error("a: !foo 1\n"),
             "x.yaml:1:9: invalid YAML: the tag `!foo` is not supported"
+        );
+        assert_eq!(
+            error("!ignore a: 1\n"),
+            "x.yaml:1:9: invalid YAML: the tag `!ignore` is not supported"
         );
         assert_eq!(
             error("a: {<<: 1}\n"),
@@ -369,6 +406,6 @@ mod tests {
     #[test]
     fn honest_aliases_fit_the_budget() {
         let text = format!("a: &a {{x: 1, y: [2, 3]}}\nb:\n{}", "- *a\n".repeat(50_000));
-        assert!(parse(&text).is_ok());
+        assert!(parse(&text, Leniency::Strict).is_ok());
     }
 }

@@ -9,14 +9,21 @@ use granit_parser::{ScalarStyle, Tag};
 
 use crate::error::{Fault, abbreviate};
 use crate::format::Format;
+use crate::options::Leniency;
 use crate::tree::{Value, syntax};
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// A list or mapping may carry only its own tag.
-pub(crate) fn check_tag(tag: Option<&Tag>, expected: &str, offset: usize) -> Result<()> {
+pub(crate) fn check_tag(
+    tag: Option<&Tag>,
+    expected: &str,
+    leniency: Leniency,
+    offset: usize,
+) -> Result<()> {
     match tag {
         None => Ok(()),
+        Some(_) if leniency.is_envoy() => Ok(()),
         Some(tag) if tag.is_yaml_core_schema_tag(expected) => Ok(()),
         Some(tag) => Err(unsupported_tag(tag, offset)),
     }
@@ -35,6 +42,7 @@ pub(crate) fn scalar<'t>(
     text: Cow<'t, str>,
     style: ScalarStyle,
     tag: Option<&Tag>,
+    leniency: Leniency,
     offset: usize,
 ) -> Result<Value<'t>> {
     let quoted = style != ScalarStyle::Plain;
@@ -52,6 +60,10 @@ pub(crate) fn scalar<'t>(
                 .any(|name| tag.is_yaml_core_schema_tag(name)) =>
         {
             Ok(plain(text))
+        }
+        // Tags of others have no meaning to Envoy.
+        Some(_) if leniency.is_envoy() => {
+            Ok(if quoted { Value::String(text) } else { plain(text) })
         }
         Some(tag) => Err(unsupported_tag(tag, offset)),
     }
@@ -93,7 +105,7 @@ fn is_one_of(word: &str, lower: &[&str]) -> bool {
 }
 
 /// `[-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?`, without superfluous leading zeros.
-fn is_decimal(text: &str) -> bool {
+pub(crate) fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         None => (unsigned, "0"),
@@ -161,7 +173,7 @@ mod tests {
             ("! 12", string("12")),
             ("!!int '12'", Value::Number("12".into())),
         ] {
-            assert_eq!(yaml::parse(text).unwrap()[0].value, value, "{text}");
+            assert_eq!(yaml::parse(text, Leniency::Strict).unwrap()[0].value, value, "{text}");
         }
     }
 }

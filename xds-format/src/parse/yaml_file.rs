@@ -1,0 +1,213 @@
+//! A YAML or JSON file that is no file of resources, such as a bootstrap: its content as JSON, messages in it, and
+//! where each value stands.
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::{Result, shapes, utf8};
+use crate::encode::{At, Dialect, Encoder};
+use crate::error::{FormatError, Path, Position};
+use crate::options::{Leniency, ParseOptions};
+use crate::schema::Schema;
+use crate::tree::{Node, Value, yaml};
+
+/// The one document of a YAML file whose meaning somebody else knows, such as a bootstrap. JSON is YAML as well.
+///
+/// ```
+/// # #[cfg(feature = "envoy")] {
+/// use xds_format::{Leniency, ParseOptions, Schema, YamlFile};
+///
+/// let text = b"node: {id: a}\nstatic_resources:\n  clusters:\n  - name: backend\n    type: STATICC\n";
+/// let file = YamlFile::parse("boot.yaml", text, Leniency::Envoy)?;
+/// assert_eq!(file.to_json()["node"]["id"], "a");
+/// assert_eq!(file.position("static_resources.clusters[0].type").unwrap().to_string(), "5:11");
+///
+/// let cluster = ("envoy.config.cluster.v3.Cluster", "static_resources.clusters[0]");
+/// let error = file.encode(Schema::envoy(), cluster.0, cluster.1, ParseOptions::default()).unwrap_err();
+/// assert!(error.to_string().starts_with("boot.yaml:5:11: static_resources.clusters[0].type: unknown value `STATICC`"));
+/// # }
+/// # Ok::<(), xds_format::FormatError>(())
+/// ```
+#[derive(Debug)]
+pub struct YamlFile<'t> {
+    source_name: &'t str,
+    text: &'t str,
+    node: Node<'t>,
+}
+
+impl<'t> YamlFile<'t> {
+    /// Reads a text. Scalars are read as in [`parse`](super::parse()), by the grammar of YAML 1.1 that proxies use.
+    /// `source_name` is what errors call the file.
+    ///
+    /// # Errors
+    ///
+    /// The text is not YAML, is empty or has several documents, has a key twice, or exceeds the
+    /// [limits](crate#limits).
+    pub fn parse(
+        source_name: &'t str,
+        input: &'t [u8],
+        leniency: Leniency,
+    ) -> core::result::Result<Self, FormatError> {
+        let text = utf8(source_name, input)?;
+        let node = yaml::parse(text, leniency)
+            .and_then(shapes::only)
+            .map_err(|fault| fault.in_source(source_name, Some(text)))?;
+        Ok(Self { source_name, text, node })
+    }
+
+    /// The document as JSON. Numbers that JSON lacks, such as `.nan`, become text.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        to_json(&self.node)
+    }
+
+    /// The value of this path as JSON, if there is one. Paths are written as errors have them, with names as they are
+    /// in the file: `static_resources.clusters[0].metadata["envoy.lb"]`.
+    #[must_use]
+    pub fn value(&self, path: &str) -> Option<Json> {
+        let found = self.find(path);
+        found.is_whole.then(|| to_json(found.node))
+    }
+
+    /// Where the value of this path begins, or that around it if there is none; `None` if the path is not one.
+    #[must_use]
+    pub fn position(&self, path: &str) -> Option<Position> {
+        steps(path)?;
+        Some(Position::of(self.text, self.find(path).node.offset))
+    }
+
+    /// Encodes the value of this path as a message of a type of the schema.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`encode_message`](super::encode_message), with line and column in the file and the path from its top.
+    /// A path of which there is no value is read as the value around it.
+    pub fn encode(
+        &self,
+        schema: &Schema,
+        full_name: &str,
+        path: &str,
+        options: ParseOptions,
+    ) -> core::result::Result<Vec<u8>, FormatError> {
+        let message =
+            schema.require(full_name).map_err(|kind| FormatError::new(self.source_name, kind))?;
+        let node = self.find(path).node;
+        let mut out = Vec::new();
+        let encoder = Encoder { schema, dialect: Dialect::Yaml, options };
+        let top = Path::Raw(path);
+        let encoded: Result<()> = encoder.message(&message, node, At::top(&top), &mut out);
+        encoded.map_err(|fault| fault.in_source(self.source_name, Some(self.text)))?;
+        Ok(out)
+    }
+
+    fn find(&self, path: &str) -> Found<'_, 't> {
+        let mut node = &self.node;
+        for step in steps(path).unwrap_or_default() {
+            let next = match (&node.value, &step) {
+                (Value::Object(members), Step::Key(name)) => {
+                    crate::tree::member(members, name).map(|member| &member.value)
+                }
+                (Value::List(elements), Step::Index(index)) => elements.get(*index),
+                // One element without a list around it.
+                (Value::Object(_), Step::Index(0)) => Some(node),
+                _ => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => return Found { node, is_whole: false },
+            }
+        }
+        Found { node, is_whole: true }
+    }
+}
+
+/// How far a path leads.
+struct Found<'n, 't> {
+    node: &'n Node<'t>,
+    is_whole: bool,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// `a.b[0].c["d.e"]`; `None` if it is no path.
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix("[\"") {
+            let mut stream = serde_json::Deserializer::from_str(&rest[1..]).into_iter::<String>();
+            steps.push(Step::Key(stream.next()?.ok()?));
+            rest = quoted.get(stream.byte_offset() - 1..)?.strip_prefix(']')?;
+        } else if let Some(index) = rest.strip_prefix('[') {
+            let (index, behind) = index.split_once(']')?;
+            steps.push(Step::Index(index.parse().ok()?));
+            rest = behind;
+        } else {
+            let name = rest.strip_prefix('.').unwrap_or(rest);
+            let end = name.find(['.', '[']).unwrap_or(name.len());
+            let (name, behind) = name.split_at(end);
+            if name.is_empty() {
+                return None;
+            }
+            steps.push(Step::Key(name.to_owned()));
+            rest = behind;
+        }
+    }
+    Some(steps)
+}
+
+/// Trees nest no deeper than their parser lets them.
+fn to_json(node: &Node<'_>) -> Json {
+    match &node.value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Number(text) => {
+            number(text).map_or_else(|| Json::String(text.clone().into_owned()), Json::Number)
+        }
+        Value::String(text) => Json::String(text.clone().into_owned()),
+        // Proto text alone has these.
+        Value::Bytes(bytes) => Json::String(String::from_utf8_lossy(bytes).into_owned()),
+        Value::Word(word) => Json::String((*word).to_owned()),
+        Value::List(nodes) => Json::Array(nodes.iter().map(to_json).collect()),
+        Value::Object(members) => {
+            let members = members.iter();
+            let entries = members.map(|it| (it.name.clone().into_owned(), to_json(&it.value)));
+            Json::Object(entries.collect::<Map<_, _>>())
+        }
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let whole = text.parse::<u64>().map(Number::from);
+    let whole = whole.or_else(|_| text.parse::<i64>().map(Number::from));
+    whole.ok().or_else(|| Number::from_f64(text.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values_and_as_far_as_they_go() {
+        let text = b"a:\n  b:\n  - {c: 1}\n  - c: 2\n  one: {x: y}\n\"k.x\": {d: 3}\n";
+        let file = YamlFile::parse("f", text, Leniency::Strict).unwrap();
+        let at = |path: &str| file.position(path).map(|it| it.to_string());
+        for (path, position) in [
+            ("", "1:1"),
+            ("a.b[1].c", "4:8"),
+            ("a.b[1].missing.more", "4:5"),
+            ("a.b[7]", "3:3"),
+            ("a.one[0].x", "5:12"),
+            ("[\"k.x\"].d", "6:12"),
+        ] {
+            assert_eq!(at(path).as_deref(), Some(position), "{path}");
+        }
+        for path in ["a..b", "[x]", "[\"k", "["] {
+            assert_eq!(at(path), None, "{path}");
+        }
+        assert_eq!(file.value("a.b[0]"), Some(serde_json::json!({"c": 1})));
+        assert_eq!(file.value("a.z"), None);
+    }
+}
