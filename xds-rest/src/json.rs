@@ -1,8 +1,8 @@
 //! The two messages of REST between protobuf and JSON (S0.203).
 
 use xds_format::{
-    Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields, UnknownTypes,
-    encode_message_with, message_to_json,
+    Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
+    UnknownTypes, encode_message_with, message_to_json,
 };
 
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";

@@ -1,8 +1,8 @@
 //! Files of resources.
 
 use xds_format::{
-    ErrorKind, Format, ParseOptions, PrintOptions, Redaction, Schema, UnknownTypes, Validator, parse,
-    parse_with, resource_name, to_json_string, to_text, to_yaml, unprintable,
+    ErrorKind, Format, ParseOptions, PrintOptions, Redaction, Schema, UnknownTypes, Validator,
+    parse, parse_with, resource_name, to_json_string, to_text, to_yaml, unprintable,
 };
 
 const LENIENT: ParseOptions = ParseOptions::envoy();
