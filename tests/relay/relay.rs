@@ -280,7 +280,9 @@ pub(crate) fn client<T: ResourceType + 'static>(
     resource_type: impl Fn(&'static str) -> T,
 ) -> Client {
     let server = ManagementServer::new("server").with_variant(variant);
+    // What is rejected is answered at once.
     let config = ClientConfig::new(Node::new(id), server)
+        .with_nack_interval(Duration::ZERO)
         .with_type(resource_type(types::CLUSTER))
         .with_type(resource_type(types::CLUSTER_LOAD_ASSIGNMENT));
     Client::new(config, 3, Time::ZERO)

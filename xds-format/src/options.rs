@@ -37,7 +37,7 @@ pub enum UnknownFields {
     #[default]
     Refused,
     /// They are passed over, as in binary messages: what another program writes may be newer than the
-    /// schema (M183).
+    /// schema.
     Skipped,
 }
 

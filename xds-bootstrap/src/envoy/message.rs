@@ -71,7 +71,7 @@ impl<'v> Message<'v> {
     }
 
     /// The elements of a repeated field, none if it is not set. One element needs no list around it, which
-    /// examples rely on (S0.174).
+    /// examples rely on.
     pub(crate) fn elements(&self, name: &str) -> Result<Vec<Field<'v>>, BootstrapError> {
         match self.get(name) {
             None => Ok(Vec::new()),

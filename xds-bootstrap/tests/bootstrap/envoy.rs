@@ -69,11 +69,15 @@ fn transports_that_are_gone_or_never_were_are_refused() {
     }
     let known = "no such value; known are REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and \
                  AGGREGATED_DELTA_GRPC";
-    for unknown in [json!("grpc"), json!(4), json!(-1), json!(1.5)] {
+    for unknown in [json!("GRPC2"), json!(4), json!(-1), json!(1.5)] {
         let mut value = grpc("GRPC");
         value["api_type"] = unknown;
         assert_eq!(refusal(api(value)), format!("api_type: {known}"));
     }
+    // Envoy reads names of values in any case.
+    let mut value = grpc("GRPC");
+    value["api_type"] = json!("grpc");
+    assert_eq!(api(value).unwrap(), api(grpc("GRPC")).unwrap());
     assert_eq!(
         refusal(api(json!({ "grpc_services": services(&["xds"]) }))),
         "api_type: required, but missing"

@@ -38,7 +38,7 @@ pub(crate) enum AcceptedVersion {
     /// All of it is held.
     Clean(Extent),
     /// A later response was rejected: something of it may be in use, or the use of something may have ended. The
-    /// server may by now be back at the accepted version (M41, IL1).
+    /// server may by now be back at the accepted version.
     Partial,
     /// Another server or an expired TTL changed what is held, possibly before a version was accepted.
     Stale,
@@ -48,7 +48,7 @@ pub(crate) enum AcceptedVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything of the type, whether or not also names. A version was accepted for that if its stream began with the
-    /// wildcard (B06, M41).
+    /// wildcard.
     Everything,
     Names,
 }

@@ -48,9 +48,10 @@ pub struct ClientConfig {
     /// The least time between two NACKs of one type on a stream; one second by default. A server may answer a NACK with the
     /// response that was rejected, which without a pause would go on as fast as the network does.
     ///
-    /// The first NACK is sent at once. While a further one waits, nothing is read from the stream
-    /// ([`Client::wants_read`](super::Client::wants_read)); ACKs, and requests of other types, are sent meanwhile. With
-    /// zero, NACKs are sent at once. A server that is polled hears of a rejection with the next request, whatever this is.
+    /// The first NACK is sent at once. While a further one waits, nothing is read from the stream, of any type
+    /// ([`Client::wants_read`](super::Client::wants_read)): what a server sends behind a response that is rejected again
+    /// arrives later by this time. ACKs, and requests of other types, are sent meanwhile. With zero, NACKs are sent at
+    /// once. A server that is polled hears of a rejection with the next request, whatever this is.
     pub nack_interval: Duration,
     /// Bounds on what a peer can make the client hold.
     pub limits: ClientLimits,

@@ -24,6 +24,7 @@ use super::{
     error::ChannelError,
     event::{RequestCause, Transmit},
     judge::Judge,
+    resource_type::Rejection,
     status::EntryState,
     upstream::{Ack, Channel, Turns},
 };
@@ -121,10 +122,10 @@ impl Client {
 }
 
 impl Judge<'_> {
-    /// What was asked for, is not in the file, and of which nothing is in use does not exist, whatever the
-    /// type is: no further response could bring it (FS-10, FS-11). What is in use and missing is for the
-    /// type to say.
-    pub(crate) fn conclude_what_the_file_lacks(&mut self) {
+    /// Concludes that a resource does not exist which was asked for, is not in the file, and of which nothing is in use,
+    /// whatever the type is: no further response could bring it (FS-10, FS-11). It is rejected instead if it may be the
+    /// one in the file whose name cannot be determined. The type decides about a resource that is in use and missing.
+    pub(crate) fn conclude_what_the_file_lacks(&mut self, tells_absence: bool) {
         if !self.context.server.exchange.is_of_files() || self.cache.is_complete() {
             return;
         }
@@ -135,7 +136,13 @@ impl Judge<'_> {
         });
         let lacking: alloc::vec::Vec<Slot> = lacking.map(|(slot, _)| slot).collect();
         for slot in lacking {
-            self.conclude_absent(slot);
+            match tells_absence {
+                true => self.conclude_absent(slot),
+                false => self.reject(slot, Rejection::new(MAY_BE_UNNAMED)),
+            }
         }
     }
 }
+
+/// Why a resource is rejected that a file lacks, but for one without a name.
+const MAY_BE_UNNAMED: &str = "not found, and the name of another resource in the file cannot be determined";

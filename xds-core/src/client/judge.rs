@@ -110,11 +110,14 @@ impl Judge<'_> {
         if is_complete && tells_absence && !loses_removals {
             self.delete_absent();
         }
-        if tells_absence {
-            self.conclude_what_the_file_lacks();
-        }
+        self.conclude_what_the_file_lacks(tells_absence);
         self.cache.end_response();
-        self.note_collection(self.cache.sequence() != before);
+        let has_changes = self.cache.sequence() != before;
+        // Heartbeats may have crossed the request for the collection.
+        match reading.has_heartbeats_alone {
+            true => self.tell_wildcards(has_changes),
+            false => self.note_collection(has_changes),
+        }
         let mut judged = self.sum_up(reading);
         judged.is_renewal = is_complete && judged.nack.is_none() && !tells_absence;
         judged

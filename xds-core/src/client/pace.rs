@@ -134,7 +134,15 @@ impl NackPace {
 impl Client {
     /// When a stream may say what it has to say, of those that have to wait for that.
     pub(super) fn next_request(&self) -> Option<Deadline> {
+        let now = self.clock.now();
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
+            // Reading goes on then, whether or not there is room for the NACK by that time.
+            if channel.announced
+                && channel.is_open
+                && let Some(at) = channel.next_held_nack(now)
+            {
+                return Some(Deadline { at, why: Timer::RepeatedNack });
+            }
             let server = self.upstreams.servers.get(channel.upstream)?;
             let why = match channel.polls() {
                 Some(_) => Timer::Poll,

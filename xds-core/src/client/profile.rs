@@ -241,6 +241,9 @@ impl Profile {
 
     /// The behaviour of a proxy: absence deletes, a response is used whole or not at all, connection
     /// trouble stays out of sight.
+    ///
+    /// ACKs wait for the application ([`AnswerTiming::AfterNotices`]), if the read gate is on. Behind a handle it is off
+    /// unless [`read_gate`](Self::read_gate) is set to [`ReadGate::Notices`].
     #[must_use]
     pub fn envoy() -> Self {
         Self {

@@ -53,7 +53,7 @@ pub(crate) struct Reading<'f> {
     pub(crate) faults: Faults,
     pub(crate) strangers: Strangers,
     /// Whether it consists of heartbeats, of which there are some.
-    has_heartbeats_alone: bool,
+    pub(crate) has_heartbeats_alone: bool,
 }
 
 /// A resource that is wanted and not the one in use, and what validation says of it.
@@ -70,7 +70,7 @@ pub(crate) struct Candidate<'f> {
 impl Reading<'_> {
     /// Whether a response with all resources of its type says by this that others do not exist. It does not if some
     /// resource may be any of them, its name being unknown, nor if it has heartbeats alone, which renew what they are
-    /// for: a server sends these at a time of their own (B09).
+    /// for: a server sends these at a time of their own.
     pub(crate) fn tells_absence(&self) -> bool {
         !self.faults.has_unnamed() && !self.has_heartbeats_alone
     }
@@ -318,8 +318,8 @@ impl Judge<'_> {
     }
 
     /// Reads the errors that the server reports for single resources. The response is at fault only for one that says
-    /// nothing: it cannot be read, its name cannot (X17, DE-18), or its status is OK. What nobody asked for is passed
-    /// over (DE-19), and a resource in the same response counts more (DU-06). Of two errors the first counts.
+    /// nothing: it cannot be read, its name cannot, or its status is OK. What nobody asked for is passed
+    /// over, and a resource in the same response counts more. Of two errors the first counts.
     pub(crate) fn read_errors<'e>(
         &mut self,
         errors: impl Iterator<Item = Result<RawResourceError<'e>, Malformed>>,

@@ -79,9 +79,7 @@ impl Judge<'_> {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         self.forget_what_was_refused_before();
-        if reading.tells_absence() {
-            self.conclude_what_the_file_lacks();
-        }
+        self.conclude_what_the_file_lacks(reading.tells_absence());
         self.cache.end_response();
         // The server has spoken, but nothing of it counts: what there is remains unknown.
         if self.asked.has_wildcard {

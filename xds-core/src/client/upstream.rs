@@ -58,7 +58,7 @@ pub(crate) struct Upstream {
     pub(crate) name: Arc<str>,
     /// What errors of each registered type say about where they come from.
     pub(crate) sources: Vec<Arc<Source>>,
-    /// The last accepted version of each registered type (S0.081, NV-09).
+    /// The last accepted version of each registered type.
     pub(crate) accepted: Vec<Accepted>,
     /// The last nonce of each registered type, for the bug that uses it on another stream.
     pub(crate) nonces: Vec<Keepsake<Nonce>>,

@@ -16,9 +16,9 @@ use crate::{id::StreamId, text::ViewName, time::Time};
 /// What the server does with new streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The resources are not loaded, and new streams are refused (M16).
+    /// The resources are not loaded, and new streams are refused.
     NotReady,
-    /// The resources are not loaded, and requests are held (M16).
+    /// The resources are not loaded, and requests are held.
     Holding,
     Serving,
     /// It takes none, and those it has end one after the other (M14).
@@ -37,7 +37,7 @@ impl Phase {
 }
 
 impl Server {
-    /// The resources are loaded: from now on clients are answered ([`Readiness`], M16), those first whose requests
+    /// The resources are loaded: from now on clients are answered ([`Readiness`]), those first whose requests
     /// were held. A server that is ready, drains or is shut down stays what it is.
     pub fn set_ready(&mut self, now: Time) {
         self.clock.advance(now);
@@ -70,14 +70,14 @@ impl Server {
         self.config.admission == Admission::Asked && self.phase != Phase::Holding
     }
 
-    /// Has the application asked about a stream whose request was held; its time for the answer begins now.
+    /// Has the application asked about a stream whose request was held. The time for the answer began with the request:
+    /// the client waits since then.
     fn ask_about(&mut self, id: StreamId) {
         let stream = self.streams.get(id.0).filter(|stream| !stream.latched.is_empty());
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
             return;
         };
         self.out.authorize(id, node);
-        self.await_decision(id);
     }
 
     /// Takes a new stream.

@@ -194,7 +194,7 @@ pub struct ClosedStreams {
     pub no_request: u64,
     /// Nobody decided in time whether its client is served.
     pub no_decision: u64,
-    /// The server did not become ready while it held their requests (M16).
+    /// The server did not become ready while it held their requests.
     pub not_ready: u64,
     /// The stream reached the age at which clients spread again (M239).
     pub aged: u64,

@@ -278,7 +278,7 @@ const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 const TOLD_FAILURES: usize = 8;
 
 /// The addresses in their order, the next one as soon as one has failed or takes long. The first
-/// connection that is up, with whatever that needs, is the one; the attempt fails when all of them have (S1.034).
+/// connection that is up, with whatever that needs, is the one; the attempt fails when all of them have.
 async fn first_to_connect<T, F>(
     addresses: Vec<SocketAddr>,
     attempt: impl Fn(SocketAddr) -> F,

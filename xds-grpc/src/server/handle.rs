@@ -390,7 +390,7 @@ impl ServerHandle {
 
     /// Says that the resources are loaded: from now on clients are answered, where the server was started without them
     /// ([`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests),
-    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady), M16), and the health service says `SERVING`.
+    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady)), and the health service says `SERVING`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! A dependency manager on a client core, which talks to a server core by function calls, in virtual time.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use xds_core::{
     Client, ResourceName, Time, WatchId,
@@ -58,7 +58,9 @@ pub(crate) fn client_config(variant: Variant, profile: Profile) -> ClientConfig 
 
 /// A client of this server that has the four types.
 pub(crate) fn client_of(server: ManagementServer, profile: Profile) -> ClientConfig {
+    // What is rejected is answered at once.
     ClientConfig::new(Node::new("node-1"), server)
+        .with_nack_interval(Duration::ZERO)
         .with_profile(profile)
         .with_type(Listeners::default())
         .with_type(RouteConfigurations::default())

@@ -255,7 +255,12 @@ impl Busy {
             // One that is to be woken now, or should have been, knows of no later time.
             let due = world.client(client).poll_timeout().map(|deadline| deadline.at);
             let woken = due.map_or(world.now(), |due| due.min(world.now()));
-            let is_paced = debts.unanswered.iter().any(|(kind, _)| debts.is_paced(*kind, woken));
+            // A response that is damaged on the way may be of any type.
+            let is_judged = world.options().lies.spare_clients();
+            let is_paced = match is_judged {
+                true => debts.unanswered.iter().any(|(kind, _)| debts.is_paced(*kind, woken)),
+                false => debts.paced.values().any(|until| *until >= woken),
+            };
             let may_read = waits || is_paced || world.client(client).wants_read(it.channel);
             report.ensure(may_read, READS_ON, || format!("link {} is not read", link.0));
             // A proxy says nothing while it applies what it was sent.
@@ -264,7 +269,6 @@ impl Busy {
             {
                 continue;
             }
-            let is_judged = world.options().lies.spare_clients();
             let mut late =
                 debts.unanswered.iter().filter(|(kind, _)| !debts.is_paced(*kind, woken));
             report.ensure(!is_judged || late.next().is_none(), ANSWERS, || {

@@ -86,8 +86,8 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Whether a subscription may begin with this version. It states none where that would say too much (B06, M41),
-    /// as any version does where nothing of what is subscribed is held (UN-04).
+    /// Whether a subscription may begin with this version. It states none where that would say too much,
+    /// as any version does where nothing of what is subscribed is held.
     fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
         if !version.is_empty() {
             let is_last = *version == self.version || self.unsaid.contains(version);

@@ -197,8 +197,8 @@ mod tests {
     fn a_static_resource_has_no_version_and_says_so() {
         let new = |version| State { version, ..state("", json!({ "name": "a" })) };
         let added = |version| shown(Some("a"), News::Changed { old: None, new: new(version) });
-        assert_eq!(added(Version::Static), "+ cds a  static, 3 B");
-        assert_eq!(added(Version::Unstated), "+ cds a  no version, 3 B");
+        assert_eq!(added(Version::Static), "+ cds a  STATIC, ROUND_ROBIN  static, 3 B");
+        assert_eq!(added(Version::Unstated), "+ cds a  STATIC, ROUND_ROBIN  no version, 3 B");
         let changed =
             News::Changed { old: Some(new(Version::Unstated)), new: state("2", json!({})) };
         assert!(shown(Some("a"), changed).starts_with("~ cds a  version none → 2\n"));

@@ -160,7 +160,7 @@ impl Channel {
         (self.first_type..).zip(&self.machines)
     }
 
-    /// The first type of which a request would say something that the server does not know (IC40), unless an answer of
+    /// The first type of which a request would say something that the server does not know, unless an answer of
     /// the type is queued, which says that as well: a request before it would pass for an ACK. Where requests have to
     /// wait for one another, types take turns: one that keeps changing must not keep the others from being asked for.
     pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
@@ -243,18 +243,28 @@ impl Channel {
         self.answers == AnswerTiming::AfterNotices && has_debts
     }
 
+    /// When the first NACK may be sent that is held at `now`.
+    pub(crate) fn next_held_nack(&self, now: Time) -> Option<Time> {
+        self.answers().map(|(_, due)| due).filter(|due| *due > now).min()
+    }
+
     /// Whether the next response may be read (B52).
     pub(crate) fn wants_read(&self, now: Time) -> bool {
+        self.can_judge() && self.next_held_nack(now).is_none()
+    }
+
+    /// Whether a response could be judged, however fast its answer may be sent.
+    fn can_judge(&self) -> bool {
         self.is_open
             && self.acks.len() < MAX_QUEUED_ACKS
-            && self.answers().all(|(_, due)| due <= now)
             && !self.reviews.is_open()
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 
-    /// Lets the does-not-exist timers run exactly while responses can be read.
+    /// Lets the does-not-exist timers run while responses can be judged. They run while NACKs are held: a server
+    /// decides how often that is, and must not put off the timers for ever.
     pub(crate) fn settle_timers(&mut self, now: Time) {
-        match self.wants_read(now) {
+        match self.can_judge() {
             true => self.timers.resume(now),
             false => self.timers.pause(now),
         }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// Whether a server answers clients from the start, or only after
-/// [`Server::set_ready`](super::super::Server::set_ready) (M16).
+/// [`Server::set_ready`](super::super::Server::set_ready).
 ///
 /// A server that answered before its resources are loaded would send an empty state. A client believes it and deletes
 /// what it has.

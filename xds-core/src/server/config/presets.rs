@@ -17,7 +17,7 @@ use crate::types;
 /// | no node, or another one later (M4, M3) | closed; ignored | | | closed; closed | served; ignored |
 /// | empty first list of names (M22, M32) | everything, for listeners and clusters | | nothing | | everything, for all types |
 /// | wildcard dropped (M93) | told what goes with it | | | nothing | |
-/// | names that do not exist, state of the world (M39) | held; 4 s in full state | | `NOT_FOUND` | | held |
+/// | names that do not exist, state of the world | held; 4 s in full state | | `NOT_FOUND` | | held |
 /// | names that do not exist, incremental (M127) | told | | | | never told |
 /// | deletions, incremental (M133) | told | not for extension configurations | | | |
 /// | responses of other types than listeners and clusters (M75) | changes | | | | everything, absence included |

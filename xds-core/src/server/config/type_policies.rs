@@ -52,8 +52,7 @@ pub enum Missing {
     /// The same. But where absence is deletion ([`SotwResponse::FullState`]), a first request is answered
     /// after this time even if there is still nothing, or nothing any more: a client may have used a part of
     /// a response that it rejected, and states no version when it comes back, so that nothing tells it from
-    /// one that never had anything; no other message would ever end its use of what was deleted meanwhile
-    /// (M76).
+    /// one that never had anything; no other message would ever end its use of what was deleted meanwhile.
     ///
     /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
     /// client concludes by itself then that the resource does not exist, without the server having said so.

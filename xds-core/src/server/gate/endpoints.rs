@@ -146,7 +146,8 @@ impl Gate {
         subscriptions: &Subscriptions,
     ) -> Option<ResourceName> {
         let clusters = sessions.get(rank::CLUSTERS)?;
-        // A client without endpoints on the stream may never ask for any (M150, M158).
+        // A client without endpoints on the stream may never ask for any (M150, M158). One that has ended all of its
+        // subscriptions is waited for: a proxy subscribes again once it has clusters.
         let endpoints = sessions.get(rank::ENDPOINTS)?;
         let is_covered = |endpoints: View<'_>, name: &ResourceName| {
             let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();

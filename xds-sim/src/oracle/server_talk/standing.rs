@@ -16,7 +16,7 @@ use super::{
         AFTER_ACKS, ALL_ACCEPTED, ALL_GONE, ANSWERED, AT_ONCE, ERRORS, EXACT, NOT_FOR_EVER,
         REMEMBERED, SO_FAR, WARM,
     },
-    talk::Whole,
+    talk::{Talk, Whole},
 };
 use crate::{
     options::{Lies, Order},
@@ -86,7 +86,8 @@ impl ServerTalk {
         // What is asked for is sent after a while whatever it waits for: in full state, and of everything, with all
         // the rest.
         let is_asked_for = |name: &Text| {
-            is_late && (sent(name).is_none() || talk.is_some_and(|it| it.named_late.contains(name)))
+            let is_owed = |talk: &Talk| talk.is_owed(name) || talk.named_late.contains(name);
+            is_late && (sent(name).is_none() || talk.is_some_and(is_owed))
         };
         let is_whole = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
         if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
@@ -266,7 +267,7 @@ impl ServerTalk {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::talk::Talk, *};
+    use super::*;
     use crate::{
         options::Options,
         oracle::testing::{judgement, judgement_with},
