@@ -5,12 +5,13 @@ use super::{
     edge::{Chain, Edge, Edges},
     rare::Lacks,
     renewal::Renewals,
-    wildcard::Claim,
+    wildcard::{CatchUp, Claim},
     window::Answer,
 };
 use crate::{
     server::{
         config::OnStuck,
+        event::Cause,
         store::{
             arena::{Arena, Pace, Resource},
             history::Stamp,
@@ -224,9 +225,14 @@ impl Session {
         false
     }
 
-    /// Whether the client has subscribed to everything and was sent none of it since.
+    /// Whether the client has subscribed to everything and was sent none of it since. A client that comes back and says
+    /// what it has goes on with that.
     pub(super) fn asks_for_everything(&self) -> bool {
-        self.wildcard.is_some_and(|wildcard| wildcard.claim() == Claim::Answer)
+        self.wildcard.is_some_and(|wildcard| {
+            let is_first = wildcard.owed.is_some_and(|owed| owed.cause == Cause::First);
+            let is_return = is_first && wildcard.catch_up == CatchUp::TheRest;
+            wildcard.claim() == Claim::Answer && !is_return
+        })
     }
 
     /// Whether other types wait for what the client says to this one.

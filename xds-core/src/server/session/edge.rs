@@ -134,10 +134,15 @@ impl Edge {
         self.due.is_some_and(|due| due.ride == Ride::Dropped)
     }
 
-    /// Whether the client waits for what is due, since it has asked for it or names it and was never sent it.
+    /// Whether the client waits for what is due, since it has asked for it or names it and was never sent it. A client
+    /// that comes back and says that it has another version of it goes on with that.
     pub(crate) fn is_unanswered(&self) -> bool {
         let is_new = self.standing == Standing::Named && !self.was_ever_sent();
-        self.due.is_some_and(|due| due.claim == Claim::Answer || is_new)
+        let has_it_from_before = self.sent != 0 && self.since == 0;
+        self.due.is_some_and(|due| {
+            let is_return = due.cause == Cause::First && has_it_from_before;
+            due.claim == Claim::Answer && !is_return || is_new
+        })
     }
 
     /// What is due behind it.
