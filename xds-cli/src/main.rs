@@ -8,7 +8,8 @@
 //! | `resource_types.rs`, `schema.rs` | what our clients accept; the schema, with what `--descriptors` adds |
 //! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
 //! | `server_table.rs` | who has accepted what, as a table |
-//! | `failure.rs`, `logging.rs`, `output.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
+//! | `output/` | standard output and error, which nobody may be reading |
+//! | `failure.rs`, `logging.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
 
 mod args;
 mod commands;
@@ -25,7 +26,10 @@ mod stop;
 mod style;
 mod text;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser as _;
 
@@ -40,20 +44,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let code = match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = match runtime.map_err(Failure::Runtime) {
+        Ok(runtime) => runtime,
         Err(failure) => {
-            if !failure.is_silent() {
-                output::complain(&format!("xds: {failure}"));
-            }
-            failure.exit_code()
+            // Without a runtime nothing is queued.
+            let _ = writeln!(io::stderr(), "xds: {failure}");
+            return failure.exit_code();
         }
     };
-    output::finish();
+    let code = runtime.block_on(async {
+        let code = match run(cli).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                if !failure.is_silent() {
+                    output::complain(&format!("xds: {failure}"));
+                }
+                failure.exit_code()
+            }
+        };
+        output::finish().await;
+        code
+    });
+    // A file that is being read must not hold up the end.
+    runtime.shutdown_background();
     code
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+async fn run(cli: Cli) -> Result<(), Failure> {
     let quietest = match cli.command {
         // It tells in its own words what goes wrong, and some of it goes wrong on purpose.
         Command::Demo => logging::Quietest::Errors,
@@ -65,21 +83,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
     };
     logging::init(quietest, cli.verbose, cli.color);
     schema::extend(cli.command.descriptors())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::Runtime)?;
-    let result = runtime.block_on(async {
-        match cli.command {
-            Command::Demo => commands::demo::run(cli.color).await,
-            Command::Serve(args) => commands::serve::run(args, cli.color).await,
-            Command::Watch(args) => commands::watch::run(args, cli.color).await,
-            Command::Check(args) => commands::check::run(args, cli.color),
-            Command::Compat(args) => commands::compat::run(args, cli.color),
-            Command::Sim(command) => commands::sim::run(command, cli.color),
-        }
-    });
-    // A file that is being read must not hold up the end.
-    runtime.shutdown_background();
-    result
+    match cli.command {
+        Command::Demo => commands::demo::run(cli.color).await,
+        Command::Serve(args) => commands::serve::run(args, cli.color).await,
+        Command::Watch(args) => commands::watch::run(args, cli.color).await,
+        Command::Check(args) => commands::check::run(args, cli.color),
+        Command::Compat(args) => commands::compat::run(args, cli.color),
+        Command::Sim(command) => commands::sim::run(command, cli.color),
+    }
 }

@@ -1,45 +1,90 @@
 //! When a command that runs until it is told to stop is told to.
 
 use core::{future::pending, time::Duration};
-use std::io;
+use std::{io, sync::OnceLock};
 
 use tokio::{
     select,
+    sync::watch,
     time::{Instant, sleep_until},
 };
 
 use crate::failure::Failure;
 
+/// How many interrupt and termination signals the process has received since it listens to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Signals(watch::Receiver<u64>);
+
+static SIGNALS: OnceLock<Signals> = OnceLock::new();
+
+impl Signals {
+    /// Starts to count signals, which no longer kill the process from then on. Later calls return the same count.
+    pub(crate) fn listen() -> io::Result<Self> {
+        if let Some(signals) = SIGNALS.get() {
+            return Ok(signals.clone());
+        }
+        let (count, counted) = watch::channel(0);
+        Self::forward(count)?;
+        Ok(SIGNALS.get_or_init(|| Self(counted)).clone())
+    }
+
+    #[cfg(unix)]
+    fn forward(count: watch::Sender<u64>) -> io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::spawn(async move {
+            loop {
+                let received = select! {
+                    received = interrupt.recv() => received,
+                    received = terminate.recv() => received,
+                };
+                if received.is_none() {
+                    return;
+                }
+                count.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn forward(count: watch::Sender<u64>) -> io::Result<()> {
+        tokio::spawn(async move {
+            // Without the handler the process is killed, which is an end as well.
+            while tokio::signal::ctrl_c().await.is_ok() {
+                count.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(())
+    }
+
+    /// The number of signals until now. [`next`](Self::next) waits for a later one.
+    pub(crate) fn count(&mut self) -> u64 {
+        *self.0.borrow_and_update()
+    }
+
+    /// Waits for a signal that was neither counted nor waited for before. Cancel safe.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            pending().await
+        }
+    }
+}
+
 /// The interrupt and termination signals, and the end of the time asked for.
 #[derive(Debug)]
 pub(crate) struct Stop {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
+    signals: Signals,
     end: Option<Instant>,
 }
 
 impl Stop {
     /// From here on signals no longer kill the process.
     pub(crate) fn after(lifetime: Option<Duration>) -> Result<Self, Failure> {
-        Self::catch(lifetime).map_err(Failure::Runtime)
-    }
-
-    #[cfg(unix)]
-    fn catch(lifetime: Option<Duration>) -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            end: end(lifetime),
-        })
-    }
-
-    #[cfg(not(unix))]
-    fn catch(lifetime: Option<Duration>) -> io::Result<Self> {
-        Ok(Self { end: end(lifetime) })
+        let signals = Signals::listen().map_err(Failure::Runtime)?;
+        Ok(Self { signals, end: end(lifetime) })
     }
 
     /// Waits until it is time to stop. Cancel safe.
@@ -51,16 +96,8 @@ impl Stop {
                 None => pending().await,
             }
         };
-        #[cfg(unix)]
         select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            () = time_is_over => {}
-        }
-        #[cfg(not(unix))]
-        select! {
-            // Without the handler the process is killed, which is an end as well.
-            Ok(()) = tokio::signal::ctrl_c() => {}
+            () = self.signals.next() => {}
             () = time_is_over => {}
         }
     }

@@ -9,6 +9,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     thread,
+    time::Duration,
 };
 
 use serde_json::Value as Json;
@@ -186,8 +187,74 @@ fn a_client_goes_on_and_ends_though_nobody_reads_its_output() {
     assert_eq!(watch.signal("TERM").code(), Some(0));
 }
 
+fn wait_no_clients(serve: &Xds) {
+    serve.wait("the end of the stream", |events| {
+        let status = events.iter().rev().find(|event| event["event"] == "status")?;
+        status["rows"].as_array().is_some_and(Vec::is_empty).then_some(())
+    });
+}
+
 #[test]
-fn a_reader_that_goes_ends_the_command_well() {
+fn the_end_of_a_command_waits_for_a_reader_that_pauses() {
+    let directory = TempDir::new();
+    directory.save("rds.yaml", &dangling("r", 1, PIPE));
+    let (serve, address) = Xds::serve(directory.path());
+    let args =
+        ["watch", "--server", &address, "--node", "test", "-o", "ndjson", "--for", "2s", "rds:r"];
+    let mut watch = Unread::spawn(&args);
+    serve.wait_row("rds", |row| row["acks"] == 1);
+    wait_no_clients(&serve);
+    // As a pager waits for its user.
+    thread::sleep(Duration::from_secs(2));
+    let mut printed = String::new();
+    watch.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let changed: Json = serde_json::from_str(&printed).expect("a whole line");
+    assert_eq!(changed["event"], "changed");
+    assert_eq!(watch.wait_end().code(), Some(0));
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_reader_that_does_not_read() {
+    let directory = TempDir::new();
+    directory.save("rds.yaml", &dangling("r", 1, PIPE));
+    let (serve, address) = Xds::serve(directory.path());
+    let args =
+        ["watch", "--server", &address, "--node", "test", "-o", "ndjson", "--for", "2s", "rds:r"];
+    let mut watch = Unread::spawn(&args);
+    serve.wait_row("rds", |row| row["acks"] == 1);
+    wait_no_clients(&serve);
+    thread::sleep(Duration::from_secs(1));
+    assert!(watch.0.try_wait().unwrap().is_none(), "it waits for its reader");
+    assert_eq!(watch.signal("TERM").code(), Some(0));
+    let mut stderr = String::new();
+    watch.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let told = stderr.lines().find(|line| line.starts_with("xds: standard output was not read: "));
+    assert!(told.is_some_and(|line| line.ends_with(" bytes not written")), "{stderr}");
+}
+
+#[test]
+fn a_slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let path = directory.path().to_str().unwrap();
+    let mut serve = Unread::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson"]);
+    let (line, mut out) = serve.first_line();
+    let watch = Xds::watch(&listen_of(&line), &["rds:r"]);
+    directory.replace("rds.yaml", &dangling("r", 1, HALF_QUEUE));
+    watch.wait_event("the route", |event| event["event"] == "changed");
+    // Reading all of it would take minutes.
+    let reader = thread::spawn(move || {
+        let mut piece = [0; 4 << 10];
+        while out.read(&mut piece).unwrap() > 0 {
+            thread::sleep(Duration::from_millis(200));
+        }
+    });
+    assert_eq!(serve.signal("TERM").code(), Some(0));
+    drop(reader);
+}
+
+#[test]
+fn watch_ends_well_when_its_reader_goes_and_serve_goes_on() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));
     let path = directory.path().to_str().unwrap();
@@ -202,10 +269,13 @@ fn a_reader_that_goes_ends_the_command_well() {
     directory.replace("cds.yaml", &clusters("one=2s"));
     assert_eq!(other.wait_end().code(), Some(0));
     drop(out);
-    directory.replace("cds.yaml", &clusters("one=3s"));
-    assert_eq!(serve.wait_end().code(), Some(0));
-    // Clients are told.
-    watch.wait_event("an error", |event| {
-        event["error"].as_str().is_some_and(|it| it.contains("server"))
-    });
+    for (changes, timeout) in [(3, "3s"), (4, "4s")] {
+        directory.replace("cds.yaml", &clusters(&format!("one={timeout}")));
+        watch.wait_count("changed", changes);
+    }
+    assert_eq!(serve.signal("TERM").code(), Some(0));
+    let mut stderr = String::new();
+    serve.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let told = stderr.matches("serving goes on, and nothing more is printed").count();
+    assert_eq!(told, 1, "{stderr}");
 }

@@ -14,10 +14,8 @@ use tokio::sync::Notify;
 /// How many bytes wait at most, except that one text of any length may: what the commands print at their start has
 /// room in it.
 const ROOM: usize = 4 << 20;
-/// How much is written at once, so that a slow reader is told from one that does not read.
+/// How much is written at once, so that a slow reader makes room early.
 const PIECE: usize = 4 << 10;
-/// How long nothing may be read at the end before the rest is given up.
-const STALLED: Duration = Duration::from_millis(500);
 /// How long to wait where the stream itself does not block.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -53,8 +51,6 @@ struct State {
     bytes: usize,
     /// How many texts were dropped since the last one that was queued.
     dropped: u64,
-    /// How many bytes were written.
-    written: u64,
     /// Why nothing can be written any more.
     error: Option<io::Error>,
 }
@@ -124,20 +120,32 @@ impl Queue {
         self.0.until(|state| state.check().err()).await
     }
 
-    /// Waits until everything is written, as long as somebody reads.
-    pub(super) fn finish(&self) {
-        let mut state = self.0.lock();
-        while !state.is_done() {
-            let before = state.written;
-            let waits = |state: &mut State| state.written == before && !state.is_done();
-            let waited = self.0.changed.wait_timeout_while(state, STALLED, waits);
-            let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
-            if time.timed_out() {
-                return;
-            }
-            state = next;
-        }
+    /// Waits until everything is written, or nothing can be written any more. Cancel safe.
+    pub(super) async fn finished(&self) {
+        self.0.until(|state| state.is_done().then_some(())).await;
     }
+
+    /// Blocks until everything is written, or nothing can be, but no longer than `limit`.
+    pub(super) fn flush(&self, limit: Duration) {
+        let state = self.0.lock();
+        let _ = self.0.changed.wait_timeout_while(state, limit, |state| !state.is_done());
+    }
+
+    /// What is still to be written; `None` if that is nothing, or there is nobody to read it.
+    pub(super) fn unwritten(&self) -> Option<Unwritten> {
+        let state = self.0.lock();
+        let (bytes, dropped) = (state.bytes as u64, state.dropped);
+        (!state.is_done()).then_some(Unwritten { bytes, dropped })
+    }
+}
+
+/// What a queue has not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unwritten {
+    /// The length of the texts that wait.
+    pub(super) bytes: u64,
+    /// How many texts were dropped after these.
+    pub(super) dropped: u64,
 }
 
 impl Shared {
@@ -185,7 +193,6 @@ impl Shared {
                 write(&mut writer, piece)?;
                 let mut state = self.lock();
                 state.bytes -= piece.len();
-                state.written += piece.len() as u64;
                 drop(state);
                 self.tell();
             }
@@ -337,7 +344,8 @@ mod tests {
         assert!(!waiting.is_finished());
         let read = thread::spawn(move || [reader.recv(), reader.recv()]);
         waiting.await.expect("no panic").expect("room");
-        queue.finish();
+        queue.finished().await;
+        assert_eq!(queue.unwritten(), None);
         assert_eq!(
             read.join().expect("no panic"),
             [Ok("one\n".to_owned()), Ok("two\n".to_owned())]
@@ -354,14 +362,17 @@ mod tests {
         assert_eq!(queue.room().await.map_err(|why| why.kind()), Err(ErrorKind::BrokenPipe));
         let offered = queue.offer("three\n".to_owned()).map_err(|why| why.kind());
         assert_eq!(offered, Err(ErrorKind::BrokenPipe));
-        queue.finish();
+        queue.finished().await;
+        assert_eq!(queue.unwritten(), None, "nobody is there to read it");
     }
 
     #[test]
-    fn the_end_waits_for_nobody_who_does_not_read() {
+    fn flush_returns_although_nobody_reads() {
         let (queue, reader) = queue(6);
         offer(&queue, "one\n");
-        queue.finish();
+        offer(&queue, "more\n");
+        queue.flush(Duration::from_millis(1));
+        assert_eq!(queue.unwritten(), Some(Unwritten { bytes: 4, dropped: 1 }));
         drop(reader);
     }
 }

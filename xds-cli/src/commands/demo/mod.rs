@@ -28,7 +28,7 @@ use crate::{failure::Failure, output};
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
-    output::queue_stdout(output::not_printed);
+    output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
     let story = Story::tell(Narrator::new(color));
     timeout(LIMIT, story).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())

@@ -19,7 +19,7 @@ use xds_bootstrap::IdentityFiles;
 use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, Readiness, ServerConfig};
 use xds_rest::GatewayOptions;
 use xds_tokio::{
-    ManagementServer, ServerOptions,
+    ManagementServer, ServerHandle, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
     csds::ServerCsdsService,
     server::{BoundAddress, ListenAddress, Listener},
@@ -30,7 +30,7 @@ use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     directory::{Dangling, Demands, Followed, MaxRemoval, ReadyNews, Refused, Reload},
     failure::Failure,
-    output,
+    output::{self, ReaderLoss},
     resource_types::JsonPayloads,
     schema::schema,
     stop::Stop,
@@ -39,10 +39,11 @@ use crate::{
 
 pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut stop = Stop::after(args.lifetime)?;
-    output::queue_stdout(match args.output {
+    let notice = match args.output {
         ServeOutput::Table => output::not_printed,
         ServeOutput::Ndjson => output::not_printed_json,
-    });
+    };
+    output::queue_stdout(notice, ReaderLoss::Ignored);
     let mut printer: Box<dyn Printer> = match args.output {
         ServeOutput::Table => {
             Box::new(Table::new(Style::of(color, &io::stdout()), Style::of(color, &io::stderr())))
@@ -80,21 +81,19 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         let errors = u32::try_from(first.errors.len() + dangling).unwrap_or(u32::MAX);
         return Err(Failure::NotValid { directory: args.directory.clone(), errors });
     }
-    let (listen, listener) = select! {
+    // Names are looked up and files written, which may take long.
+    let started = select! {
         () = stop.requested() => return Ok(()),
-        bound = bind(&args.listen, &args) => bound?,
+        started = async {
+            let listeners = Listeners::bind(&args).await?;
+            let exporter = start_export(&args, handle.clone(), is_ready).await?;
+            Ok::<_, Failure>((listeners, exporter))
+        } => started?,
     };
-    let rest_listener = bind_if(args.rest.as_deref(), &args).await?;
-    let csds_listener = bind_if(args.csds.as_deref(), &args).await?;
-    // What is not served is not exported: the files say what was served last.
-    let mut exporter = match &args.export {
-        Some(to) => Some(Exporter::new(to, &args.directory, handle.clone())?),
-        None => None,
-    };
-    if let (Some(exporter), true, Some(to)) = (&mut exporter, is_ready, &args.export) {
-        let failure = |why| Failure::Export { directory: to.clone(), why };
-        exporter.write().await.map_err(failure)?;
-    }
+    let (
+        Listeners { grpc: (listen, listener), rest: rest_listener, csds: csds_listener },
+        mut exporter,
+    ) = started;
     let mut status = Status::new(handle.clone());
     let rest = rest_listener.as_ref().map(|(address, _)| address);
     let csds = csds_listener.as_ref().map(|(address, _)| address);
@@ -124,10 +123,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         beside.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
+    let mut is_printing = true;
     let ended = loop {
         select! {
             () = stop.requested() => break Ok(()),
-            gone = output::reader_gone() => break Err(gone),
+            why = output::reader_gone(), if is_printing => {
+                tracing::warn!("{why}; serving goes on, and nothing more is printed");
+                is_printing = false;
+            }
             Some(reload) = followed.next() => {
                 if let Err(failed) = print_reload(&mut *printer, &reload) {
                     break Err(failed);
@@ -182,6 +185,23 @@ const HELD: Duration = Duration::from_secs(8);
 /// A listener, and where it is.
 type Bound = (BoundAddress, Listener);
 
+/// The listeners that the flags ask for.
+struct Listeners {
+    grpc: Bound,
+    rest: Option<Bound>,
+    csds: Option<Bound>,
+}
+
+impl Listeners {
+    async fn bind(args: &ServeArgs) -> Result<Self, Failure> {
+        Ok(Self {
+            grpc: bind(&args.listen, args).await?,
+            rest: bind_if(args.rest.as_deref(), args).await?,
+            csds: bind_if(args.csds.as_deref(), args).await?,
+        })
+    }
+}
+
 async fn bind(address: &str, args: &ServeArgs) -> Result<Bound, Failure> {
     let listening = |why| Failure::Listen { address: address.to_owned(), why };
     let wrong = |fault| listening(io::Error::new(io::ErrorKind::InvalidInput, fault));
@@ -198,6 +218,21 @@ async fn bind_if(address: Option<&str>, args: &ServeArgs) -> Result<Option<Bound
         Some(address) => bind(address, args).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// The export that the flags ask for. What is not served is not exported: the files say what was served last.
+async fn start_export(
+    args: &ServeArgs,
+    server: ServerHandle,
+    is_ready: bool,
+) -> Result<Option<Exporter>, Failure> {
+    let Some(to) = &args.export else { return Ok(None) };
+    let mut exporter = Exporter::new(to, &args.directory, server)?;
+    if is_ready {
+        let failure = |why| Failure::Export { directory: to.clone(), why };
+        exporter.write().await.map_err(failure)?;
+    }
+    Ok(Some(exporter))
 }
 
 /// What the flags say of TLS; `None` if they leave it out.

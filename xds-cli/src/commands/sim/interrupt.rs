@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     failure::{Failure, INTERRUPTED},
+    output,
     stop::Stop,
 };
 
@@ -32,6 +33,7 @@ impl Interrupt {
             if !heard.are_runs_over.load(Ordering::Relaxed) {
                 stop.requested().await;
             }
+            output::finish().await;
             process::exit(INTERRUPTED.into());
         });
         Ok(interrupt)

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::output::Stderr;
+use crate::output::{Stderr, flush_stderr};
 
 /// What is told, on standard error.
 #[derive(Debug)]
@@ -59,10 +59,11 @@ impl Progress {
         let _ = out.write_all(line.as_bytes());
     }
 
-    /// Leaves a terminal's line empty.
+    /// Leaves a terminal's line empty, for what is printed there next.
     pub(super) fn clear(&mut self) {
         if self.last.take().is_some() && self.form == Form::Terminal {
             let _ = Stderr.write_all(b"\r\x1b[K");
+            flush_stderr();
         }
     }
 }

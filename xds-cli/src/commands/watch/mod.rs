@@ -56,7 +56,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         upstream = upstream::of(&args) => upstream?,
     };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
-    output::queue_stdout(output::not_printed);
+    output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
     let mut printer: Box<dyn Printer> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),
         WatchOutput::Ndjson => Box::new(Ndjson),
