@@ -111,6 +111,33 @@ fn a_file_that_clashes_with_another_one_from_the_start_is_waited_for() {
     serve.wait_stdout("ready: 2 resources");
 }
 
+/// "Not modified" would say that there is nothing, and after 15 s the client would report it missing.
+#[test]
+fn polls_fail_until_the_server_is_ready() {
+    let directory = TempDir::new();
+    directory.save("bad.yaml", BROKEN);
+    directory.save("good.yaml", &clusters("one"));
+    let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "200ms"];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let address = serve.events_of("serving")[0]["rest"].as_str().unwrap().to_owned();
+    let watch = Xds::spawn(&[
+        "watch", "--server", &address, "--poll", "100ms", "--node", "test", "-o", "ndjson", "-vv",
+        "cds", "cds:one",
+    ]);
+    watch.wait_event("an error", |event| {
+        event["error"].as_str().is_some_and(|it| it.contains("the server is not ready"))
+    });
+    watch.wait_stderr("again a request was not answered");
+    assert!(!watch.stderr().contains("nothing new"), "{}", watch.stderr());
+    assert!(watch.events().iter().all(|it| !it.to_string().contains("does not exist")));
+    directory.replace("bad.yaml", &clusters("two"));
+    serve.wait_count("ready", 1);
+    // `one` is watched twice.
+    watch.wait_count("changed", 3);
+    // From now on there is really nothing new.
+    watch.wait_stderr("nothing new");
+}
+
 /// The address is taken: whoever listens first fails with another code.
 #[test]
 fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {

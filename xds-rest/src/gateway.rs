@@ -5,7 +5,7 @@
 //!  {"version_info": "7", ..}  ──────▶ DiscoveryRequest ──▶ the service, which answers when it has
 //!                                                           something else than version 7
 //!  200 {"resources": [..], ..} ◀───── DiscoveryResponse ◀──┘
-//!  304, after a while without
+//!  304, after a while without; 503 if the service is not ready by then
 //! ```
 
 use core::{
@@ -39,8 +39,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// How long a request is held that there is nothing new for; then it is answered with status 304. 25 s by
-    /// default. It has to be shorter than the clients' request timeout, which in Envoy is 1 s unless its
+    /// How long a request is held that there is nothing new for; then it is answered with status 304, or 503 if the
+    /// service is not [ready](Gateway::with_readiness). 25 s by default. It has to be shorter than the clients' request timeout, which in Envoy is 1 s unless its
     /// configuration says otherwise (RJ-05).
     pub hold: Duration,
     /// How long the body of a request may take to come; then it is refused with status 408. 10 s by default.
@@ -92,7 +92,7 @@ impl GatewayOptions {
 /// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
 /// | 408 | the body takes [too long](GatewayOptions::body_timeout) |
 /// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
-/// | 503 | who decides what the client sees waits no longer for there to be something (M184) |
+/// | 503 | who decides what the client sees waits no longer for there to be something (M184); or the service is not [ready](Self::with_readiness) at the end of the hold, so that it is not known whether there is something new |
 /// | 500 | a resource has no form in JSON, and the client may have an older one |
 /// | else | that of the service, as HTTP has it |
 ///
@@ -111,6 +111,7 @@ pub struct Gateway<S> {
     options: GatewayOptions,
     printed: Arc<Printed>,
     reported: Arc<Reported>,
+    is_ready: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl<S: Clone> Clone for Gateway<S> {
@@ -122,6 +123,7 @@ impl<S: Clone> Clone for Gateway<S> {
             options: self.options,
             printed: Arc::clone(&self.printed),
             reported: Arc::clone(&self.reported),
+            is_ready: self.is_ready.clone(),
         }
     }
 }
@@ -142,7 +144,18 @@ impl<S> Gateway<S> {
     ) -> Self {
         let printed = Arc::new(Printed::new(options.max_printed_bytes));
         let reported = Arc::default();
-        Self { service, schema, timer: Arc::new(timer), options, printed, reported }
+        let is_ready = None;
+        Self { service, schema, timer: Arc::new(timer), options, printed, reported, is_ready }
+    }
+
+    /// Sets how to find out whether the service is ready to answer. By default it always is.
+    ///
+    /// A request whose [hold](GatewayOptions::hold) ends while the service is not ready gets status 503. With status 304
+    /// a client would conclude that what it has is complete, and later that missing resources do not exist.
+    #[must_use]
+    pub fn with_readiness(mut self, is_ready: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.is_ready = Some(Arc::new(is_ready));
+        self
     }
 
     /// How often a resource was left out of a response, or kept a client from getting one, because it has no form in
@@ -217,7 +230,13 @@ where
             Either::Left((message, _)) => message
                 .map_err(|status| Refusal::new(status::over_http(status.code), status.message))?,
             // The call is given up, and whoever serves it hears of that (M192).
-            Either::Right(_) => return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new())),
+            Either::Right(_) if self.is_ready.as_ref().is_none_or(|is_ready| is_ready()) => {
+                return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new()));
+            }
+            Either::Right(_) => {
+                let why = "the server is not ready: it does not serve resources now".to_owned();
+                return Err(Refusal::new(status::over_http(status::UNAVAILABLE), why));
+            }
         };
         let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
         let json = match self.printed.get(&message, print) {

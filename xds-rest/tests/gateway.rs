@@ -24,7 +24,7 @@ use tower_service::Service as _;
 use xds_core::{
     client::ChannelError,
     proto::{self, DiscoveryRequest, DiscoveryResponse},
-    server::{ServerConfig, StatusCode as Code, Transaction},
+    server::{Readiness, ServerConfig, StatusCode as Code, Transaction},
     types,
 };
 use xds_format::{Format, Schema, encode_message};
@@ -113,6 +113,31 @@ async fn a_poll_is_held_until_there_is_something_new() {
         (StatusCode::OK, &json!("2s"))
     );
     println!("covers: M185 M192 S0.205");
+}
+
+#[tokio::test]
+async fn a_hold_that_ends_before_the_server_is_ready_is_no_304() {
+    let mut config = ServerConfig::default();
+    config.readiness = Readiness::HoldRequests;
+    let (server, gateway) = serving_with(config, ServerOptions::default());
+    let probed = server.clone();
+    let gateway = gateway.with_readiness(move || probed.is_serving());
+    for body in [json!({"node": {"id": "n"}}), json!({"node": {"id": "n"}, "version_info": "7"})] {
+        let (status, why) = send(&gateway, post(CLUSTERS, body.to_string())).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(why.starts_with(b"the server is not ready"), "{why:?}");
+    }
+    set(&server, "a", "1s").await;
+    server.handle().set_ready().await.expect("it runs");
+    let (status, first) = ask(&gateway, CLUSTERS, json!({"node": {"id": "n"}})).await;
+    assert_eq!(status, StatusCode::OK);
+    let again = json!({"node": {"id": "n"}, "version_info": first["version_info"]});
+    assert_eq!(ask(&gateway, CLUSTERS, again).await.0, StatusCode::NOT_MODIFIED);
+    // A name that the server does not have: it is ready, so there is nothing.
+    let missing = json!({"node": {"id": "n"}, "resource_names": ["b"]});
+    let (status, _) = ask(&gateway, CLUSTERS, missing).await;
+    assert_ne!(status, StatusCode::SERVICE_UNAVAILABLE);
+    println!("covers: M16 M185");
 }
 
 /// A cluster with an extension of a type that the schema lacks.

@@ -5,7 +5,13 @@ use core::{
     task::{Context, Waker},
     time::Duration,
 };
-use std::thread;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use tonic_health::{
     ServingStatus,
@@ -20,6 +26,8 @@ pub(crate) struct Health {
     reporter: HealthReporter,
     /// What is told now.
     told: Option<ServingStatus>,
+    /// Whether that is `SERVING`; shared by all clones.
+    is_serving: Arc<AtomicBool>,
     phase: Phase,
 }
 
@@ -39,9 +47,14 @@ impl Health {
         if self.told.replace(status) == Some(status) {
             return;
         }
+        self.is_serving.store(status == ServingStatus::Serving, Ordering::Release);
         for name in names() {
             self.reporter.set_service_status(name, status).await;
         }
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.is_serving.load(Ordering::Acquire)
     }
 
     /// The server has ended, if only because its driver was dropped. Whoever watches is told so, and not kept.

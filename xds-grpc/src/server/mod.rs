@@ -164,6 +164,13 @@ impl<R> ManagementServer<R> {
     pub fn health(&self) -> HealthServer<HealthService> {
         self.health.service()
     }
+
+    /// Whether the [health](Self::health) service reports `SERVING`. It does not before the server is
+    /// [ready](ServerHandle::set_ready), and while it drains.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.health.is_serving()
+    }
 }
 
 impl<R: Listen> ManagementServer<R> {
@@ -237,7 +244,9 @@ impl<R: Listen> ManagementServer<R> {
         options: xds_rest::GatewayOptions,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let timer = Shared::new(self.runtime.clone());
-        let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options);
+        let health = self.health.clone();
+        let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options)
+            .with_readiness(move || health.is_serving());
         self.serve_on(listener.into(), Serves::Rest(gateway))
     }
 
