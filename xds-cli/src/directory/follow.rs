@@ -96,25 +96,7 @@ impl Followed {
         demands: Demands,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
-        let directory: Arc<Path> = directory.into();
-        let changed = Arc::new(Notify::new());
-        let for_watch = Arc::clone(&changed);
-        let place = Place::Directory(directory.to_path_buf());
-        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
-        let mut follower = Follower {
-            changed,
-            _watch: watch,
-            directory,
-            sources: Sources::new(demands.validation),
-            consistency: demands.consistency.into(),
-            policy: demands.dangling,
-            max_removal: demands.max_removal,
-            dangling: Vec::new(),
-            removal: None,
-            trouble: None,
-            waiting: Some(Vec::new()),
-            server,
-        };
+        let mut follower = Follower::new(directory, demands, server)?;
         // What happens before the directory is watched is seen when it is.
         let files = follower.read().await?;
         let (mut first, change) = follower.look_at(files).await;
@@ -171,6 +153,29 @@ struct Follower {
 }
 
 impl Follower {
+    /// Watches the directory, and has not looked at it yet.
+    fn new(directory: &Path, demands: Demands, server: ServerHandle) -> io::Result<Self> {
+        let directory: Arc<Path> = directory.into();
+        let changed = Arc::new(Notify::new());
+        let for_watch = Arc::clone(&changed);
+        let place = Place::Directory(directory.to_path_buf());
+        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
+        Ok(Self {
+            changed,
+            _watch: watch,
+            directory,
+            sources: Sources::new(demands.validation),
+            consistency: demands.consistency.into(),
+            policy: demands.dangling,
+            max_removal: demands.max_removal,
+            dangling: Vec::new(),
+            removal: None,
+            trouble: None,
+            waiting: Some(Vec::new()),
+            server,
+        })
+    }
+
     async fn run(mut self, reloads: mpsc::Sender<Reload>) {
         loop {
             self.changed.notified().await;
@@ -215,6 +220,7 @@ impl Follower {
         let resources = self.sources.served();
         let never_valid = self.sources.never_valid();
         if self.waiting.is_some() && !never_valid.is_empty() {
+            self.trouble = None;
             let readiness = self.wait_for(never_valid);
             return (Reload { errors, readiness, ..Reload::default() }, None);
         }
@@ -222,6 +228,7 @@ impl Follower {
         let removal = self.max_removal.and_then(|it| it.exceeded_by(changes.removed(), resources));
         let told = core::mem::replace(&mut self.removal, removal);
         if let Some(removal) = &self.removal {
+            self.trouble = None;
             let is_new = told.as_ref() != Some(removal);
             let refused = is_new.then(|| Refused::Removal(removal.clone()));
             return (Reload { errors, refused, resources, ..Reload::default() }, None);
@@ -330,6 +337,46 @@ mod tests {
             "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: {name}\n\
              type: {kind}\n"
         )
+    }
+
+    #[tokio::test]
+    async fn trouble_with_the_directory_that_comes_back_is_reported_again() {
+        let directory = std::env::temp_dir().join(format!("xds-trouble-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(
+            directory.join("a.yaml"),
+            cluster("a", "STATIC") + "---\n" + &cluster("b", "STATIC"),
+        )
+        .unwrap();
+        let demands = Demands {
+            consistency: Consistency::default(),
+            dangling: Dangling::Served,
+            max_removal: Some(MaxRemoval(10)),
+            validation: Validation::default(),
+        };
+        let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+        let mut follower = Follower::new(&directory, demands, server.handle()).unwrap();
+        let report = |follower: &mut Follower| follower.report("cannot be read".to_owned());
+        fs::write(directory.join("bad.yaml"), "{").unwrap();
+        for _ in 0..2 {
+            assert_eq!(report(&mut follower).errors.len(), 1);
+            assert_eq!(report(&mut follower).errors.len(), 0, "it is known");
+            // The directory can be read, and the server is not ready.
+            let files = follower.read().await.unwrap();
+            assert!(follower.look_at(files).await.1.is_none());
+        }
+        fs::remove_file(directory.join("bad.yaml")).unwrap();
+        let files = follower.read().await.unwrap();
+        let change = follower.look_at(files).await.1.unwrap();
+        follower.serve(change).await;
+        fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(report(&mut follower).errors.len(), 1);
+            // The directory can be read, and a removal is refused.
+            let files = follower.read().await.unwrap();
+            assert!(follower.look_at(files).await.1.is_none());
+        }
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[tokio::test]
