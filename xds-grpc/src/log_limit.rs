@@ -51,6 +51,26 @@ impl<K: Ord> LogLimit<K> {
         lately.taken += 1;
         Admission::Logged { left_out: core::mem::take(&mut lately.left_out) }
     }
+
+    /// When [`overdue`](Self::overdue) has something to return, unless further lines come.
+    pub(crate) fn due(&self) -> Option<Time> {
+        let left_out = self.lately.values().filter(|lately| lately.left_out > 0);
+        left_out.map(|lately| lately.since.after(2 * self.interval)).min()
+    }
+
+    /// The kinds whose last lines were left out, and how many: no line has followed for a whole interval, so that none
+    /// has logged the number. Forgets these kinds.
+    pub(crate) fn overdue(&mut self, now: Time) -> Vec<(K, u64)> {
+        if self.due().is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        let over = 2 * self.interval;
+        let is_over = |lately: &Lately| lately.left_out > 0 && now.since(lately.since) >= over;
+        let (over, lately): (BTreeMap<_, _>, _) =
+            core::mem::take(&mut self.lately).into_iter().partition(|(_, it)| is_over(it));
+        self.lately = lately;
+        over.into_iter().map(|(kind, lately)| (kind, lately.left_out)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +92,24 @@ mod tests {
         assert_eq!(limit.admit("cds", at(6_000)), Logged { left_out: 3 });
         assert_eq!(limit.admit("cds", at(6_999)), LeftOut, "from the line that was logged");
         assert_eq!(limit.admit("cds", at(60_000)), Logged { left_out: 1 });
+    }
+
+    #[test]
+    fn lines_at_the_end_of_a_flood_are_counted_although_no_line_follows() {
+        let mut limit = LogLimit::new(1, Duration::from_secs(1));
+        assert_eq!(limit.due(), None);
+        for (kind, millis) in [("cds", 5_000), ("eds", 5_500), ("cds", 5_600), ("cds", 5_700)] {
+            limit.admit(kind, at(millis));
+        }
+        assert_eq!(limit.due(), Some(at(7_000)));
+        assert_eq!(limit.overdue(at(6_999)), []);
+        assert_eq!(limit.overdue(at(7_000)), [("cds", 2)]);
+        assert_eq!((limit.due(), limit.overdue(at(9_000))), (None, vec![]));
+        assert_eq!(limit.admit("cds", at(9_000)), Logged { left_out: 0 });
+        // A line that follows in time has the number itself.
+        assert_eq!(limit.admit("cds", at(9_100)), LeftOut);
+        assert_eq!(limit.admit("cds", at(10_000)), Logged { left_out: 1 });
+        assert_eq!(limit.due(), None);
     }
 
     #[test]

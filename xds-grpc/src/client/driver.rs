@@ -87,6 +87,7 @@ impl Driver {
             self.obey();
             self.transmit();
             self.watch_for_stalls();
+            self.log.left_out(self.clock.now());
             let reading = |client: &Client, id| {
                 if client.wants_read(id) { Reads::Yes } else { Reads::No }
             };
@@ -284,8 +285,10 @@ impl Driver {
 
     /// When something is to be done even if nothing happens.
     fn due(&self) -> Option<Instant> {
-        let core = self.client.poll_timeout().map(|deadline| self.clock.instant(deadline.at));
-        [core, self.stall.alarm].into_iter().flatten().min()
+        let core = self.client.poll_timeout().map(|deadline| deadline.at);
+        let due = [core, self.log.due()].into_iter().flatten().min();
+        let due = due.map(|due| self.clock.instant(due));
+        [due, self.stall.alarm].into_iter().flatten().min()
     }
 }
 

@@ -138,6 +138,21 @@ impl Log {
         );
     }
 
+    /// When [`left_out`](Self::left_out) is to be called.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.rejections.due()
+    }
+
+    /// Logs how many rejected responses were not logged at the end of a flood.
+    pub(crate) fn left_out(&mut self, now: Time) {
+        for ((server, type_url), left_out) in self.rejections.overdue(now) {
+            warn!(
+                node = %self.node, %server, "type" = %type_name(type_url.as_str()), left_out,
+                "rejected further responses (NACK)"
+            );
+        }
+    }
+
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
         let is_first = self.is_first_failure(&link.server);
         let (node, server) = (&self.node, link.server_name());

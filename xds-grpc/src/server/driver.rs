@@ -188,8 +188,11 @@ impl Driver {
         loop {
             self.budget.spend().await;
             self.health.set(self.status).await;
+            self.log.left_out(self.clock.now());
             if rest.is_empty() {
-                self.alarm.set(self.server.poll_timeout().map(|due| self.clock.instant(due.at)));
+                let core = self.server.poll_timeout().map(|due| due.at);
+                let due = [core, self.log.due()].into_iter().flatten().min();
+                self.alarm.set(due.map(|due| self.clock.instant(due)));
                 let count = select! {
                     count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
                     () = self.alarm.ring() => None,

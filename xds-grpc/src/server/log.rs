@@ -54,11 +54,28 @@ impl Warnings {
             }
         }
     }
+
+    /// Logs how many were left out at the end of a flood.
+    fn left_out(&mut self, now: Time) {
+        for ((), left_out) in self.0.overdue(now) {
+            warn!(left_out, "warnings of clients were left out");
+        }
+    }
 }
 
 impl Log {
     pub(crate) fn new(printer: Printer) -> Self {
         Self { printer, warnings: Warnings::default() }
+    }
+
+    /// When [`left_out`](Self::left_out) is to be called.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.warnings.0.due()
+    }
+
+    /// Logs how many warnings were left out at the end of a flood.
+    pub(crate) fn left_out(&mut self, now: Time) {
+        self.warnings.left_out(now);
     }
 
     pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {
