@@ -111,8 +111,8 @@ pub use name::resource_name;
 pub use options::{Leniency, ParseOptions, UnknownFields};
 pub use parse::{YamlFile, encode_message, encode_message_with, parse, parse_with};
 pub use print::{
-    FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes, message_to_json,
-    to_json, to_json_string, to_text, to_yaml,
+    FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
+    has_sensitive_fields, message_to_json, to_json, to_json_string, to_text, to_yaml,
 };
 pub use schema::Schema;
 pub use validate::Validator;

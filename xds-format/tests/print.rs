@@ -4,8 +4,8 @@
 
 use base64::Engine as _;
 use xds_format::{
-    FieldNames, Format, PrintOptions, Redaction, Schema, message_to_json, parse, to_json,
-    to_json_string, to_text, to_yaml,
+    FieldNames, Format, PrintOptions, Redaction, Schema, has_sensitive_fields, message_to_json,
+    parse, to_json, to_json_string, to_text, to_yaml,
 };
 
 const PREFIX: &str = "type.googleapis.com";
@@ -31,6 +31,8 @@ fn printed(yaml: &str, options: &PrintOptions) -> [String; 3] {
 fn assert_hidden(yaml: &str, secrets: &[&str], kept: &[&str]) {
     let hidden = PrintOptions::default();
     let shown = hidden.with_redaction(Redaction::Shown);
+    let (type_url, bytes) = resource(yaml);
+    assert!(has_sensitive_fields(Schema::envoy(), &type_url, &bytes), "{yaml}");
     // JSON and YAML print bytes in base64.
     let in_base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     for (hidden, shown) in printed(yaml, &hidden).iter().zip(&printed(yaml, &shown)) {
@@ -477,4 +479,41 @@ fn what_is_read_can_be_printed_however_deep_it_is() {
         }
     }
     assert!(printed > 2 && refused > 2, "{printed} printed, {refused} refused");
+}
+
+#[test]
+fn sensitive_fields_are_found_and_unknown_types_count_as_such() {
+    let sensitive =
+        |type_url: &str, bytes: &[u8]| has_sensitive_fields(Schema::envoy(), type_url, bytes);
+    let (cluster, bytes) = resource(&format!(
+        r"
+'@type': {PREFIX}/envoy.config.cluster.v3.Cluster
+name: c
+transport_socket:
+  name: tls
+  typed_config:
+    '@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+    sni: example.com
+    common_tls_context:
+      tls_certificates: [{{private_key: {{filename: /etc/key.pem}}}}]
+"
+    ));
+    // The API marks the whole `private_key`, wherever it is.
+    assert!(sensitive(&cluster, &bytes));
+    let (listener, bytes) = resource(&format!(
+        r"
+'@type': {PREFIX}/envoy.config.core.v3.TypedExtensionConfig
+name: x
+typed_config:
+  '@type': {PREFIX}/xds.type.v3.TypedStruct
+  type_url: {PREFIX}/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+  value: {{sni: example.com}}
+"
+    ));
+    assert!(!sensitive(&listener, &bytes));
+    assert!(sensitive("x/a.B", b""));
+    // transport_socket { typed_config { type_url: "x/a.B" } }
+    assert!(sensitive(&cluster, b"\xc2\x01\x09\x1a\x07\x0a\x05x/a.B"));
+    assert!(!sensitive(&cluster, b"\xc2\x01\x02\x1a\x00"));
+    assert!(sensitive(&cluster, b"\xff"), "it does not decode");
 }

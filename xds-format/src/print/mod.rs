@@ -11,6 +11,8 @@ use crate::check;
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::schema::Schema;
 
+pub use redact::has_sensitive_fields;
+
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// What stands in the place of a hidden value.

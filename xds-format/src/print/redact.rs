@@ -6,10 +6,11 @@ use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
 
-use super::{Privacy, REDACTED, Redaction};
+use super::{Privacy, REDACTED, Redaction, Typed, UnknownTypes, decode_any, unpack};
 use crate::encode::TYPE_KEY;
 use crate::schema::{Schema, TYPED_STRUCT};
 
+const ANY: &str = "google.protobuf.Any";
 const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 /// The members of `DataSource` that hold data, rather than tell where it is.
 const INLINE: &str = "envoy.config.core.v3.DataSource.inline_";
@@ -20,6 +21,20 @@ const STRUCT_VALUE: u32 = 5;
 const LIST_VALUE: u32 = 6;
 /// `fields` of `Struct` and `values` of `ListValue`.
 const CONTENT: u32 = 1;
+
+/// Whether a resource may hold a secret: it has a value that [`Redaction::Hidden`] hides, or an `Any` whose content cannot
+/// be told, because the schema lacks its type.
+///
+/// A resource that does not decode may hold a secret, too.
+#[must_use]
+pub fn has_sensitive_fields(schema: &Schema, type_url: &str, bytes: &[u8]) -> bool {
+    let redactor = Redactor::new(schema, Redaction::Hidden);
+    match decode_any(schema, type_url, bytes, UnknownTypes::Refused) {
+        Ok(Typed::Known(_, message)) => redactor.hides_any_of(&message, Privacy::Public),
+        Ok(Typed::Nothing) => false,
+        Ok(Typed::Unknown(..)) | Err(_) => true,
+    }
+}
 
 /// Decides, for both printers.
 pub(crate) struct Redactor<'s> {
@@ -52,6 +67,31 @@ impl<'s> Redactor<'s> {
     /// Inside a secret, what cannot be read may be its key.
     pub(crate) fn hides_unknown(&self, privacy: Privacy) -> bool {
         self.redaction == Redaction::Hidden && privacy == Privacy::Secret
+    }
+
+    /// Must any value inside the message not be seen?
+    fn hides_any_of(&self, message: &DynamicMessage, outside: Privacy) -> bool {
+        if message.descriptor().full_name() == ANY {
+            return match unpack(self.schema, message) {
+                Ok(Typed::Known(_, inner)) => self.hides_any_of(&inner, outside),
+                Ok(Typed::Nothing) => false,
+                Ok(Typed::Unknown(..)) | Err(_) => true,
+            };
+        }
+        let privacy = self.within(message, outside);
+        let inside = |value: &Value| match value {
+            Value::Message(inner) => self.hides_any_of(inner, privacy),
+            _ => false,
+        };
+        *self.prepare(message) != *message
+            || message.fields().any(|(field, value)| {
+                self.hides(&field, privacy)
+                    || match value {
+                        Value::List(elements) => elements.iter().any(inside),
+                        Value::Map(entries) => entries.values().any(inside),
+                        value => inside(value),
+                    }
+            })
     }
 
     /// A `TypedStruct` holds the fields of its type by name; they are hidden before it is printed
@@ -122,9 +162,7 @@ impl<'s> Redactor<'s> {
         }
         // An `Any` inside says its type beside its fields.
         let inner = match message.full_name() {
-            "google.protobuf.Any" => {
-                type_of(fields).and_then(|type_url| self.schema.message_of(&type_url))
-            }
+            ANY => type_of(fields).and_then(|type_url| self.schema.message_of(&type_url)),
             _ => Some(message.clone()),
         };
         if let Some(inner) = inner {
