@@ -51,6 +51,20 @@ impl Access {
     pub(crate) fn is_kept(self, path: &Path) -> bool {
         self == Self::Usual || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
     }
+
+    /// Takes the file from those who may not read it.
+    pub(crate) fn restrict(self, path: &Path) -> io::Result<()> {
+        if self.is_kept(path) {
+            return Ok(());
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+
+            fs::set_permissions(path, fs::Permissions::from_mode(OWN_FILE))?;
+        }
+        Ok(())
+    }
 }
 
 /// Creates a directory that only its owner can enter, unless there is one.

@@ -16,8 +16,8 @@ use xds_core::{
     types::{SECRET, by_short_name, short_name},
 };
 use xds_format::{
-    Format, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, message_to_json,
-    parse_with, resource_name, to_json,
+    Document, FormatError, PrintOptions, Redaction, Schema, UnknownTypes, has_sensitive_fields,
+    message_to_json, parse_with, resource_name, to_json,
 };
 
 use crate::{
@@ -71,9 +71,9 @@ pub struct Unprintable {
 /// What became of a file that cannot have all resources of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// The file may have an older state of a resource: it stays as it was.
+    /// The file has an older state of a resource that cannot be written now: it stays as it was.
     Kept,
-    /// The file has all other resources. It never had the resource, or there was none.
+    /// The file has all other resources. There was no file, or the resource was not in it.
     WithoutIt,
 }
 
@@ -96,8 +96,9 @@ impl fmt::Display for Unprintable {
 ///   the new one (M203).
 /// - What is no longer there is not in the next file (M201); a type of which nothing is left keeps a file that says
 ///   so. That holds for files from before this process, too.
-/// - A resource that the format has no form for keeps the file of its type as it was. If there is no such file yet, it is
-///   written without the resource, and is from then on, until the resource can be written.
+/// - A resource that the format has no form for keeps the file of its type as it was, if the file has an older state of
+///   the resource. Otherwise the file is written without the resource, until the resource can be written. Both hold after
+///   a restart, too: what counts is what is in the file.
 /// - Where nothing has changed, nothing is written (M202). The version is made of the resources alone, so that it is
 ///   the same after a restart (M203).
 ///
@@ -105,17 +106,24 @@ impl fmt::Display for Unprintable {
 /// stands in the way is escaped as in URIs.
 ///
 /// Secrets are written as they are. On Unix, only the owner can read a file (mode 0600) if it holds a secret: the type
-/// is SDS, or a field has a value that the API marks as sensitive. The directory is created with mode 0700, whatever
-/// the umask. A directory that exists keeps its mode; see [`open_to_others`](Self::open_to_others).
+/// is SDS, or a field has a value that the API marks as sensitive. An `Any` of a type that the schema lacks counts as a
+/// secret, because nobody can tell what is in it. A file that stays as it was gets mode 0600 as well if it holds a secret.
+/// The directory is created with mode 0700, whatever the umask. A directory that exists keeps its mode; see [`open_to_others`](Self::open_to_others).
 #[derive(Debug)]
 pub struct Export {
     directory: PathBuf,
     format: ExportFormat,
     schema: &'static Schema,
-    /// The types that have a file.
-    exported: BTreeSet<TypeUrl>,
-    /// The unprintable resources without which the file of a type was written.
-    left_out: BTreeMap<TypeUrl, BTreeSet<ResourceName>>,
+    /// What is in the file of each type that has one.
+    exported: BTreeMap<TypeUrl, InFile>,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+struct InFile {
+    names: BTreeSet<ResourceName>,
+    /// Who may read it.
+    access: Access,
 }
 
 impl Export {
@@ -131,21 +139,18 @@ impl Export {
     ) -> io::Result<Self> {
         let directory = directory.into();
         create_directory(&directory)?;
-        let mut export = Self {
-            directory,
-            format,
-            schema,
-            exported: BTreeSet::new(),
-            left_out: BTreeMap::new(),
-        };
+        let mut export = Self { directory, format, schema, exported: BTreeMap::new() };
         for file in list(&export.directory)? {
             let Ok(content) = &file.content else { continue };
-            let Some(type_url) = stated_type(schema, &file.path, file.format, content) else {
+            let path = file.path.to_string_lossy();
+            let Ok(document) = parse_with(schema, &path, file.format, content, OPTIONS) else {
                 continue;
             };
+            let Some(type_url) = document.type_url.as_deref().map(TypeUrl::from) else { continue };
             // What else lies there is not ours.
             if export.path_of(&type_url) == file.path {
-                export.exported.insert(type_url);
+                let in_file = InFile::of(&type_url, &document, schema);
+                export.exported.insert(type_url, in_file);
             }
         }
         Ok(export)
@@ -185,33 +190,52 @@ impl Export {
         resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
     ) -> io::Result<Exported> {
         let mut types: BTreeMap<TypeUrl, Vec<(&ResourceName, Any)>> =
-            self.exported.iter().map(|type_url| (type_url.clone(), Vec::new())).collect();
+            self.exported.keys().map(|type_url| (type_url.clone(), Vec::new())).collect();
         for (type_url, name, bytes) in resources {
             let resource = self.wrapped(type_url, name, bytes);
             types.entry(type_url.clone()).or_default().push((name, resource));
         }
         let mut exported = Exported::default();
         let mut failed = None;
-        for (type_url, resources) in types {
+        for (type_url, mut resources) in types {
             let path = self.path_of(&type_url);
-            let mut left_out = BTreeSet::new();
-            let mut content = self.content(&type_url, &resources, &left_out);
+            let mut content = self.content(&type_url, &resources);
             if content.is_err() {
                 let unprintable = self.unprintable(&type_url, &resources);
-                left_out.extend(unprintable.iter().map(|it| it.name.clone()));
                 let is_kept = unprintable.iter().any(|it| it.file == FileState::Kept);
+                let left_out: BTreeSet<_> = unprintable.iter().map(|it| it.name.clone()).collect();
                 exported.unprintable.extend(unprintable);
                 if is_kept {
+                    if let Some(file) = self.exported.get(&type_url)
+                        && let Err(why) = file.access.restrict(&path)
+                    {
+                        failed.get_or_insert_with(|| about(&path, why));
+                    }
                     continue;
                 }
-                content = self.content(&type_url, &resources, &left_out);
+                resources.retain(|(name, _)| !left_out.contains(*name));
+                content = self.content(&type_url, &resources);
             }
-            let access = self.access(&type_url, &resources);
-            match content.map_err(io::Error::other).and_then(|it| put(&path, &it, access)) {
-                Ok(put) => {
-                    self.left_out.insert(type_url.clone(), left_out);
-                    self.exported.insert(type_url);
-                    exported.changed.extend((put == Put::Written).then_some(path));
+            let put = content.map_err(io::Error::other).and_then(|it| {
+                let is_changed = fs::read(&path).map_or(true, |old| old != it);
+                let access = match self.exported.get(&type_url) {
+                    Some(file) if !is_changed => file.access,
+                    _ => {
+                        let parts = resources.iter().map(|(_, any)| (&*any.type_url, &any.value));
+                        access(&type_url, parts, self.schema)
+                    }
+                };
+                let is_written = is_changed || !access.is_kept(&path);
+                if is_written {
+                    put(&path, &it, access)?;
+                }
+                Ok((is_written, access))
+            });
+            match put {
+                Ok((is_written, access)) => {
+                    let names = resources.iter().map(|(name, _)| (*name).clone()).collect();
+                    self.exported.insert(type_url, InFile { names, access });
+                    exported.changed.extend(is_written.then_some(path));
                 }
                 Err(why) => {
                     failed.get_or_insert_with(|| about(&path, why));
@@ -227,15 +251,16 @@ impl Export {
         type_url: &TypeUrl,
         resources: &[(&ResourceName, Any)],
     ) -> Vec<Unprintable> {
-        let has_file = self.exported.contains(type_url) && self.path_of(type_url).is_file();
-        // One that the file never had is not lost by the next file without it.
-        let is_left_out = |name| self.left_out.get(type_url).is_some_and(|it| it.contains(name));
+        let has_file = self.path_of(type_url).is_file();
+        let in_file = self.exported.get(type_url).filter(|_| has_file);
+        // One that the file does not have is not lost by the next file without it.
+        let has_older = |name| in_file.is_some_and(|file| file.names.contains(name));
         let mut unprintable = Vec::new();
         let mut file = FileState::WithoutIt;
         for (name, any) in resources {
             let printed = to_json(self.schema, &any.type_url, &any.value, &for_programs());
             let Err(why) = printed else { continue };
-            if has_file && !is_left_out(*name) {
+            if has_older(*name) {
                 file = FileState::Kept;
             }
             let (type_url, name) = (type_url.clone(), (*name).clone());
@@ -258,32 +283,13 @@ impl Export {
         Any { type_url: WRAPPER.into(), value: wrapper.encode_to_vec().into() }
     }
 
-    /// Who may read a file with these resources.
-    fn access(&self, type_url: &TypeUrl, resources: &[(&ResourceName, Any)]) -> Access {
-        let resources = resources.iter().map(|(_, any)| any.clone()).collect();
-        let bytes = DiscoveryResponse { resources, ..Default::default() }.encode_to_vec();
-        let print = |redaction| {
-            let options = for_programs().with_redaction(redaction);
-            message_to_json(self.schema, RESPONSE, &bytes, &options)
-        };
-        let is_secret = type_url.as_str() == SECRET
-            // An unknown message may hold a secret.
-            || !matches!(
-                (print(Redaction::Hidden), print(Redaction::Shown)),
-                (Ok(hidden), Ok(shown)) if hidden == shown
-            );
-        if is_secret { Access::Owner } else { Access::Usual }
-    }
-
     /// The file of a type.
     fn content(
         &self,
         type_url: &TypeUrl,
         resources: &[(&ResourceName, Any)],
-        left_out: &BTreeSet<ResourceName>,
     ) -> Result<Vec<u8>, FormatError> {
-        let written = resources.iter().filter(|(name, _)| !left_out.contains(*name));
-        let resources = written.map(|(_, any)| any.clone()).collect();
+        let resources = resources.iter().map(|(_, any)| any.clone()).collect();
         let type_url = type_url.as_str().to_owned();
         let mut response = DiscoveryResponse { type_url, resources, ..Default::default() };
         let hash = blake3::hash(&response.encode_to_vec()).to_hex();
@@ -309,10 +315,25 @@ fn for_programs() -> PrintOptions {
     options.with_unknown_types(UnknownTypes::Refused)
 }
 
-/// The type of which a file says what there is.
-fn stated_type(schema: &Schema, path: &Path, format: Format, content: &[u8]) -> Option<TypeUrl> {
-    let document = parse_with(schema, &path.to_string_lossy(), format, content, OPTIONS).ok()?;
-    document.type_url.map(TypeUrl::from)
+impl InFile {
+    fn of(type_url: &TypeUrl, document: &Document, schema: &Schema) -> Self {
+        let parts = document.resources.iter().map(|it| (it.type_url.as_str(), &it.bytes));
+        let access = access(type_url, parts, schema);
+        let names = document.resources.iter().map(|it| it.name.as_str().into()).collect();
+        Self { names, access }
+    }
+}
+
+/// Who may read a file with these resources, each a type URL and a value.
+fn access<'a>(
+    type_url: &TypeUrl,
+    resources: impl IntoIterator<Item = (&'a str, &'a Bytes)>,
+    schema: &Schema,
+) -> Access {
+    let mut resources = resources.into_iter();
+    let is_secret = type_url.as_str() == SECRET
+        || resources.any(|(type_url, bytes)| has_sensitive_fields(schema, type_url, bytes));
+    if is_secret { Access::Owner } else { Access::Usual }
 }
 
 /// A type URL as the name of a file.
@@ -332,17 +353,8 @@ fn escaped(type_url: &str) -> String {
     file
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Put {
-    Written,
-    AsItWas,
-}
-
 /// Has the file have this content, whole, at once and for good.
-fn put(path: &Path, content: &[u8], access: Access) -> io::Result<Put> {
-    if fs::read(path).is_ok_and(|old| old == content) && access.is_kept(path) {
-        return Ok(Put::AsItWas);
-    }
+fn put(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
     };
@@ -359,7 +371,7 @@ fn put(path: &Path, content: &[u8], access: Access) -> io::Result<Put> {
     }
     // Not every file system lets a directory be synchronised; the file is whole all the same.
     let _ = File::open(directory).and_then(|directory| directory.sync_all());
-    Ok(Put::Written)
+    Ok(())
 }
 
 fn about(path: &Path, why: io::Error) -> io::Error {

@@ -255,11 +255,52 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
     });
     assert_eq!(world.write(), ["cds.json"]);
     reader.wait_for_names(&["a", "d"]);
+    // The next process goes on like this.
+    let server = world.server;
+    world = World { server, ..World::new(&folder, ExportFormat::Json) };
+    world.apply(|it| {
+        it.remove(CLUSTER, "d");
+        it.set(CLUSTER, "f", cluster("f"));
+    });
+    assert_eq!(world.write(), ["cds.json"]);
+    reader.wait_for_names(&["a", "f"]);
     // What was in it is, and keeps it.
     world.apply(|it| {
         it.set(CLUSTER, "a", cluster_with_unknown("a"));
     });
     assert!(world.write().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn file_that_is_kept_is_taken_from_others_if_it_holds_a_secret() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::new("export-kept-mode");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    let secret = r#"{"name": "s", "generic_secret": {"secret": {"inline_string": "hush"}}}"#;
+    let secret = encoded("extensions.transport_sockets.tls.v3.Secret", secret);
+    world.apply(|it| {
+        it.set(SECRET, "s", secret);
+        it.set(CLUSTER, "a", cluster("a"));
+    });
+    world.write();
+    let paths = [folder.path("out/sds.json"), folder.path("out/cds.json")];
+    let before = paths.each_ref().map(|path| fs::read(path).unwrap());
+    for path in &paths {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    // Neither can be written, in this process and in the next one.
+    let server = world.server;
+    world = World { server, ..World::new(&folder, ExportFormat::Json) };
+    world.apply(|it| {
+        it.set(SECRET, "s", b"\xff".as_slice());
+        it.set(CLUSTER, "a", cluster_with_unknown("a"));
+    });
+    assert!(world.write().is_empty());
+    assert_eq!(paths.each_ref().map(|path| fs::read(path).unwrap()), before);
+    let modes = paths.map(|path| fs::metadata(path).unwrap().permissions().mode() & 0o777);
+    assert_eq!(modes, [0o600, 0o644], "what is in the file counts");
 }
 
 #[test]
