@@ -41,6 +41,8 @@ const SETTINGS: u8 = 4;
 
 /// The flag of DATA and HEADERS that says that nothing follows.
 const END_STREAM: u8 = 1;
+/// The flag of SETTINGS that confirms those of the other side.
+const ACK: u8 = 1;
 
 /// What protects a connection, for the advice in [`NotHttp2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,8 +280,9 @@ impl Frames {
         }
         let read = header.get(..filled).unwrap_or_default();
         let is_wrong = match header {
-            [_, _, _, kind, flags, stream @ ..] if filled == HEADER => {
-                kind != SETTINGS || flags != 0 || stream != [0; 4]
+            // Receivers ignore flags that are not defined for a frame and the reserved bit (RFC 9113, section 4.1).
+            [_, _, _, kind, flags, reserved, stream @ ..] if filled == HEADER => {
+                kind != SETTINGS || flags & ACK != 0 || reserved & 0x7f != 0 || stream != [0; 3]
             }
             _ => is_tls(read),
         };

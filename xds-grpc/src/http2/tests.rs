@@ -63,6 +63,18 @@ fn a_connection_is_open_once_settings_were_read_and_accepted() {
 }
 
 #[test]
+fn undefined_flags_and_the_reserved_bit_of_settings_are_ignored() {
+    let settings = vec![0, 0, 0, SETTINGS, 0xfe, 0x80, 0, 0, 0];
+    for pieces in [vec![settings.clone()], settings.iter().map(|&byte| vec![byte]).collect()] {
+        let (mut io, opening) = expect_settings(Pieces::new(pieces), Protection::Plaintext);
+        while let Poll::Ready(read) = read(&mut io) {
+            read.expect("it is HTTP/2");
+        }
+        assert_eq!(opening.now_or_never(), Some(Ok(())));
+    }
+}
+
+#[test]
 fn what_is_not_http2_is_said_in_words() {
     let settings = |flags, stream| vec![0, 0, 0, SETTINGS, flags, 0, 0, 0, stream];
     let plain = Protection::Plaintext;
@@ -73,6 +85,7 @@ fn what_is_not_http2_is_said_in_words() {
         (vec![0x15, 3, 3, 0, 2, 2, 70], plain, "connect with TLS credentials"),
         (vec![0x15, 3, 3, 0, 2, 2, 70], Protection::Tls, "15 03"),
         (settings(1, 0), plain, "00 00 00 04 01 00 00 00 00"),
+        (settings(0xff, 0), plain, "00 00 00 04 ff 00 00 00 00"),
         (settings(0, 1), plain, "is it the port of a gRPC server, or a TLS port?"),
         (vec![0, 0, 8, 6, 0, 0, 0, 0, 0], Protection::Tls, "is it the port of a gRPC server?"),
         (b"SSH-2.0-x\r\n".to_vec(), plain, "53 53 48"),
