@@ -58,7 +58,7 @@ pub(crate) struct Link {
     pub(crate) server: Arc<ManagementServer>,
     /// The address that is dialled, where it is not the server's own.
     pub(crate) target: Option<Arc<str>>,
-    /// How many responses it has brought.
+    /// How many responses the server has sent.
     pub(crate) responses: u64,
     /// Whether the core has something to send.
     pub(crate) has_requests: bool,
@@ -302,7 +302,9 @@ impl Link {
                 },
                 Stage::Streaming(channel, mut responses) => {
                     // The end of a call is news whether or not anybody wants to read. Responses ahead of it that
-                    // are not wanted could not be acknowledged any more: the next stream brings them again.
+                    // are not wanted could not be acknowledged any more: the next stream brings them again. They count as
+                    // responses for the log. They are never the first of a stream, on which the core and the order of
+                    // the services depend: a client stops reading only because of a response of the same stream.
                     let has_ended = channel.poll_call_end(cx).is_ready();
                     if reads == Reads::No && !has_ended {
                         self.stage = Stage::Streaming(channel, responses);
@@ -311,8 +313,8 @@ impl Link {
                     match Pin::new(&mut *responses).poll_next(cx) {
                         Poll::Ready(Some(Ok(message))) => {
                             self.stage = Stage::Streaming(channel, responses);
+                            self.responses += 1;
                             if reads == Reads::Yes {
-                                self.responses += 1;
                                 return Poll::Ready(News::Message(message));
                             }
                         }
