@@ -1,5 +1,7 @@
 //! What is wrong with the address of a server, and what to write instead.
 
+use core::net::Ipv6Addr;
+
 use thiserror::Error;
 
 /// What is wrong with an address. The text says what to write instead.
@@ -21,6 +23,24 @@ pub enum AddressFault {
     /// An IPv6 address has no brackets.
     #[error("an IPv6 address needs brackets before the port, as in [{0}]:18000")]
     NoBrackets(String),
+    /// An IPv6 address has no brackets, and its end may be a port.
+    #[error(
+        "an IPv6 address needs brackets before the port: write [{address}]:{port}, or [{address}:{port}]:18000 if {port} is a part of the address"
+    )]
+    MaybePort {
+        /// The address if the end is a port.
+        address: String,
+        /// The end.
+        port: u16,
+    },
+    /// An IPv6 address with a port has no brackets.
+    #[error("an IPv6 address needs brackets before the port: write [{address}]:{port}")]
+    PortWithoutBrackets {
+        /// The address.
+        address: String,
+        /// The port.
+        port: u16,
+    },
     /// It is a path without `unix:`.
     #[error("a socket file needs \"unix:\" before its path: unix:{0}")]
     Path(String),
@@ -81,8 +101,17 @@ impl AddressFault {
 
     fn of_host_and_port(text: &str) -> Self {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-        if text.parse::<core::net::Ipv6Addr>().is_ok() {
-            return Self::NoBrackets(text.to_owned());
+        let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
+        let with_port = text.rsplit_once(':').filter(|(host, _)| is_address(host));
+        let with_port = with_port.and_then(|(host, port)| {
+            let port = port.parse().ok().filter(|_| is_number(port))?;
+            Some((host.to_owned(), port))
+        });
+        match (is_address(text), with_port) {
+            (true, None) => return Self::NoBrackets(text.to_owned()),
+            (true, Some((address, port))) => return Self::MaybePort { address, port },
+            (false, Some((address, port))) => return Self::PortWithoutBrackets { address, port },
+            (false, None) => {}
         }
         match text.rsplit_once(':') {
             None if is_number(text) => Self::NoHost(text.to_owned()),
@@ -90,9 +119,7 @@ impl AddressFault {
             None => Self::NoPort(text.to_owned()),
             Some(("", port)) if is_number(port) => Self::NoHost(port.to_owned()),
             Some((host, "")) => Self::NoPort(host.to_owned()),
-            Some((host, _)) if host.parse::<core::net::Ipv6Addr>().is_ok() => {
-                Self::NoBrackets(host.to_owned())
-            }
+            Some((host, _)) if is_address(host) => Self::NoBrackets(host.to_owned()),
             Some((host, _)) if host.starts_with('[') && !host.ends_with(']') => {
                 Self::NoPort(text.to_owned())
             }
@@ -126,6 +153,13 @@ mod tests {
             ("h:99999", "\"99999\" is not a port"),
             ("h:http", "\"http\" is not a port"),
             ("::1", "an IPv6 address needs brackets before the port, as in [::1]:18000"),
+            ("::1:8080", "write [::1]:8080, or [::1:8080]:18000 if 8080 is a part of the address"),
+            ("http://::1:8080", "write [::1]:8080, or [::1:8080]:18000"),
+            ("fe80::a", "as in [fe80::a]:18000"),
+            ("fe80::1:a", "as in [fe80::1:a]:18000"),
+            ("::1:99999", "as in [::1]:18000"),
+            ("1:2:3:4:5:6:7:8:80", "brackets before the port: write [1:2:3:4:5:6:7:8]:80"),
+            ("::ffff:10.0.0.1:80", "brackets before the port: write [::ffff:10.0.0.1]:80"),
             ("/run/xds.sock", "needs \"unix:\" before its path: unix:/run/xds.sock"),
             ("./xds.sock", "unix:./xds.sock"),
             ("run/xds.sock", "unix:run/xds.sock"),
