@@ -1,22 +1,41 @@
 //! Socket files: made for a server, and removed with it.
+//!
+//! Several servers may start and end at once with the same path, also in different processes. None of them removes the
+//! file of another one that is alive:
+//!
+//! - A server looks at the path, replaces what is there, listens, and removes its file only while it holds the lock of the
+//!   path ([`Lock`]). So a server that starts finds no file, the file of a server that listens, or that of a server that
+//!   has ended without removing it. A connection tells the last two apart: nobody else is between binding and
+//!   listening.
+//! - A server that ends compares the file with its own by device and inode. The system gives no other file this inode as
+//!   long as the socket is open, and [`SocketFile`] keeps it open.
+//!
+//! A program that does not take the lock can still be mistaken for one that has ended, if it has bound its socket and does
+//! not listen yet.
 
+use core::time::Duration;
 use std::{
-    fs, io,
+    ffi::OsString,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
     os::{
         fd::OwnedFd,
-        unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     },
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Instant,
 };
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::listen_address::UnixSocket;
-use crate::runtime::StdUnixListener;
+use crate::{runtime::StdUnixListener, socket::BACKLOG};
 
-/// How many connections the system keeps for a server that is about to accept them.
-const BACKLOG: i32 = 1_024;
+/// How long a lock is waited for that others hold no longer than it takes to bind a socket.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// A socket file of this process. Dropping it removes the file, unless it has been replaced by another one.
 #[derive(Debug)]
@@ -24,6 +43,8 @@ pub(crate) struct SocketFile {
     path: Arc<Path>,
     /// What tells the file from another one of this path: its device and its inode.
     id: (u64, u64),
+    /// The listening socket, which keeps the inode from being given to another file.
+    _socket: OwnedFd,
 }
 
 impl SocketFile {
@@ -35,16 +56,25 @@ impl SocketFile {
                 format!("the path of a socket cannot be so long: {} bytes", path.as_os_str().len());
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
+        let _lock = Lock::take(path)?;
         remove_if_left_behind(path, &address)?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address)?;
-        let metadata = fs::symlink_metadata(path)?;
-        let file = Self { path: path.into(), id: (metadata.dev(), metadata.ino()) };
-        // Nobody can connect before the socket listens.
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        socket.listen(BACKLOG)?;
-        Ok((StdUnixListener::from(OwnedFd::from(socket)), file))
+        let listen = || {
+            // Nobody can connect before the socket listens.
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+            socket.listen(BACKLOG)?;
+            let id = id_of(&fs::symlink_metadata(path)?);
+            Ok(Self { path: path.into(), id, _socket: socket.try_clone()?.into() })
+        };
+        match listen() {
+            Ok(file) => Ok((StdUnixListener::from(OwnedFd::from(socket)), file)),
+            Err(why) => {
+                let _ = fs::remove_file(path);
+                Err(why)
+            }
+        }
     }
 
     pub(crate) fn path(&self) -> &Arc<Path> {
@@ -54,12 +84,68 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let is_own = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.id;
-        if fs::symlink_metadata(&self.path).is_ok_and(is_own) {
-            // It is harmless if it stays: the next server replaces it.
+        // It is harmless if the file stays: the next server replaces it.
+        let Ok(_lock) = Lock::take(&self.path) else { return };
+        if fs::symlink_metadata(&self.path).is_ok_and(|metadata| id_of(&metadata) == self.id) {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The device and the inode of a file.
+fn id_of(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The right to replace or remove the file of a path: an exclusive lock of the file `PATH.lock`, which is removed with it.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock.
+    fn take(socket: &Path) -> io::Result<Self> {
+        let mut path = OsString::from(socket);
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let fails = |why: io::Error| {
+            io::Error::new(why.kind(), format!("cannot lock {}: {why}", path.display()))
+        };
+        let began = Instant::now();
+        loop {
+            if let Some(file) = try_lock(&path).map_err(fails)? {
+                return Ok(Self { path, _file: file });
+            }
+            if began.elapsed() > LOCK_TIMEOUT {
+                let why = "another process holds it: end that process, or choose another path";
+                return Err(fails(io::Error::new(io::ErrorKind::TimedOut, why)));
+            }
+            thread::sleep(LOCK_PAUSE);
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before the file is closed, and so while it is still locked.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Locks a file, which is created if there is none. `None` if somebody else has locked it.
+fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(why)) => return Err(why),
+    }
+    // Whoever had locked it before may have removed it after it was opened here. Then it excludes nobody.
+    let own = id_of(&file.metadata()?);
+    let is_there = fs::metadata(path).is_ok_and(|metadata| id_of(&metadata) == own);
+    Ok(is_there.then_some(file))
 }
 
 /// Removes the socket file of a server that has ended.
@@ -90,7 +176,10 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::net::UnixStream, path::PathBuf};
+    use std::{
+        os::unix::net::{UnixListener, UnixStream},
+        sync::Barrier,
+    };
 
     use super::*;
 
@@ -133,7 +222,7 @@ mod tests {
         let path = folder.0.join("s");
         let socket = UnixSocket::new(&path);
         // As after a crash: the listener is gone, and the file is there.
-        drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+        drop(UnixListener::bind(&path).expect("a socket"));
         assert!(path.exists());
         let (listener, file) = SocketFile::bind(&socket).expect("the file is replaced");
         let refused = SocketFile::bind(&socket).expect_err("the other one is alive");
@@ -143,10 +232,69 @@ mod tests {
 
         // Another one has taken the path since.
         fs::remove_file(&path).expect("the file is there");
-        let other = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let other = UnixListener::bind(&path).expect("a socket");
         drop((listener, file));
         UnixStream::connect(&path).expect("that of the other one stays");
         drop(other);
+    }
+
+    /// Calls a function on so many threads at the same moment.
+    fn at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let barrier = Barrier::new(count);
+        let run = |at| {
+            barrier.wait();
+            call(at)
+        };
+        thread::scope(|scope| {
+            let run = &run;
+            let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || run(at))).collect();
+            threads.into_iter().map(|it| it.join().expect("no panic")).collect()
+        })
+    }
+
+    #[test]
+    fn only_one_of_several_servers_that_start_at_once_gets_the_path() {
+        let folder = Folder::new("socket-race");
+        let path = folder.0.join("s");
+        let socket = UnixSocket::new(&path);
+        for round in 0..300 {
+            if round % 3 > 0 {
+                drop(UnixListener::bind(&path).expect("a socket"));
+            }
+            let results = at_once(4, |_| SocketFile::bind(&socket));
+            let (bound, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+            assert_eq!(bound.len(), 1, "round {round}: {refused:?}");
+            for why in refused.into_iter().filter_map(Result::err) {
+                assert_eq!(why.kind(), io::ErrorKind::AddrInUse, "round {round}: {why}");
+            }
+            UnixStream::connect(&path).unwrap_or_else(|why| panic!("round {round}: {why}"));
+            drop(bound);
+            assert_eq!(fs::read_dir(&folder.0).expect("the folder").count(), 0, "round {round}");
+        }
+    }
+
+    #[test]
+    fn server_that_ends_leaves_the_file_of_one_that_starts() {
+        let folder = Folder::new("socket-end-race");
+        let path = folder.0.join("s");
+        let socket = UnixSocket::new(&path);
+        let mut started = 0;
+        for round in 0..300 {
+            let bound = SocketFile::bind(&socket).expect("the path is free");
+            let ending = std::sync::Mutex::new(Some(bound));
+            let results = at_once(2, |at| match at {
+                0 => {
+                    drop(ending.lock().expect("no panic").take());
+                    None
+                }
+                _ => SocketFile::bind(&socket).ok(),
+            });
+            let bound = results.into_iter().flatten().next();
+            started += usize::from(bound.is_some());
+            let is_reached = UnixStream::connect(&path).is_ok();
+            assert_eq!((is_reached, path.exists()), (bound.is_some(), bound.is_some()), "{round}");
+        }
+        assert!(started > 0, "no server started after the other one had ended");
     }
 
     #[test]
