@@ -34,8 +34,10 @@ impl Executor for AsyncStd {
         ::async_std::task::spawn(task);
     }
 
-    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+    fn tcp_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+        // The conversion sets the same again, and panics if that fails.
+        listener.set_nonblocking(true)?;
+        Ok(listener.into())
     }
 
     fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {

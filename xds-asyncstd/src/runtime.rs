@@ -10,7 +10,7 @@ use core::{
 };
 use std::{
     io,
-    net::{TcpStream, ToSocketAddrs as _},
+    net::{TcpListener, TcpStream, ToSocketAddrs as _},
     path::PathBuf,
     time::Instant,
 };
@@ -37,8 +37,12 @@ pub trait Executor: Clone + Debug + Default + Send + Sync + 'static {
     /// Runs a task until it is done. A panic in it is nobody else's.
     fn spawn(task: BoxFuture<'static, ()>);
 
-    /// Listens on an address.
-    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+    /// Makes a TCP listener one of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
     /// Where it listens.
     ///
@@ -138,8 +142,8 @@ impl<E: Executor> Listen for AsyncIo<E> {
     #[cfg(not(unix))]
     type UnixListener = StdUnixListener;
 
-    async fn bind(address: SocketAddr) -> io::Result<E::Listener> {
-        E::bind(address).await
+    fn tcp_listener(listener: TcpListener) -> io::Result<E::Listener> {
+        E::tcp_listener(listener)
     }
 
     fn local_address(listener: &E::Listener) -> io::Result<SocketAddr> {

@@ -34,8 +34,8 @@ impl Executor for Smol {
         ::smol::spawn(task).detach();
     }
 
-    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+    fn tcp_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+        listener.try_into()
     }
 
     fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {

@@ -8,7 +8,7 @@ use core::{
     pin::Pin,
     time::Duration,
 };
-use std::{io, path::PathBuf, sync::Arc, time::Instant};
+use std::{io, net::TcpListener, path::PathBuf, sync::Arc, time::Instant};
 
 use futures_util::future::{AbortHandle, abortable};
 use hyper::rt::{Executor, Read, Sleep, Timer, Write};
@@ -69,8 +69,12 @@ pub trait Listen: Runtime + Clone + Default {
     /// Where connections over a socket of this machine come from.
     type UnixListener: Debug + Send + Sync + 'static;
 
-    /// Listens on an address.
-    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+    /// Makes a TCP listener one of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
     /// Where it listens.
     ///

@@ -1,9 +1,9 @@
 //! What is set on every socket.
 
-use core::time::Duration;
-use std::io;
+use core::{net::SocketAddr, time::Duration};
+use std::{io, net::TcpListener};
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::keepalive::Keepalive;
 
@@ -13,6 +13,33 @@ const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBES: u32 = 3;
+
+/// How many connections the system keeps for a server that is about to accept them.
+pub(crate) const BACKLOG: i32 = 1_024;
+
+/// What a listener on the IPv6 address of all interfaces takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Families {
+    /// Connections over IPv6, and over IPv4 as well where the system is set up for that (`bindv6only` on Linux).
+    AsTheSystem,
+    /// Connections over IPv6 and IPv4.
+    Both,
+}
+
+/// Listens on an address, without blocking.
+pub(crate) fn listen(address: SocketAddr, families: Families) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    // A server that is started again gets its port at once. Elsewhere this would share the port.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() && families == Families::Both {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
 
 /// Has the system find out when the host that a client is connected to is gone (S0.175).
 ///
@@ -72,6 +99,16 @@ mod tests {
 
     use super::*;
     use crate::keepalive::TcpProbes;
+
+    #[test]
+    fn listener_for_both_families_takes_connections_over_ipv4() {
+        let Ok(listener) = listen("[::]:0".parse().expect("an address"), Families::Both) else {
+            return println!("not run: there is no IPv6");
+        };
+        assert!(!SockRef::from(&listener).only_v6().expect("a socket"));
+        let port = listener.local_addr().expect("it is bound").port();
+        TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    }
 
     #[test]
     fn the_system_probes_connections_that_are_silent() {

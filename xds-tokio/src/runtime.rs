@@ -83,8 +83,9 @@ impl Listen for Tokio {
     #[cfg(not(unix))]
     type UnixListener = StdUnixListener;
 
-    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        TcpListener::bind(address).await
+    fn tcp_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
     }
 
     fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {

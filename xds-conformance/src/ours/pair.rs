@@ -146,7 +146,8 @@ impl<S> Drop for Served<S> {
 }
 
 async fn bound<S: Listen>() -> (S::Listener, SocketAddr) {
-    let listener = S::bind(([127, 0, 0, 1], 0).into()).await.expect("loopback");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let listener = S::tcp_listener(listener).expect("a listener");
     let address = S::local_address(&listener).expect("it is bound");
     (listener, address)
 }

@@ -12,7 +12,7 @@ use crate::address::AddressFault;
 /// | form | is |
 /// |---|---|
 /// | `:PORT` | all interfaces, over IPv6 and IPv4 where the machine has both |
-/// | `ADDRESS:PORT`, `[ADDRESS]:PORT` | one IP address; `[::]:PORT` and `0.0.0.0:PORT` are all of a family |
+/// | `ADDRESS:PORT`, `[ADDRESS]:PORT` | one IP address. `0.0.0.0:PORT` is all interfaces over IPv4. `[::]:PORT` is all over IPv6, and over IPv4 as well where the system is set up for that |
 /// | `HOST:PORT` | the first address of a name that can be bound |
 /// | `unix:PATH`, `unix:///PATH` | a socket file, for clients on this machine: see [`UnixSocket`] |
 ///
@@ -33,7 +33,8 @@ pub enum ListenAddress {
 /// A socket file.
 ///
 /// A file that a server left behind which has ended is replaced. It is an error if another server listens there, or if
-/// something is there that is no socket. The file is removed when the listener is dropped.
+/// something is there that is no socket. The file is removed when the listener is dropped. While a server starts or
+/// ends there is a file `PATH.lock` beside it, so that only one of several servers gets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixSocket {
     path: PathBuf,

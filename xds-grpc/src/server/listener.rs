@@ -26,6 +26,7 @@ use super::{
 use crate::{
     keepalive::Keepalive,
     runtime::{Io, Listen},
+    socket::{Families, listen},
 };
 
 /// Where a server takes connections from: a listener of its runtime, or a socket file, which is removed when this is
@@ -63,12 +64,12 @@ pub(super) async fn bind<R: Listen>(
         }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        ListenAddress::Ip(address) => R::bind(*address).await?,
+        ListenAddress::Ip(address) => listen(*address, Families::AsTheSystem)?,
         ListenAddress::AllInterfaces(port) => {
-            // Over IPv4 as well, as systems have it; where there is no IPv6, over IPv4 alone.
-            match R::bind((Ipv6Addr::UNSPECIFIED, *port).into()).await {
+            match listen((Ipv6Addr::UNSPECIFIED, *port).into(), Families::Both) {
+                // Over IPv4 alone.
                 Err(why) if lacks_family(&why) => {
-                    R::bind((Ipv4Addr::UNSPECIFIED, *port).into()).await?
+                    listen((Ipv4Addr::UNSPECIFIED, *port).into(), Families::AsTheSystem)?
                 }
                 bound => bound?,
             }
@@ -78,7 +79,7 @@ pub(super) async fn bind<R: Listen>(
             let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             let mut bound = None;
             for address in addresses {
-                match R::bind(address).await {
+                match listen(address, Families::AsTheSystem) {
                     Ok(listener) => {
                         bound = Some(listener);
                         break;
@@ -89,8 +90,8 @@ pub(super) async fn bind<R: Listen>(
             bound.ok_or(refused)?
         }
     };
-    let bound = BoundAddress::Ip(R::local_address(&tcp)?);
-    Ok((tcp.into(), bound))
+    let bound = BoundAddress::Ip(tcp.local_addr()?);
+    Ok((R::tcp_listener(tcp)?.into(), bound))
 }
 
 /// Whether the system knows no addresses of this family. It says so when the socket is made, or when it is bound.
