@@ -178,7 +178,7 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
 mod tests {
     use std::{
         os::unix::net::{UnixListener, UnixStream},
-        sync::Barrier,
+        sync::{Barrier, Mutex},
     };
 
     use super::*;
@@ -240,16 +240,19 @@ mod tests {
 
     /// Calls a function on so many threads at the same moment.
     fn at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let barrier = Barrier::new(count);
+        let (barrier, results) = (Barrier::new(count), Mutex::new(Vec::new()));
         let run = |at| {
             barrier.wait();
-            call(at)
+            let result = call(at);
+            results.lock().expect("no panic").push(result);
         };
         thread::scope(|scope| {
             let run = &run;
-            let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || run(at))).collect();
-            threads.into_iter().map(|it| it.join().expect("no panic")).collect()
-        })
+            for at in 0..count {
+                scope.spawn(move || run(at));
+            }
+        });
+        results.into_inner().expect("no panic")
     }
 
     #[test]
@@ -281,7 +284,7 @@ mod tests {
         let mut started = 0;
         for round in 0..300 {
             let bound = SocketFile::bind(&socket).expect("the path is free");
-            let ending = std::sync::Mutex::new(Some(bound));
+            let ending = Mutex::new(Some(bound));
             let results = at_once(2, |at| match at {
                 0 => {
                     drop(ending.lock().expect("no panic").take());
