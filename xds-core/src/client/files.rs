@@ -145,4 +145,5 @@ impl Judge<'_> {
 }
 
 /// Why a resource is rejected that a file lacks, but for one without a name.
-const MAY_BE_UNNAMED: &str = "not found, and the name of another resource in the file cannot be determined";
+const MAY_BE_UNNAMED: &str =
+    "not found, and the name of another resource in the file cannot be determined";
