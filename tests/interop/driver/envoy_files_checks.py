@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class _World:
     def refuse(self, template: str) -> None:
         """Waits until both say that they cannot use a content."""
         before = self._refusals()
+        # Rejections of a type are logged once a second.
+        time.sleep(1.1)
         warnings = self.watch.warnings()
         self.config.replace("clusters.yaml", template)
         eventually("a refusal of Envoy", lambda: self._refusals() > before)
