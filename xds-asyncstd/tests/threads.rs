@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, net::TcpListener};
 
 use tokio::runtime::Handle;
 use xds_asyncstd::{AsyncIo, ClientOptions, ServerOptions, async_std::AsyncStd, smol::Smol};
@@ -17,10 +17,10 @@ use xds_grpc::{Client, ManagementServer, runtime::Listen};
 async fn served<R: Listen>() {
     assert!(Handle::try_current().is_err(), "this is a tokio runtime");
     let server = ManagementServer::<R>::start(ServerConfig::default(), ServerOptions::default());
-    let listener = R::bind(([127, 0, 0, 1], 0).into()).await.expect("loopback");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
     // By its name, which has to be looked up.
-    let port = R::local_address(&listener).expect("it is bound").port();
-    let serving = server.serve(listener);
+    let port = listener.local_addr().expect("it is bound").port();
+    let serving = server.serve(R::tcp_listener(listener).expect("a listener"));
     R::default().spawn(Box::pin(async {
         assert!(Handle::try_current().is_err(), "this is a tokio runtime");
         serving.await.expect("it serves");

@@ -82,9 +82,9 @@ pub(crate) enum Step {
 /// How much is held of what a request is the first to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewlyAsked {
-    AllHeld,
+    Held,
     PartlyHeld,
-    NoneHeld,
+    Missing,
 }
 
 impl Accepted {
@@ -148,8 +148,8 @@ impl Accepted {
         use AcceptedVersion::{Clean, None, Partial, Stale};
         let is_held = match (over, step) {
             (Over::Stream, Step::Continues) => return true,
-            (Over::Stream, Step::Begins) => held != NewlyAsked::NoneHeld, // UN-04.
-            (Over::Poll, _) => held == NewlyAsked::AllHeld,
+            (Over::Stream, Step::Begins) => held != NewlyAsked::Missing, // UN-04.
+            (Over::Poll, _) => held == NewlyAsked::Held,
         };
         let covers = match (self.state, step) {
             (Stale, _) => false,
@@ -180,7 +180,7 @@ impl Asks {
             || wanted().any(|(slot, _)| machine.sent().has(slot));
         let step = if continues { Step::Continues } else { Step::Begins };
         let of = if wants_wildcard { Extent::Everything } else { Extent::Names };
-        let mut asks = Self { over, step, of, held: NewlyAsked::AllHeld };
+        let mut asks = Self { over, step, of, held: NewlyAsked::Held };
         if over == Over::Stream && step == Step::Continues {
             return asks; // The version is stated in any case.
         }
@@ -196,9 +196,9 @@ impl Asks {
             lacks |= entry.bytes.is_none();
         }
         asks.held = match (holds, lacks) {
-            (_, false) => NewlyAsked::AllHeld,
+            (_, false) => NewlyAsked::Held,
             (true, true) => NewlyAsked::PartlyHeld,
-            (false, true) => NewlyAsked::NoneHeld,
+            (false, true) => NewlyAsked::Missing,
         };
         asks
     }
