@@ -254,7 +254,8 @@ impl Busy {
             }
             // One that is to be woken now, or should have been, knows of no later time.
             let due = world.client(client).poll_timeout().map(|deadline| deadline.at);
-            let woken = due.map_or(world.now(), |due| due.min(world.now()));
+            let now = world.now();
+            let woken = due.map_or(now, |due| due.min(now));
             // A response that is damaged on the way may be of any type.
             let is_judged = world.options().lies.spare_clients();
             let is_paced = match is_judged {

@@ -78,6 +78,18 @@ EXPLANATIONS = (
         ),
     ),
     Explanation(
+        "UN-04: a request that subscribes to a type again states no version if nothing of it is held; C-core states the"
+        " last one that it accepted",
+        (
+            Difference("streams end after responses", "a3/rds/first#2", "version_info", "", "1"),
+            Difference("an unreadable cluster", "a1/eds/eds-1#3", "version_info", "", "1"),
+            Difference("other routes", "a1/rds/rds-1#2", "version_info", "", "1"),
+            Difference("other routes", "a1/rds/rds-2#2", "version_info", "", "2"),
+            Difference("nothing of a type", "a1/rds/rds-3#2", "version_info", "", "3"),
+            Difference("nothing of a type on a new stream", "a2/rds/first", "version_info", "", "1"),
+        ),
+    ),
+    Explanation(
         "D14, S0.117: a name that comes twice makes ours reject the response; C-core takes either",
         _only_ours_rejects("the same name twice", "a1/cds/cds-2", "1", "2"),
     ),

@@ -161,6 +161,36 @@ fn names_that_are_asked_for_later_are_answered_in_time_as_well() {
     println!("covers: M148");
 }
 
+/// A client that comes back and says which older versions it has keeps these for as long as it rejects what they wait for.
+#[test]
+fn a_client_that_comes_back_with_older_versions_is_not_answered_early() {
+    run(&[(
+        "M148 M117",
+        settled_incrementally(
+            "
+            set cds a=bad; lds l=2; rds r=2
+            d< cds changed a=bad
+            d> cds nack
+            close
+            2d> cds +* has:a=1
+            2d< cds first a=bad
+            2d> cds nack
+            2d> lds +* has:l=1
+            2d> rds +r has:r=1
+            2d<
+            wait 60s
+            2d<
+            set cds a=2
+            2d< cds changed a=2
+            2d> cds ack
+            2d< lds first l=2
+            2d> lds ack
+            2d< rds first r=2
+            ",
+        ),
+    )]);
+}
+
 /// After a rejection under `OnStuck::Hold` a client keeps what it has. What it has asked for and never received it is
 /// sent, and nothing else with it.
 #[test]
