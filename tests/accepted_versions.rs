@@ -60,7 +60,7 @@ enum Step {
     /// Watches it.
     Begin,
     /// Does this while there is no stream.
-    Apart(&'static [Step]),
+    Apart(&'static [Self]),
 }
 
 #[test]
@@ -137,9 +137,10 @@ fn stated(
     let outcome = xds_sim::script::run(&text).unwrap_or_else(|why| panic!("{why} in\n{text}"));
     // What was printed is behind the last commands.
     let printed = outcome.text.split("----").last().unwrap_or_default();
-    let requests = printed.lines().filter(|line| line.contains(" -> (") && line.contains("T=eds"));
+    let mut requests =
+        printed.lines().filter(|line| line.contains(" -> (") && line.contains("T=eds"));
     // There may be nothing to say.
-    let Some(last) = requests.last() else { return String::new() };
+    let Some(last) = requests.next_back() else { return String::new() };
     let version = last.split_once("(V=").and_then(|(_, rest)| rest.split_once(','));
     match version {
         Some(("", _)) => "-".into(),

@@ -16,7 +16,7 @@ use super::{
         AFTER_ACKS, ALL_ACCEPTED, ALL_GONE, ANSWERED, AT_ONCE, ERRORS, EXACT, NOT_FOR_EVER,
         REMEMBERED, SO_FAR, WARM,
     },
-    talk::{Talk, Whole},
+    talk::Talk,
 };
 use crate::{
     options::{Lies, Order},
@@ -91,7 +91,7 @@ impl ServerTalk {
         };
         let is_whole = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
         if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
-            || is_late && talk.is_some_and(|talk| talk.whole == Whole::Began)
+            || is_late && talk.is_some_and(Talk::awaits_everything)
         {
             return;
         }

@@ -257,6 +257,11 @@ impl Talk {
         }
     }
 
+    /// Whether the client has subscribed to everything and was sent nothing since.
+    pub(super) fn awaits_everything(&self) -> bool {
+        self.whole == Whole::Began || self.fold.has_all() && !self.has_responded
+    }
+
     /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
     pub(super) fn is_owed(&self, name: &str) -> bool {
         self.owed.contains(name)
