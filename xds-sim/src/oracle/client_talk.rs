@@ -229,7 +229,9 @@ impl ClientTalk {
             && !fold.subscribed.is_empty()
             && fold.gained.len() == fold.subscribed.len()
             && talk.unanswered.front().is_none_or(|(nonce, _)| *nonce != request.nonce);
-        if is_whole && (is_first || begins_again) {
+        // That nobody wants everything has a rule of its own, which comes later.
+        let is_accident = fold.has_all() && !fold.had(ALL) && !wanted.all;
+        if is_whole && (is_first || begins_again) && !is_accident {
             // What lasts for a time only may have expired; and what another server sent before the last stream began,
             // have been taken into use since.
             let is_late = world.options().verdicts != Verdicts::AtOnce && world.server_count() > 1;
@@ -303,7 +305,7 @@ impl ClientTalk {
                 if fold.subscribed.is_empty() && request.version.is_empty() {
                     accepted.begin(&request.version);
                 }
-                let states = !is_whole || request.version == accepted.version;
+                let states = !is_whole || is_accident || request.version == accepted.version;
                 report.ensure(states, STANDING_VERSION, || {
                     format!("version {:?} after {accepted:?}", request.version)
                 });
