@@ -91,8 +91,9 @@ impl Turn<'_> {
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
-        let is_apart = self.session.sends(self.arena) != Sends::FullState
-            && !self.session.asks_for_everything();
+        // What a wildcard covers as well would come twice.
+        let is_apart =
+            self.session.sends(self.arena) != Sends::FullState && self.session.wildcard.is_none();
         let portion = match portion {
             Portion::Unanswered if !is_apart => Portion::Additions,
             portion => portion,

@@ -89,7 +89,8 @@ impl ServerTalk {
             let is_owed = |talk: &Talk| talk.is_owed(name) || talk.named_late.contains(name);
             is_late && (sent(name).is_none() || talk.is_some_and(is_owed))
         };
-        let is_whole = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
+        let is_full = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
+        let is_whole = is_full || talk.is_some_and(|talk| talk.fold.has_all());
         if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
             || is_late && talk.is_some_and(Talk::awaits_everything)
         {
