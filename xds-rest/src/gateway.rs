@@ -92,7 +92,7 @@ impl GatewayOptions {
 /// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
 /// | 408 | the body takes [too long](GatewayOptions::body_timeout) |
 /// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
-/// | 503 | who decides what the client sees waits no longer for there to be something (M184); or the service is not [ready](Self::with_readiness) at the end of the hold, so that it is not known whether there is something new |
+/// | 503 | who decides what the client sees waits no longer for there to be something; or the service is not [ready](Self::with_readiness) at the end of the hold, so that it is not known whether there is something new |
 /// | 500 | a resource has no form in JSON, and the client may have an older one |
 /// | else | that of the service, as HTTP has it |
 ///

@@ -1,5 +1,5 @@
 //! A protobuf message in the JSON form that Envoy reads: two spellings per field, `null` for what is not set, and more
-//! spellings of values than the canonical form has (S0.174). `xds-format` calls them `Leniency::Envoy`.
+//! spellings of values than the canonical form has. `xds-format` calls them `Leniency::Envoy`.
 
 use serde_json::Value;
 

@@ -123,7 +123,7 @@ impl Client {
 
 impl Judge<'_> {
     /// Concludes that a resource does not exist which was asked for, is not in the file, and of which nothing is in use,
-    /// whatever the type is: no further response could bring it (FS-10, FS-11). It is rejected instead if it may be the
+    /// whatever the type is: no further response could bring it. It is rejected instead if it may be the
     /// one in the file whose name cannot be determined. The type decides about a resource that is in use and missing.
     pub(crate) fn conclude_what_the_file_lacks(&mut self, tells_absence: bool) {
         if !self.context.server.exchange.is_of_files() || self.cache.is_complete() {

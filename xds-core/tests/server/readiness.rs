@@ -10,7 +10,7 @@ use xds_core::server::{
 
 const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
 
-/// M16: a client that came before the resources would delete what it has.
+/// A client that came before the resources would delete what it has.
 #[test]
 fn streams_are_refused_until_the_server_is_ready() {
     let mut config = ServerConfig::default();
@@ -43,7 +43,7 @@ fn holding(admission: Admission) -> Rig {
     Rig::new(config)
 }
 
-/// M16: clients that come before the resources wait on open streams, and are answered in the order in which they came.
+/// Clients that come before the resources wait on open streams, and are answered in the order in which they came.
 #[test]
 fn requests_are_held_until_the_server_is_ready() {
     let mut rig = holding(Admission::Everybody);
@@ -76,7 +76,7 @@ fn requests_are_held_until_the_server_is_ready() {
     println!("covers: M16");
 }
 
-/// M16: a wait that lasts as long as a client's does-not-exist timer would be taken for an absence.
+/// A wait that lasts as long as a client's does-not-exist timer would be taken for an absence.
 #[test]
 fn held_requests_end_their_stream_with_unavailable_at_the_limit() {
     let mut rig = holding(Admission::Everybody);
@@ -92,7 +92,7 @@ fn held_requests_end_their_stream_with_unavailable_at_the_limit() {
     println!("covers: M16");
 }
 
-/// M16, M9: where the application decides about clients, it is asked once it has loaded the resources.
+/// Where the application decides about clients, it is asked once it has loaded the resources.
 #[test]
 fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
     let mut rig = holding(Admission::Asked);
@@ -118,7 +118,7 @@ fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
     println!("covers: M9 M16");
 }
 
-/// M14, M16: a server that is told to go before it was ever ready answers nobody.
+/// A server that is told to go before it was ever ready answers nobody.
 #[test]
 fn a_drain_ends_held_streams() {
     let mut rig = holding(Admission::Everybody);
