@@ -1,14 +1,14 @@
 //! Embeds the Envoy v3 descriptor set (feature `envoy`).
 //!
-//! The set is a file inside the `envoy-types` package, which cargo has downloaded because it is a
-//! dependency, but cargo tells a build script nothing about where the sources of a dependency are.
-//! So they are looked for, in this order: the file that `XDS_ENVOY_DESCRIPTORS` names; cargo's
-//! unpacked registry sources; vendored sources; `cargo metadata`. `metadata` comes last because it
-//! wants every package of the workspace, which a fresh machine has not downloaded yet.
+//! The set is a file inside the `envoy-types` package. Cargo has downloaded it as a dependency, but
+//! does not pass the location of a dependency's sources to a build script. The script searches, in
+//! this order: the file named by `XDS_ENVOY_DESCRIPTORS`; cargo's unpacked registry sources;
+//! vendored sources; `cargo metadata`. `metadata` comes last because it requires every package of
+//! the workspace, which may not be downloaded yet.
 //!
-//! What is embedded lacks `source_code_info` (comments and positions, most of the file). It is cut
-//! out on the wire level: a decode through generated types would lose the extension options
-//! (`sensitive`, validation rules).
+//! The embedded set lacks `source_code_info` (comments and positions, most of the file). It is
+//! removed on the wire level, because decoding through generated types would lose the extension
+//! options (`sensitive`, validation rules).
 
 use std::env;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ const PACKAGE: &str = "envoy-types";
 const FILE_IN_PACKAGE: &str = "src/generated/types.bin";
 const OVERRIDE: &str = "XDS_ENVOY_DESCRIPTORS";
 
-/// `FileDescriptorSet.file` and `FileDescriptorProto.source_code_info`.
+/// Field numbers of `FileDescriptorSet.file` and `FileDescriptorProto.source_code_info`.
 const SET_FILE: u32 = 1;
 const FILE_SOURCE_CODE_INFO: u32 = 9;
 
@@ -71,8 +71,9 @@ fn locate() -> Option<PathBuf> {
     .or_else(|| through_metadata(&manifest_dir))
 }
 
-/// The lock file that pins the package, and the pinned version. The lock file of the workspace
-/// being built is above us, or (when we are somebody's dependency) above the build directory.
+/// Returns the lock file that pins the package, and the pinned version. The lock file of the
+/// workspace is in a parent directory, or (if this crate is a dependency) above the build
+/// directory.
 fn find_lock(manifest_dir: &Path) -> Option<(PathBuf, String)> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR")?);
     manifest_dir.ancestors().chain(out_dir.ancestors()).find_map(|dir| {
@@ -88,8 +89,7 @@ fn pinned_version(lock: &str) -> Option<String> {
     Some(lines.next()?.trim().strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
 }
 
-/// `CARGO_HOME/registry/src/<registry>/<package>-<version>`, for whichever registry or mirror it
-/// came from.
+/// Searches `CARGO_HOME/registry/src/<registry>/<package>-<version>`, for any registry or mirror.
 fn in_registry(version: &str) -> Option<PathBuf> {
     let cargo_home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -106,8 +106,8 @@ fn in_registry(version: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// `cargo vendor` writes `vendor/<package>`, with `--versioned-dirs` `vendor/<package>-<version>`.
-/// If we are vendored ourselves, the package is our sibling.
+/// Searches the directories of `cargo vendor`: `vendor/<package>`, or with `--versioned-dirs`
+/// `vendor/<package>-<version>`. If this crate is vendored itself, the package is next to it.
 fn in_vendor(workspace: &Path, manifest_dir: &Path, version: &str) -> Option<PathBuf> {
     let vendor = workspace.join("vendor");
     [Some(vendor.as_path()), manifest_dir.parent()].into_iter().flatten().find_map(|dir| {

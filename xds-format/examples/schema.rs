@@ -1,5 +1,5 @@
-//! Prints the definitions of the schema as lines of JSON: `schema [PACKAGE]..`; without a package all of them, with one
-//! also those of the packages below.
+//! Prints the definitions of the schema as JSON lines. Usage: `schema [PACKAGE]...`. With packages,
+//! only their definitions and those of the packages below them.
 
 #[cfg(feature = "envoy")]
 fn main() {
@@ -75,7 +75,7 @@ mod print {
         json!({ "name": enumeration.full_name(), "values": values.collect::<Vec<_>>() })
     }
 
-    /// Constraints among them, as the bytes in hexadecimal.
+    /// Encodes options, such as validation constraints, in hexadecimal.
     fn options(options: &DynamicMessage) -> String {
         options.encode_to_vec().iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -1,4 +1,4 @@
-//! Does a resource decode, all the way down?
+//! Checks that a resource and the messages nested in it decode.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
@@ -10,25 +10,26 @@ use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// How many messages may nest, `Any` or not. Each `Any` may use up [`MAX_MESSAGE_DEPTH`] anew; this
-/// bounds the sum.
+/// Maximum depth of nested messages, counted across `Any`s. Each `Any` may nest
+/// [`MAX_MESSAGE_DEPTH`] messages anew.
 pub(crate) const MAX_TOTAL_DEPTH: usize = 300;
 
-/// How many `Any`s of one resource are listed.
+/// Maximum number of unprintable `Any`s listed for a resource.
 const MOST_UNPRINTABLE: usize = 100;
 
-/// Checks that a resource decodes as what its type URL says, and so does every `Any` inside whose
-/// type is known.
+/// Checks that a resource decodes as its type URL states, including every nested `Any` of a known
+/// type.
 ///
 /// A client that accepts resources without decoding them may use this as its validator: bytes that
-/// pass are accepted by the decoders of prost. Types inside that the schema does not know pass
-/// unseen (S4.050), unknown fields too. Rules beyond the encoding (a port above 65535) are not
-/// looked at.
+/// pass are accepted by prost's decoders. Nested `Any`s of unknown types and unknown fields are not
+/// checked. Rules beyond the encoding (a port above 65535) are not checked either.
+// S4.050
 ///
 /// # Errors
 ///
-/// [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] for the resource itself;
-/// [`ErrorKind::Corrupt`] with the path of the message that is broken; [`ErrorKind::TooDeep`].
+/// - [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] for the type URL of the resource;
+/// - [`ErrorKind::Corrupt`], with the path of the message that does not decode;
+/// - [`ErrorKind::TooDeep`].
 pub fn decode_check(
     schema: &Schema,
     type_url: &str,
@@ -41,7 +42,7 @@ pub fn decode_check(
     checked.map_err(|fault| fault.in_source("", None))
 }
 
-/// [`decode_check`], for a part of a file.
+/// Performs [`decode_check`] for a part of a file.
 pub(crate) fn message(
     schema: &Schema,
     message: &MessageDescriptor,
@@ -51,14 +52,17 @@ pub(crate) fn message(
     Checker { schema, unprintable: None }.message(message, bytes, At { path, depth: 0, total: 0 })
 }
 
-/// Lists each `Any` of a resource that JSON and YAML have no form for, in the order of the bytes; no more than a hundred.
+/// Lists the `Any`s of a resource that have no JSON or YAML form, in the order of the bytes, at
+/// most 100.
 ///
-/// JSON writes an `Any` as the fields of the message inside. That takes a type URL, and a schema that has the type. An
-/// `Any` that holds neither a type URL nor a value is `{}`. The text format writes any `Any`, in its bytes if need be.
+/// JSON writes an `Any` as the fields of its message, which requires a type URL and a schema with
+/// that type. An `Any` with neither type URL nor value is written as `{}`. The text format can
+/// write any `Any`, if need be as bytes.
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`] for a type that is known.
+/// Those of [`decode_check`], if the type is known. A resource of an unknown type is itself listed
+/// as unprintable.
 pub fn unprintable(
     schema: &Schema,
     type_url: &str,
@@ -72,7 +76,7 @@ pub fn unprintable(
     Ok(listed.into_iter().map(|fault| fault.in_source("", None)).collect())
 }
 
-/// [`unprintable`], for a part of a file.
+/// Performs [`unprintable`] for a part of a file.
 pub(crate) fn list_unprintable(
     schema: &Schema,
     message: &MessageDescriptor,
@@ -90,16 +94,16 @@ pub(crate) fn unprintable_any(type_url: &str, path: &Path<'_>) -> Box<Fault> {
 
 struct Checker<'s> {
     schema: &'s Schema,
-    /// Each `Any` that JSON has no form for; `None` if the caller does not ask for them.
+    /// `Any`s without a JSON form; `None` if the caller does not need them.
     unprintable: Option<Vec<Fault>>,
 }
 
 #[derive(Clone, Copy)]
 struct At<'p> {
     path: &'p Path<'p>,
-    /// Messages around this one, up to the next `Any`.
+    /// Number of messages around this one, up to the nearest `Any`.
     depth: usize,
-    /// Messages around this one.
+    /// Number of messages around this one.
     total: usize,
 }
 
@@ -120,7 +124,7 @@ impl Checker<'_> {
                 return Err(Fault::new(None, at.path, ErrorKind::TooDeep { limit }));
             }
         }
-        // How many elements of each repeated message field have passed, for paths.
+        // Number of elements of each repeated message field so far, for paths.
         let mut counts: Vec<(u32, usize)> = Vec::new();
         for field in Fields::new(bytes) {
             let field = field.map_err(|e| at.corrupt(message, e.to_string()))?;
@@ -149,7 +153,7 @@ impl Checker<'_> {
             (Kind::Message(_), Payload::Group) if descriptor.is_group() => Ok(()),
             (Kind::Message(nested), Payload::Len(bytes)) if !descriptor.is_group() => {
                 let field = Path::Field(at.path, descriptor.name());
-                // An entry of a map stands where its value does.
+                // A map entry has the path of its value.
                 let path = if message.is_map_entry() { at.path } else { &field };
                 let inner = |path| At { path, depth: at.depth + 1, total: at.total + 1 };
                 if descriptor.is_map() {
@@ -193,7 +197,7 @@ impl Checker<'_> {
     }
 }
 
-/// How many came before this one.
+/// Returns the number of earlier elements of the field, and counts this one.
 fn count(counts: &mut Vec<(u32, usize)>, number: u32) -> usize {
     match counts.iter_mut().find(|(counted, _)| *counted == number) {
         Some((_, count)) => {

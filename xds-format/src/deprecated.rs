@@ -1,4 +1,5 @@
-//! Which deprecated fields and values a resource uses, so that one can see when nobody does any more (S4.011).
+//! Detection of the deprecated fields and enum values that a resource uses.
+// S4.011
 
 use core::fmt;
 
@@ -11,13 +12,13 @@ use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::print::sorted;
 use crate::schema::Schema;
 
-/// Something deprecated that a resource uses.
+/// A deprecated field or enum value used by a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deprecated {
-    /// Where it stands in the resource, as `filter_chains[0].use_proxy_proto`.
+    /// Path in the resource, such as `filter_chains[0].use_proxy_proto`.
     pub path: String,
-    /// The field's or the value's full name: the same wherever it is used.
+    /// Full name of the field or enum value.
     pub full_name: String,
 }
 
@@ -27,15 +28,17 @@ impl fmt::Display for Deprecated {
     }
 }
 
-/// So many are told of one resource.
+/// Maximum number of uses reported for a resource.
 const MOST: usize = 100;
 
-/// The deprecated fields that are set and the deprecated values that enums have, in the order of the fields; those of
-/// messages in an `Any` of a known type as well. A type that the schema does not have uses none.
+/// Returns the deprecated fields and enum values that a resource uses, in the order of the fields,
+/// at most 100.
+///
+/// Messages inside an `Any` of a known type are included. A resource of an unknown type has none.
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`](crate::decode_check) for a type that is known.
+/// Those of [`decode_check`](crate::decode_check), if the type is known.
 pub fn deprecated_uses(
     schema: &Schema,
     type_url: &str,
@@ -43,7 +46,7 @@ pub fn deprecated_uses(
 ) -> Result<Vec<Deprecated>, FormatError> {
     let Some(descriptor) = schema.message_of(type_url) else { return Ok(Vec::new()) };
     let walked = || {
-        // All of it decodes then, and nothing is too deep.
+        // After this check everything decodes and nothing is nested too deeply.
         check::message(schema, &descriptor, bytes, &Path::Root)?;
         let message = DynamicMessage::decode(descriptor.clone(), bytes).map_err(|why| {
             let message = descriptor.full_name().to_owned();
@@ -104,12 +107,12 @@ impl Walk<'_> {
         }
     }
 
-    /// What is in an `Any` stands where the `Any` stands.
+    /// Walks the message inside an `Any`, under the path of the `Any`.
     fn packed(&mut self, any: &DynamicMessage, path: &Path<'_>) {
         let (type_url, value) = (any.get_field_by_number(1), any.get_field_by_number(2));
         let type_url = type_url.as_deref().and_then(Value::as_str).unwrap_or_default();
         let value = value.as_deref().and_then(Value::as_bytes);
-        // It is known to decode: that was checked first.
+        // Decoding cannot fail here: it was checked before.
         if let Some(descriptor) = self.schema.message_of(type_url)
             && let Some(value) = value
             && let Ok(message) = DynamicMessage::decode(descriptor, &value[..])

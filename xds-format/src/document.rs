@@ -1,4 +1,4 @@
-//! What a file holds once it is read: named resources, each as the bytes that go into `Any.value`.
+//! The parsed content of a file: named resources with the bytes that go into `Any.value`.
 
 use core::time::Duration;
 
@@ -7,19 +7,19 @@ use bytes::Bytes;
 use crate::schema::RESOURCE_WRAPPER;
 use crate::wire::{self, Fields, Payload, WireError, last_string};
 
-/// The resources of one file, and what the response around them said.
+/// The resources of one file, and the fields of the response around them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Document {
-    /// `version_info` of the response, if the file is one and sets it.
+    /// `version_info` of the response, if the file is a response and sets it.
     pub version_info: Option<String>,
     /// `type_url` of the response. `None` if the file holds several responses of different types.
     pub type_url: Option<String>,
-    /// How many responses the file consists of; none if its resources stand by themselves.
+    /// Number of responses in the file. 0 if its resources stand outside any response.
     pub responses: usize,
-    /// `nonce` of the response; no transport of files has a use for it, REST bodies may carry one.
+    /// `nonce` of the response. Only REST bodies have a use for it.
     pub nonce: Option<String>,
-    /// The resources, in the order of the file; no two have the same type and name.
+    /// Resources in file order. No two have the same type and name.
     pub resources: Vec<Resource>,
 }
 
@@ -27,26 +27,27 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resource {
-    /// The type URL as the file spells it.
+    /// Type URL as the file spells it.
     pub type_url: String,
-    /// The name: the wrapper's, else that of the resource itself. Never empty.
+    /// Resource name, from the wrapper if it has one, otherwise from the resource. Never empty.
     pub name: String,
-    /// The encoded message, without `Any` and wrapper around it.
+    /// Encoded message, without the surrounding `Any` and wrapper.
     pub bytes: Bytes,
-    /// What the `Resource` wrapper said, if there was one.
+    /// Fields of the `Resource` wrapper, if there was one.
     pub wrapper: Option<Wrapper>,
 }
 
-/// The parts of an `envoy.service.discovery.v3.Resource` that matter to a file; `cache_control` and
-/// the rest are checked and dropped.
+/// The fields of an `envoy.service.discovery.v3.Resource` that matter to a file.
+///
+/// Other fields, such as `cache_control`, are checked and dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wrapper {
-    /// The version of this resource; may be empty.
+    /// Version of this resource. May be empty.
     pub version: String,
-    /// Other names that it answers to.
+    /// Aliases of the resource.
     pub aliases: Vec<String>,
-    /// How long it may be used without a refresh.
+    /// Time that the resource may be used without a refresh.
     pub ttl: Option<Duration>,
 }
 
@@ -72,8 +73,10 @@ const DURATION_SECONDS: u32 = 1;
 const DURATION_NANOS: u32 = 2;
 
 impl Document {
-    /// The file as one encoded `DiscoveryResponse`: what a client of files or of REST hands to its
-    /// core. The same document gives the same bytes. Resources that came wrapped go wrapped.
+    /// Encodes the document as one `DiscoveryResponse`, as an xDS client expects it from a file or
+    /// from a REST server.
+    ///
+    /// The encoding is deterministic. Resources that had a wrapper keep it.
     #[must_use]
     pub fn to_discovery_response(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -90,7 +93,8 @@ impl Document {
         out
     }
 
-    /// The announced type or, if none is, the type that all resources have.
+    /// Returns the announced type if there is one, otherwise the type of the first resource; `None`
+    /// if a resource has another type.
     fn common_type(&self) -> Option<&str> {
         let first = || self.resources.first().map(|resource| resource.type_url.as_str());
         let common = self.type_url.as_deref().or_else(first)?;
@@ -141,7 +145,7 @@ fn put_nonzero(out: &mut Vec<u8>, number: u32, value: u64) {
     }
 }
 
-/// Type URL and value of an encoded `Any`.
+/// Returns the type URL and the value of an encoded `Any`.
 pub(crate) fn read_any(any: &[u8]) -> Result<(&str, &[u8]), WireError> {
     let mut value = &[][..];
     for field in Fields::new(any) {

@@ -1,13 +1,13 @@
-//! What went wrong, and where: file, line and column, field path, reason.
+//! The error type, with file name, position, field path and reason.
 
 use core::fmt;
 
 use crate::format::Format;
 use crate::wire::WireError;
 
-/// Why a file, a message or a descriptor set was refused.
+/// Error that rejects a file, a message or a descriptor set.
 ///
-/// Prints as one line, most useful part last:
+/// Its `Display` form is one line:
 ///
 /// ```text
 /// routes.yaml:7:9: resources[0].virtual_hosts[0]: unknown field `rotes` in `envoy.config.route.v3.VirtualHost`, did you mean `routes`?
@@ -28,32 +28,32 @@ impl FormatError {
         Fault::new(None, &Path::Root, kind).in_source(source_name, None)
     }
 
-    /// The name of the file (or other source) as the caller gave it; empty when the input had none.
+    /// Returns the name of the file (or other source) as the caller gave it; empty if it had none.
     #[must_use]
     pub fn source_name(&self) -> &str {
         &self.0.source_name
     }
 
-    /// The same error, of an input that had no name: this is its name.
+    /// Sets the source name, for an error of an input without one.
     #[must_use]
     pub fn in_file(mut self, source_name: &str) -> Self {
         source_name.clone_into(&mut self.0.source_name);
         self
     }
 
-    /// Line and column, for the formats that have them.
+    /// Returns the line and column, for text formats.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         self.0.position
     }
 
-    /// The field path from the top of the file, spelled as the file spells it; empty at the top.
+    /// Returns the field path from the top of the file, as the file spells it; empty at the top.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// The reason.
+    /// Returns the reason.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -90,17 +90,17 @@ impl fmt::Debug for FormatError {
 
 impl core::error::Error for FormatError {}
 
-/// A place in a text file, counted from 1; columns count characters, not bytes.
+/// Position in a text file, counted from 1. Columns count characters, not bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
+    /// Line number.
     pub line: usize,
-    /// The column.
+    /// Column number.
     pub column: usize,
 }
 
 impl Position {
-    /// The place of a byte offset in `text`; offsets past the end mean the end.
+    /// Returns the position of a byte offset in `text`. An offset past the end means the end.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {
@@ -121,14 +121,14 @@ impl fmt::Display for Position {
     }
 }
 
-/// The reason of a [`FormatError`]. Names and values that come from the input are abbreviated.
+/// Reason of a [`FormatError`]. Names and values from the input are abbreviated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The name of a file does not tell its format.
+    /// The suffix of a file name is of no known format.
     #[error("unknown file suffix{}: expected one of {}", dotted(.suffix), Format::SUFFIXES)]
     UnknownSuffix {
-        /// What stands after the last dot, if there is one.
+        /// Suffix of the file name, without the dot, if there is one.
         suffix: Option<String>,
     },
     /// The text is not UTF-8.
@@ -139,11 +139,11 @@ pub enum ErrorKind {
     Syntax {
         /// The format.
         format: Format,
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
     },
-    /// There is nothing in the file. Told apart from an empty list of resources, because an editor
-    /// truncates before it writes, and nobody wants all resources removed for that moment.
+    /// The file is empty. This differs from an empty list of resources: editors truncate a file
+    /// before writing it, which must not remove all resources.
     #[error("the file is empty")]
     Empty,
     /// The file is none of the accepted shapes.
@@ -151,35 +151,35 @@ pub enum ErrorKind {
         "expected an object with `@type`, a list of such objects, or an object with `resources`, found {found}"
     )]
     UnexpectedShape {
-        /// What is there.
+        /// Description of the value found.
         found: String,
     },
     /// The header comment of a proto text file names a message that the schema does not have.
     #[error("the header `# proto-message: {name}` names no message of the schema")]
     UnknownHeader {
-        /// The name in the header.
+        /// Name in the header.
         name: String,
     },
     /// A message has no such field.
     #[error("unknown field `{field}` in `{message}`{}", did_you_mean(.suggestion))]
     UnknownField {
-        /// The name as written.
+        /// Name as written.
         field: String,
-        /// The full name of the message.
+        /// Full name of the message.
         message: String,
-        /// A field of the message that is spelled nearly so.
+        /// Field of the message with a similar name.
         suggestion: Option<String>,
     },
-    /// The schema has no such message.
+    /// The schema has no such message type.
     #[error("unknown type `{type_url}`{}", did_you_mean_or_add(.suggestion))]
     UnknownType {
-        /// The type URL or name.
+        /// Type URL or full name.
         type_url: String,
-        /// A message whose name is nearly the same, or the same in a package that is akin. Without one, the message
-        /// says how types are added.
+        /// Message with a similar name, or with the same short name in a related package. If there
+        /// is none, the error text explains how to add types.
         suggestion: Option<String>,
     },
-    /// An object that must say its type does not.
+    /// An object lacks the required `@type`.
     #[error("missing `@type`")]
     MissingType,
     /// A type URL is not of the form `prefix/full.name`.
@@ -187,34 +187,34 @@ pub enum ErrorKind {
         "`{type_url}` is no type URL such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
     )]
     InvalidTypeUrl {
-        /// What was there.
+        /// Text found in place of a type URL.
         type_url: String,
     },
     /// An enum has no such value.
     #[error("unknown value `{value}` of the enum `{enumeration}`{}", did_you_mean(.suggestion))]
     UnknownEnumValue {
-        /// The name as written.
+        /// Value as written.
         value: String,
-        /// The full name of the enum.
+        /// Full name of the enum.
         enumeration: String,
-        /// A value that is spelled nearly so.
+        /// Value of the enum with a similar name.
         suggestion: Option<String>,
     },
     /// A value does not fit its field.
     #[error("expected {expected}, found {found}")]
     WrongValue {
-        /// What the field takes.
+        /// Description of the values that the field accepts.
         expected: String,
-        /// What was there.
+        /// Description of the value found.
         found: String,
     },
-    /// One field is set twice, perhaps under its two names.
+    /// A field is set twice, perhaps under both of its names.
     #[error("the field `{field}` is set twice")]
     DuplicateField {
-        /// The proto name of the field.
+        /// Proto name of the field.
         field: String,
     },
-    /// One object has a key twice.
+    /// An object has a key twice.
     #[error("the key `{key}` stands twice in one object")]
     DuplicateKey {
         /// The key.
@@ -223,35 +223,35 @@ pub enum ErrorKind {
     /// Two members of a oneof are set.
     #[error("`{first}` and `{second}` exclude each other (oneof `{oneof}`)")]
     OneofConflict {
-        /// The oneof.
+        /// Name of the oneof.
         oneof: String,
-        /// One field, by its proto name.
+        /// Proto name of the first field.
         first: String,
-        /// The other.
+        /// Proto name of the second field.
         second: String,
     },
-    /// A document has two resources of one type and name.
+    /// A document has two resources of the same type and name.
     #[error("the resource `{name}` of type `{type_url}` stands twice in this file")]
     DuplicateResource {
-        /// The type URL.
+        /// Type URL.
         type_url: String,
-        /// The resource name.
+        /// Resource name.
         name: String,
     },
     /// A resource has an empty name.
     #[error("the resource has no name: the field `{field}` of `{type_url}` is empty")]
     EmptyName {
-        /// The type URL.
+        /// Type URL.
         type_url: String,
-        /// The field that holds the name.
+        /// Name of the field that holds the resource name.
         field: String,
     },
-    /// Resources of this type carry no name of their own.
+    /// Resources of this type have no name field.
     #[error(
         "resources of type `{type_url}` carry no name: wrap them in `envoy.service.discovery.v3.Resource`"
     )]
     NoNameField {
-        /// The type URL.
+        /// Type URL.
         type_url: String,
     },
     /// A `Resource` wrapper is empty.
@@ -260,64 +260,64 @@ pub enum ErrorKind {
     /// A response announces one type and carries another.
     #[error("the resource is of type `{found}`, but the response is of type `{expected}`")]
     TypeMismatch {
-        /// The `type_url` of the response.
+        /// `type_url` of the response.
         expected: String,
-        /// The type of the resource.
+        /// Type URL of the resource.
         found: String,
     },
-    /// The documents of one file disagree on the version.
+    /// The documents of one file have different versions.
     #[error("version_info is `{second}` here and `{first}` earlier in this file")]
     VersionConflict {
-        /// The earlier version.
+        /// Earlier version.
         first: String,
-        /// The later one.
+        /// Later version.
         second: String,
     },
     /// Messages or lists nest too deeply.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// Maximum number of levels.
         limit: usize,
     },
     /// The file has more values than the limit.
     #[error("more than {limit} values in one file")]
     TooManyNodes {
-        /// The limit.
+        /// Maximum number of values.
         limit: usize,
     },
-    /// YAML aliases expand to more than the limit: an alias bomb.
+    /// YAML aliases expand to more than the limit, as in an alias bomb.
     #[error("aliases expand to more than {limit} bytes")]
     AliasBudget {
-        /// The limit, in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The bytes are no encoding of the message.
+    /// The bytes are not a valid encoding of the message.
     #[error("cannot decode as `{message}`: {reason}")]
     Corrupt {
-        /// The full name of the message.
+        /// Full name of the message.
         message: String,
-        /// What is wrong with them.
+        /// Decoding error.
         reason: String,
     },
-    /// The value is well-formed, but a constraint of the schema forbids it: the option
-    /// `validate.rules`.
+    /// A well-formed value violates a constraint of the schema (option `validate.rules`).
     #[error("{reason}")]
     Constraint {
-        /// The constraint, by its name in that option: `min_len`, `lte`, `required`.
+        /// Name of the constraint in that option, such as `min_len`, `lte` or `required`.
         rule: &'static str,
-        /// What has to be so, and what is.
+        /// Description of the required and the actual value.
         reason: String,
     },
-    /// JSON and YAML have no form for an `Any`: the schema lacks its type, or its type URL names no type.
+    /// An `Any` has no JSON or YAML form, because the schema lacks its type or its type URL is
+    /// invalid.
     #[error("an `Any` cannot be written as JSON or YAML: {}", no_type(.type_url))]
     UnprintableAny {
-        /// The type URL in the `Any`.
+        /// Type URL of the `Any`.
         type_url: String,
     },
-    /// A descriptor set cannot be read or contradicts itself.
+    /// A descriptor set cannot be decoded or is inconsistent.
     #[error("invalid descriptor set: {reason}")]
     Descriptors {
-        /// What the descriptor reader says.
+        /// Message of the descriptor decoder.
         reason: String,
     },
 }
@@ -353,7 +353,7 @@ fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
 }
 
-/// An error on its way up: it knows its place in the text, not yet the name of the file.
+/// An error with its byte offset in the text, before the file name is known.
 #[derive(Debug)]
 pub(crate) struct Fault {
     offset: Option<usize>,
@@ -382,12 +382,12 @@ impl Fault {
     }
 }
 
-/// The way down to a value, built on the stack so that it costs nothing until an error prints it.
+/// Path of a value, as a linked list on the stack: it costs nothing unless an error prints it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'p> {
-    /// The top of the file or message.
+    /// Top of the file or message.
     Root,
-    /// A part of a file, by the path to it.
+    /// A part of a file, given by its path.
     Raw(&'p str),
     /// A field of a message.
     Field(&'p Self, &'p str),
@@ -412,7 +412,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Names from the input may be megabytes long; an error message shows their beginning.
+/// Shortens a name or value from the input, which may be megabytes long, for an error message.
 pub(crate) fn abbreviate(text: &str) -> String {
     const SHOWN: usize = 120;
     match text.char_indices().nth(SHOWN) {

@@ -1,20 +1,22 @@
-//! The four encodings and how a file name tells them.
+//! The four encodings of resource files, and their file name suffixes.
 
 use core::fmt;
 use std::path::Path;
 
 use crate::error::{ErrorKind, FormatError};
 
-/// How resources are written down.
+/// Encoding of a file of resources.
 ///
-/// The four of the xDS specification (S0.013 to S0.016); files tell theirs by suffix, as Envoy
-/// does.
+/// [`Format::from_path`] selects the format by the suffix of the file name, as Envoy does.
+// S0.013, S0.014, S0.015, S0.016
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Canonical proto3 JSON; both spellings of a field name are accepted (S4.056).
+    /// Canonical proto3 JSON. Both spellings of a field name are accepted.
+    // S4.056
     Json,
-    /// YAML that maps to canonical proto3 JSON (S4.025), one or several documents.
+    /// YAML that maps to canonical proto3 JSON, with one or several documents.
+    // S4.025
     Yaml,
     /// The protobuf text format.
     Text,
@@ -23,10 +25,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The suffixes that [`Format::from_path`] knows, as an error message lists them.
+    /// Suffixes that [`Format::from_path`] recognises, as an error message lists them.
     pub const SUFFIXES: &str = ".json, .yaml, .yml, .pb_text, .textproto, .txtpb, .pb";
 
-    /// Tells the format by the suffix of a file name; upper and lower case count the same.
+    /// Returns the format for the suffix of a file name, ignoring case.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! xDS resources as files: JSON, YAML, proto text and binary into the bytes that travel, and back.
+//! Conversion of xDS resources between files (JSON, YAML, proto text, binary) and protobuf bytes.
 //!
 //! An xDS server sends *resources*: protobuf messages of the Envoy API, each with a name and a type
-//! URL, each packed into a `google.protobuf.Any`. People write them as YAML, programs exchange them
-//! as JSON over REST, test suites keep them as proto text. This crate turns all of those into
-//! `(type URL, name, bytes)` and prints bytes for people to read. It knows no protocol; servers and
-//! clients put it in front of theirs.
+//! URL, packed into a `google.protobuf.Any`. Resources are written by hand as YAML, exchanged as
+//! JSON over REST, and kept as proto text in test suites. This crate parses all of these into
+//! `(type URL, name, bytes)` and prints bytes as readable text. It does no I/O and implements no
+//! xDS protocol; clients and servers use it to read and print resources.
 //!
 //! ```
 //! # #[cfg(feature = "envoy")] {
@@ -37,46 +37,51 @@
 //!
 //! # Schema
 //!
-//! Which messages exist is data, not code: a [`Schema`] is made of descriptors. [`Schema::envoy`]
-//! is the full Envoy v3 API (feature `envoy`, on by default): build.rs takes it out of the sources
-//! of the `envoy-types` package, nothing of which is linked. The messages of cncf/xds that are missing there, as that API
-//! names them only inside an `Any`, come from this repository's `proto/`. Contrib extensions and types of one's own
-//! come from descriptor sets: [`Schema::with_descriptor_set`].
+//! Message types are data, not generated code: a [`Schema`] consists of protobuf descriptors.
+//! [`Schema::envoy`] is the full Envoy v3 API (feature `envoy`, on by default). `build.rs` extracts
+//! its descriptors from the sources of the `envoy-types` package, which is not linked. The messages
+//! of cncf/xds that are missing there, because the Envoy API names them only inside an `Any`, come
+//! from this repository's `proto/`. [`Schema::with_descriptor_set`] adds contrib extensions and
+//! your own types.
 //!
-//! # The way of a file
+//! # Parsing steps
 //!
-//! [`parse`] goes through three steps, each in a folder of its own: `tree/` turns a text into a
-//! tree of values that know where they stand; `encode/` turns a tree and a descriptor into bytes;
-//! `parse/` recognises the shape of a file and gathers a [`Document`]. Binary input skips the first
-//! two. [`decode_check`] and the printers go the other way.
+//! [`parse`] works in three steps, each in its own folder: `tree/` parses text into a tree of
+//! values with positions, `encode/` encodes a tree as a message, and `parse/` recognises the shape
+//! of a file and builds a [`Document`]. Binary input skips the first two. [`decode_check`] and the
+//! printers work on encoded bytes.
 //!
 //! # The same bytes
 //!
-//! Content versions are hashes of bytes, so bytes must not depend on chance. JSON, YAML and proto
-//! text that mean the same give the same bytes: fields by number, map entries by key, defaults left
-//! out, however the file is ordered or spelt, in every process. Binary input is never encoded
-//! again; its bytes stay.
+//! Content versions are hashes of the resource bytes, so encoding is deterministic. JSON, YAML and
+//! proto text with the same meaning encode to the same bytes in every process, however the file is
+//! ordered or spelt: fields are ordered by number, map entries by key, and default values are
+//! omitted. Binary input keeps its bytes.
 //!
 //! # What is accepted
 //!
-//! Both spellings of field names (S4.056), durations as `5s` and as `{seconds: 5}` (S0.176), enums
-//! by name and number, 64-bit integers as numbers and strings, `{}` for an `Any` that is present and empty. YAML scalars are read as Envoy reads
-//! them (`on` is a boolean), with `<<` merged. Everything else is an error, most of all what would
-//! otherwise be lost silently: unknown fields, types and enum values, keys that stand twice.
+//! Both spellings of field names, durations as `5s` and as `{seconds: 5}`, enums by name and by
+//! number, 64-bit integers as numbers and as strings, and `{}` for an empty `Any`. YAML scalars are
+//! read as Envoy reads them (`on` is a boolean), and `<<` merges mappings. Everything else is an
+//! error, in particular input that would otherwise be lost silently: unknown fields, types and enum
+//! values, and duplicate keys.
 //!
-//! Envoy accepts more, and files are written for it. [`Leniency::Envoy`] accepts the same, except what loses something:
-//! [`parse_with`]. The repository's `docs/FORMATS.md` lists the spellings.
+//! Envoy accepts more. To read files written for Envoy, use [`parse_with`] with
+//! [`Leniency::Envoy`], which accepts the same except what loses data. The repository's
+//! `docs/FORMATS.md` lists the spellings.
 //!
 //! # Beyond the encoding
 //!
-//! [`Validator`] holds resources against the constraints that the schema states (`validate.rules`),
-//! for those who ask for it. [`compare`] tells what breaks between two versions of a schema.
+//! [`Validator`] checks resources against the constraints in the schema (`validate.rules`). It is
+//! optional: parsing does not apply it. [`compare`] lists the breaking changes between two versions
+//! of a schema.
 //!
 //! # Limits
 //!
-//! No input panics, whatever it is. Texts nest at most 200 lists and objects, messages at most 100
-//! (as in other decoders) before an `Any` starts anew; one file has at most 20 million values; YAML
-//! aliases may expand to 64 MiB.
+//! No input causes a panic. Text nests at most 200 lists and objects. Messages nest at most 100
+//! levels (as in other decoders), and an `Any` starts the count anew. A file has at most 20 million
+//! values. YAML aliases expand to at most 64 MiB.
+// S4.056, S0.176
 
 #![deny(missing_docs)]
 
@@ -98,7 +103,7 @@ mod tree;
 mod validate;
 mod wire;
 
-/// The reflection library whose descriptors [`Schema::pool`] and [`Schema::message`] give.
+/// Reflection library that provides the descriptors of [`Schema::pool`] and [`Schema::message`].
 pub use prost_reflect;
 
 pub use check::{decode_check, unprintable};

@@ -1,4 +1,4 @@
-//! The name of a resource, read from its bytes.
+//! Resource names, read from encoded resources.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
@@ -6,16 +6,17 @@ use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::schema::Schema;
 use crate::wire;
 
-/// The name of an encoded resource: the value of its name field.
+/// Returns the name of an encoded resource, from its name field.
 ///
-/// That is field 1 if it is a string called `name` or `..._name` (a `ClusterLoadAssignment` has its
-/// `cluster_name` there), else a string field called `name`.
+/// The name field is field 1 if that is a string called `name` or `..._name` (such as
+/// `cluster_name` of a `ClusterLoadAssignment`), otherwise the string field called `name`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] when the schema does not know the
-/// type, [`ErrorKind::NoNameField`] when resources of the type have no name of their own,
-/// [`ErrorKind::EmptyName`], and [`ErrorKind::Corrupt`] when the bytes end early.
+/// - [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] if the schema lacks the type;
+/// - [`ErrorKind::NoNameField`] if the type has no name field;
+/// - [`ErrorKind::EmptyName`];
+/// - [`ErrorKind::Corrupt`] if the fields of the message cannot be read.
 pub fn resource_name(schema: &Schema, type_url: &str, bytes: &[u8]) -> Result<String, FormatError> {
     schema
         .require_url(type_url)

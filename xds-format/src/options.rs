@@ -1,25 +1,29 @@
-//! How texts are read.
+//! Options for reading JSON and YAML.
 
-/// Which spellings of JSON and YAML are read.
+/// Spellings accepted in JSON and YAML.
 ///
-/// Leniency only ever accepts more: what [`Leniency::Strict`] accepts means the same under [`Leniency::Envoy`], and
-/// gives the same bytes. The repository's `docs/FORMATS.md` has a table of spellings: what each of the two accepts, and
-/// what Envoy accepts.
+/// Leniency only accepts more: what [`Leniency::Strict`] accepts means the same under
+/// [`Leniency::Envoy`] and gives the same bytes. The table in the repository's `docs/FORMATS.md`
+/// lists what strict reading, lenient reading and Envoy accept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leniency {
-    /// The canonical JSON mapping of protobuf, with the few other forms that [the crate](crate#what-is-accepted)
-    /// lists.
+    /// The canonical JSON mapping of protobuf, with the few other forms listed in
+    /// [the crate documentation](crate#what-is-accepted).
     #[default]
     Strict,
-    /// What Envoy accepts in its files as well: names of enum values in any case, and their numbers as strings; one
-    /// element where a list is expected, and lists within it; booleans as strings; numbers as strings in hexadecimal
-    /// or with a sign; a wrapper, a timestamp or a field mask as the message that it is, such as `{value: 5}`; `null`
-    /// as an element or a value of a map, for its default. In JSON trailing commas, single quotes, keys without
-    /// quotes and line breaks in strings; in YAML any tags, of which `!ignore` before a key drops the entry.
+    /// The spellings that Envoy accepts in its files, in addition to the strict ones.
     ///
-    /// Not accepted, though Envoy does: whatever would lose or change what is written, such as a key that stands
-    /// twice, or a number with leading zeros, which is octal in YAML 1.1.
+    /// - Names of enum values in any case, and their numbers as strings.
+    /// - A single element where a list is expected, and nested lists.
+    /// - Booleans as strings, and numbers as hexadecimal or signed strings.
+    /// - A wrapper, a timestamp or a field mask in message form, such as `{value: 5}`.
+    /// - `null` as an element or a map value, for the default value.
+    /// - In JSON: trailing commas, single quotes, unquoted keys, and line breaks in strings.
+    /// - In YAML: any tag; `!ignore` before a key drops the entry.
+    ///
+    /// Input that would be lost or changed is rejected although Envoy accepts it, such as duplicate
+    /// keys, and numbers with leading zeros (octal in YAML 1.1).
     Envoy,
 }
 
@@ -29,20 +33,20 @@ impl Leniency {
     }
 }
 
-/// What becomes of fields that the schema does not have.
+/// Treatment of fields that the schema does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownFields {
-    /// They are an error: what somebody writes by hand is misspelt more often than new.
+    /// Unknown fields are an error. In a file written by hand they are usually misspelt.
     #[default]
     Refused,
-    /// They are passed over, as in binary messages: what another program writes may be newer than the
-    /// schema.
+    /// Unknown fields are ignored, as in binary messages. Output of another program may use a
+    /// newer schema.
     Skipped,
 }
 
-/// How [`parse_with`](crate::parse_with) and [`encode_message_with`](crate::encode_message_with) read a text. By
-/// default strictly.
+/// Options of [`parse_with`](crate::parse_with) and
+/// [`encode_message_with`](crate::encode_message_with). The default is strict.
 ///
 /// ```
 /// use xds_format::{Leniency, ParseOptions, UnknownFields};
@@ -54,27 +58,27 @@ pub enum UnknownFields {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseOptions {
-    /// Which spellings are accepted.
+    /// Spellings that are accepted. Default: [`Leniency::Strict`].
     pub leniency: Leniency,
-    /// What becomes of unknown fields.
+    /// Treatment of unknown fields. Default: [`UnknownFields::Refused`].
     pub unknown_fields: UnknownFields,
 }
 
 impl ParseOptions {
-    /// Options for files that are written for Envoy: lenient, without unknown fields.
+    /// Options for files written for Envoy: lenient, with unknown fields rejected.
     #[must_use]
     pub const fn envoy() -> Self {
         Self { leniency: Leniency::Envoy, unknown_fields: UnknownFields::Refused }
     }
 
-    /// These options with another leniency.
+    /// Returns these options with the given leniency.
     #[must_use]
     pub const fn with_leniency(mut self, leniency: Leniency) -> Self {
         self.leniency = leniency;
         self
     }
 
-    /// These options with another treatment of unknown fields.
+    /// Returns these options with the given treatment of unknown fields.
     #[must_use]
     pub const fn with_unknown_fields(mut self, unknown_fields: UnknownFields) -> Self {
         self.unknown_fields = unknown_fields;

@@ -1,10 +1,9 @@
-//! "Did you mean": the nearest known name to a misspelt one.
+//! "Did you mean" suggestions: the known name most similar to a misspelt one.
 
-/// Longer names are not compared; nobody misspells them by hand.
+/// Maximum length of a name that is compared. Longer names are not misspelt by hand.
 const MAX_LEN: usize = 160;
 
-/// The candidate nearest to `name`, if it is near enough to be meant. Ties go to the first
-/// candidate.
+/// Returns the candidate nearest to `name`, if it is close enough. Ties go to the first candidate.
 pub(crate) fn nearest<'c>(
     name: &str,
     candidates: impl IntoIterator<Item = &'c str>,
@@ -22,7 +21,8 @@ pub(crate) fn nearest<'c>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two names: insert, delete, replace, or swap two neighbours.
+/// Returns the edit distance of two names: insertions, deletions, replacements, and swaps of two
+/// neighbours.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,15 +1,15 @@
-//! Durations and timestamps as the canonical JSON mapping writes them.
+//! Durations and timestamps in the form of the canonical JSON mapping.
 
 use core::fmt::Write as _;
 
-/// Seconds and nanoseconds, as both messages hold them.
+/// Seconds and nanoseconds of a `google.protobuf.Duration` or `Timestamp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds {
     pub(crate) seconds: i64,
     pub(crate) nanos: i32,
 }
 
-/// About 10,000 years: the range of `google.protobuf.Duration`.
+/// Maximum of `google.protobuf.Duration`: about 10,000 years.
 const MAX_DURATION: i64 = 315_576_000_000;
 /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
 const MIN_TIMESTAMP: i64 = -62_135_596_800;
@@ -17,19 +17,20 @@ const MAX_TIMESTAMP: i64 = 253_402_300_799;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Is it in the range of `google.protobuf.Duration`, with both parts of one sign?
+/// Whether the value is in the range of `google.protobuf.Duration` and both parts have one sign.
 pub(crate) fn is_duration(Seconds { seconds, nanos }: Seconds) -> bool {
     seconds.abs() <= MAX_DURATION
         && nanos.abs() < 1_000_000_000
         && (seconds == 0 || nanos == 0 || (seconds < 0) == (nanos < 0))
 }
 
-/// Whether it is in the years 1 to 9999, and counts up.
+/// Whether the value is in the range of `google.protobuf.Timestamp`: the years 1 to 9999, with
+/// nonnegative nanoseconds.
 pub(crate) fn is_timestamp(Seconds { seconds, nanos }: Seconds) -> bool {
     (MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&seconds) && (0..1_000_000_000).contains(&nanos)
 }
 
-/// `1.5s`: seconds with up to nine decimals.
+/// Parses a duration such as `1.5s`: seconds with up to nine decimals.
 pub(crate) fn parse_duration(text: &str) -> Option<Seconds> {
     let number = text.strip_suffix('s')?;
     let unsigned = number.strip_prefix('-').unwrap_or(number);
@@ -51,7 +52,7 @@ pub(crate) fn print_duration(Seconds { seconds, nanos }: Seconds) -> String {
     out
 }
 
-/// RFC 3339, with any offset from UTC.
+/// Parses an RFC 3339 timestamp with any offset from UTC.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Seconds> {
     let number = |range: core::ops::Range<usize>| parse_digits(text.get(range)?);
     let mark = |at: usize, any_of: &[u8]| {
@@ -82,7 +83,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Seconds> {
     (MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&seconds).then_some(Seconds { seconds, nanos })
 }
 
-/// `None` outside the years 1 to 9999.
+/// Prints an RFC 3339 timestamp in UTC. Returns `None` outside the years 1 to 9999.
 pub(crate) fn print_timestamp(Seconds { seconds, nanos }: Seconds) -> Option<String> {
     if !(MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
         return None;
@@ -96,7 +97,7 @@ pub(crate) fn print_timestamp(Seconds { seconds, nanos }: Seconds) -> Option<Str
     Some(out)
 }
 
-/// Digits only: `parse` alone would take a sign.
+/// Parses digits only. `str::parse` would accept a sign.
 fn parse_digits(digits: &str) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -111,7 +112,7 @@ fn parse_nanos(fraction: &str) -> Option<i32> {
     i32::try_from(parse_digits(fraction)? * 10_i64.pow(9 - fraction.len() as u32)).ok()
 }
 
-/// Nothing, or 3, 6 or 9 decimals.
+/// Appends 0, 3, 6 or 9 decimals.
 fn push_nanos(out: &mut String, nanos: u32) {
     let _ = match nanos {
         0 => Ok(()),
@@ -121,7 +122,7 @@ fn push_nanos(out: &mut String, nanos: u32) {
     };
 }
 
-/// `Z`, `+01:00`, `-05:30`: seconds east of UTC.
+/// Parses a zone such as `Z`, `+01:00` or `-05:30` as seconds east of UTC.
 fn parse_zone(zone: &str) -> Option<i64> {
     if zone.eq_ignore_ascii_case("z") {
         return Some(0);
@@ -144,9 +145,9 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 in the proleptic Gregorian calendar. Years begin in March here, so that
-/// the leap day is the last day of a year and months before it have lengths that a linear formula
-/// gives.
+/// Returns the days since 1970-01-01 in the proleptic Gregorian calendar. Years begin in March
+/// here, so that the leap day comes last and the lengths of the earlier months follow a linear
+/// formula.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -1,25 +1,22 @@
-//! The protobuf wire format: a borrowing walk over the fields of one encoded message, and the few
-//! writers we need.
+//! The protobuf wire format: an iterator over the fields of an encoded message, and writers.
 //!
-//! `build.rs` includes this file too (it strips the descriptor set), so it uses nothing but `core`
-//! and `alloc`'s `Vec`.
+//! `build.rs` includes this file to strip the descriptor set, so it uses only `core` and `Vec`.
 
 use core::fmt;
 
-/// How many groups may nest inside an unknown field before we give up; prost's own limit for
-/// messages.
+/// Maximum depth of groups inside an unknown field; prost has the same limit for messages.
 const MAX_GROUP_DEPTH: usize = 100;
 
-/// What is wrong with an encoded message.
+/// Error in the encoding of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireError {
     /// The bytes end inside a field.
     Truncated,
     /// A varint is longer than ten bytes or does not fit into 64 bits.
     InvalidVarint,
-    /// A tag names field number 0, a number above 2^29 - 1, or a wire type that does not exist.
+    /// A tag has field number 0, a number above 2^29 - 1, or a wire type that does not exist.
     InvalidTag,
-    /// A group is closed that was never opened, is left open, or nests too deeply.
+    /// A group ends without a start, is not closed, or nests too deeply.
     UnbalancedGroup,
 }
 
@@ -34,7 +31,7 @@ impl fmt::Display for WireError {
     }
 }
 
-/// The payload of one field, as the wire type tells it.
+/// Payload of a field, by wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload<'a> {
     /// Wire type 0.
@@ -52,15 +49,15 @@ pub(crate) enum Payload<'a> {
 /// One field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a> {
-    /// The field number.
+    /// Field number.
     pub(crate) number: u32,
-    /// The value.
+    /// Field value.
     pub(crate) payload: Payload<'a>,
-    /// Tag and value as they stand in the message.
+    /// Tag and value as encoded in the message.
     pub(crate) raw: &'a [u8],
 }
 
-/// Walks the fields of one message; ends after the first error.
+/// Iterator over the fields of a message. Ends after the first error.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -120,7 +117,7 @@ fn read_tag(input: &mut &[u8]) -> Result<(u32, u8), WireError> {
     }
 }
 
-/// Takes one varint off the front.
+/// Reads one varint from the front of `input`.
 pub(crate) fn read_varint(input: &mut &[u8]) -> Result<u64, WireError> {
     let mut value = 0_u64;
     for (i, &byte) in input.iter().take(10).enumerate() {
@@ -142,7 +139,7 @@ fn read_len<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     take(input, len)
 }
 
-/// Takes `len` bytes off the front.
+/// Takes `len` bytes from the front of `input`.
 pub(crate) fn take<'a>(input: &mut &'a [u8], len: usize) -> Result<&'a [u8], WireError> {
     let (head, tail) = input.split_at_checked(len).ok_or(WireError::Truncated)?;
     *input = tail;
@@ -187,8 +184,8 @@ pub(crate) fn put_len(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// The last value of a singular string field of a message, `""` if it is not set. Bytes that are
-/// not UTF-8 count as not set: those who need to tell check the whole message first.
+/// Returns the last value of a singular string field, or `""` if it is not set or not UTF-8. A
+/// caller that must reject invalid UTF-8 checks the whole message first.
 pub(crate) fn last_string(message: &[u8], number: u32) -> Result<&str, WireError> {
     let mut last = "";
     for field in Fields::new(message) {

@@ -1,15 +1,16 @@
-//! Changes that are told of messages, enums and services alike.
+//! Changes common to messages, enums and services.
 
 use core::fmt::Display;
 
 use super::{Axes, Axis, Change, Rule};
 
-/// A definition has another full name.
+/// Creates the change of a definition with a new full name.
 pub(super) fn moved(rule: Rule, new_name: &str, broken: Axes) -> Change {
     Change { rule, words: format!("is now `{new_name}`"), broken }
 }
 
-/// Something is gone: that breaks what it breaks, and the rules too if it had not been deprecated.
+/// Creates the change of a removed definition. It also breaks [`Axis::Policy`] unless the
+/// definition was deprecated.
 pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change {
     Change {
         rule,
@@ -22,7 +23,8 @@ pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change 
     }
 }
 
-/// What was removed and can be used again by mistake.
+/// Creates the change of a removed definition whose number or name is not reserved and could be
+/// reused by mistake.
 pub(super) fn not_reserved(
     number: impl Display,
     name: &str,
@@ -42,7 +44,7 @@ pub(super) fn not_reserved(
     })
 }
 
-/// What is new, and takes a number or a name that was reserved.
+/// Creates the changes of a new definition that uses a reserved number or name.
 pub(super) fn taken_back(
     number: impl Display,
     is_number_reserved: bool,

@@ -1,4 +1,4 @@
-//! Enums and their values.
+//! Comparison of enums and their values.
 
 use prost_reflect::{EnumDescriptor, EnumValueDescriptor};
 
@@ -64,8 +64,8 @@ impl Comparison<'_> {
     ) {
         let names = Axes::from([Axis::Text, Axis::Code]);
         if let Some(heir) = new.get_value(value.number()) {
-            // A second name of the number that was there before: the first one is gone for good,
-            // the number means what it meant.
+            // An alias that existed before still gives the number its meaning; only the name is
+            // removed.
             let change = match old.get_value_by_name(heir.name()) {
                 Some(before) if before.number() != value.number() => Change {
                     rule: Rule::NumberReused,
@@ -88,7 +88,7 @@ impl Comparison<'_> {
         }
         let options = value.enum_value_descriptor_proto().options.as_ref();
         let was_deprecated = options.is_some_and(|it| it.deprecated()) || is_deprecated(old);
-        // The number itself passes through readers that do not know it (S4.044).
+        // Readers that do not know the number preserve it (S4.044).
         self.report(
             value.full_name(),
             exemption,
@@ -101,8 +101,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What is not there is read as the first value, or as the one with the number 0: that must not
-    /// become something else.
+    /// Compares the default value: the first value, or the one with number 0.
     fn default_value(
         &mut self,
         old: &EnumDescriptor,

@@ -1,4 +1,4 @@
-//! One field before and after.
+//! Comparison of fields.
 
 use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 
@@ -45,7 +45,8 @@ impl Comparison<'_> {
 
     fn oneof(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
         let (was, is) = (oneof_of(old), oneof_of(new));
-        // What can no longer, or newly, be set beside it: only what was there before counts.
+        // Fields that become mutually exclusive, or cease to be. Only fields of the old message
+        // count.
         let old_message = old.parent_message();
         let companions = |oneof: &OneofDescriptor, other: &MessageDescriptor, self_name: &str| {
             oneof
@@ -95,13 +96,14 @@ impl Comparison<'_> {
     }
 
     fn constraints(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
-        // A constraint that cannot be read is no constraint: `Validator` complains of it.
+        // An invalid constraint counts as none: `Validator` reports it.
         let old = self.old_options.field(old).ok().flatten().unwrap_or_default();
         let new = self.new_options.field(new).ok().flatten();
         tightening(&tightened(&old, &new.unwrap_or_default()))
     }
 
-    /// A new field that has to be there, or not to be empty: who does not know it leaves it out.
+    /// Reports a new field with a constraint that rejects its absence. Writers of the old version
+    /// do not set it.
     pub(super) fn cannot_be_left_out(&self, field: &FieldDescriptor) -> Option<Change> {
         let rules = self.new_options.field(field).ok().flatten()?;
         refuses_absence(self.new_schema, field, &rules).then(|| Change {
@@ -111,7 +113,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// Constraints that stand on a message or on a oneof of it.
+    /// Compares the constraints on a message or on one of its oneofs.
     pub(super) fn message_constraints(
         &mut self,
         old: &MessageDescriptor,
@@ -153,14 +155,14 @@ fn joined(oneof: &OneofDescriptor, other: &FieldDescriptor, broken: Axes) -> Cha
     }
 }
 
-/// Whether two fields hold the same: type, and one, many or a map of it.
+/// Whether two fields have the same type and are both singular, repeated or maps.
 pub(super) fn same_kind(old: &FieldDescriptor, new: &FieldDescriptor, pairs: &Pairs) -> bool {
     old.is_map() == new.is_map()
         && old.is_list() == new.is_list()
         && retype_of(old, new, pairs).is_none()
 }
 
-/// The change of type, of maps that of keys and values.
+/// Returns the change of type. For maps, it covers the key and value types.
 fn retype_of(old: &FieldDescriptor, new: &FieldDescriptor, pairs: &Pairs) -> Option<Retype> {
     let (Some((old_key, old_value)), Some((new_key, new_value))) = (entry_of(old), entry_of(new))
     else {
@@ -182,7 +184,7 @@ fn entry_of(field: &FieldDescriptor) -> Option<(FieldDescriptor, FieldDescriptor
     }
 }
 
-/// A type as a .proto file writes it.
+/// Formats a type as in a .proto file.
 fn type_of(field: &FieldDescriptor) -> String {
     match entry_of(field) {
         Some((key, value)) => format!("map<{}, {}>", name(&key.kind()), name(&value.kind())),
@@ -190,7 +192,8 @@ fn type_of(field: &FieldDescriptor) -> String {
     }
 }
 
-/// A field with presence of its own has a oneof only in its descriptor.
+/// Returns the oneof of a field. A synthetic oneof, which a proto3 `optional` field has in its
+/// descriptor, does not count.
 fn oneof_of(field: &FieldDescriptor) -> Option<OneofDescriptor> {
     field.containing_oneof().filter(|oneof| !oneof.is_synthetic())
 }
@@ -218,7 +221,7 @@ fn renamed(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     })
 }
 
-/// One value, a list or a map.
+/// Compares whether the fields are singular, repeated or maps.
 fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     let names = Axes::from([Axis::Text, Axis::Code]);
     let (was_list, is_list) = (old.is_list() || old.is_map(), new.is_list() || new.is_map());
@@ -243,7 +246,7 @@ fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
                 } else {
                     "is now repeated".to_owned()
                 },
-                // Whoever expects one number does not read several in one run of bytes.
+                // A reader that expects one number cannot decode several packed ones.
                 broken: names.with_if(is_packed, Axis::Binary),
             })
         }
@@ -256,7 +259,7 @@ fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     }
 }
 
-/// Whether the entries of a map and the messages of a list are encoded alike.
+/// Whether the entries of a map and the messages of a list have the same encoding.
 fn same_entries(one: &FieldDescriptor, other: &FieldDescriptor) -> bool {
     let (Kind::Message(one), Kind::Message(other)) = (one.kind(), other.kind()) else {
         return false;

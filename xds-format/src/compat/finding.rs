@@ -1,33 +1,33 @@
-//! What a comparison finds: a rule, the element that breaks it, and what breaks with it.
+//! Results of a comparison: the changed element, the rule that it breaks, and the affected axes.
 
 use core::fmt;
 
-/// A change between two versions of a schema that breaks somebody.
+/// Breaking change between two versions of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Break {
-    /// The full name of what changed, as the old schema has it; of what is new, as the new one has
-    /// it. Of a file, its path.
+    /// Full name of the changed element in the old schema, or in the new schema if the element is
+    /// new. For a file, its path.
     pub element: String,
-    /// The rule that the change breaks.
+    /// Rule that the change breaks.
     pub rule: Rule,
-    /// What changed, in words.
+    /// Description of the change.
     pub change: String,
-    /// On which axes somebody breaks; all others stay as they were.
+    /// Axes on which the change is breaking.
     pub broken: Axes,
-    /// Why it does not count, if it does not.
+    /// Reason for which the change does not count, if there is one.
     pub exemption: Option<Exemption>,
 }
 
 impl Break {
-    /// Whether it counts: something is broken, and nothing excuses it.
+    /// Whether the change counts: it breaks at least one axis and is not exempt.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.exemption.is_none() && !self.broken.is_empty()
     }
 }
 
-/// `acme.Thing.size: number 3 is now 4 (field-renumbered; breaks binary)`.
+/// Formats a change as `acme.Thing.size: number 3 is now 4 (field-renumbered; breaks binary)`.
 impl fmt::Display for Break {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { element, rule, change, broken, exemption } = self;
@@ -39,32 +39,39 @@ impl fmt::Display for Break {
     }
 }
 
-/// One way in which two versions of a schema have to get along (S4.064).
+/// Aspect in which two versions of a schema must be compatible.
+// S4.064
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Axis {
-    /// The binary encoding: what one version writes, the other misreads.
+    /// The binary encoding: one version misreads the output of the other.
     Binary,
-    /// JSON, YAML and the text format, which carry names (S4.052, S4.054, S4.055).
+    /// JSON, YAML and the text format, which contain names.
+    // S4.052, S4.054, S4.055
     Text,
-    /// The type URL of a message in an `Any` (S4.049).
+    /// The type URL of a message in an `Any`.
+    // S4.049
     TypeUrl,
-    /// The path of a method over gRPC (S4.058).
+    /// The gRPC path of a method.
+    // S4.058
     ServicePath,
-    /// The path of a method over plain HTTP, from its annotation (S4.059).
+    /// The HTTP path of a method, from its `google.api.http` annotation.
+    // S4.059
     RestPath,
-    /// The constraints of protoc-gen-validate: values that were allowed are refused (B16).
+    /// The constraints of protoc-gen-validate: values that were allowed are rejected.
+    // B16
     Validation,
-    /// Programs that use generated code have to be edited: churn, not a break of the protocol
-    /// (S4.060).
+    /// Source code that uses generated code must be edited. The protocol itself does not break.
+    // S4.060
     Code,
-    /// The rules of evolution themselves: removed without a deprecation first (S4.045), a number
-    /// left free to be used again (S4.041).
+    /// The rules for changing an API: a removal without prior deprecation, or a number or name left
+    /// free for reuse.
+    // S4.045, S4.041
     Policy,
 }
 
 impl Axis {
-    /// All of them.
+    /// All axes.
     pub const ALL: [Self; 8] = [
         Self::Binary,
         Self::Text,
@@ -76,7 +83,7 @@ impl Axis {
         Self::Policy,
     ];
 
-    /// Its name in reports.
+    /// Returns the name of the axis in reports.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -102,44 +109,44 @@ impl fmt::Display for Axis {
     }
 }
 
-/// Some of the axes.
+/// Set of axes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Axes(u8);
 
 impl Axes {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Whether it is one of them.
+    /// Whether the set contains an axis.
     #[must_use]
     pub const fn contains(self, axis: Axis) -> bool {
         self.0 & axis.bit() != 0
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// These without one.
+    /// Returns the set without an axis.
     #[must_use]
     pub const fn without(self, axis: Axis) -> Self {
         Self(self.0 & !axis.bit())
     }
 
-    /// These and another one.
+    /// Returns the set with an additional axis.
     #[must_use]
     pub const fn with(self, axis: Axis) -> Self {
         Self(self.0 | axis.bit())
     }
 
-    /// The same, if something is so.
+    /// Returns the set with an additional axis if `is_so` is true.
     pub(crate) const fn with_if(self, is_so: bool, axis: Axis) -> Self {
         if is_so { self.with(axis) } else { self }
     }
 
-    /// They, in the order of [`Axis::ALL`].
+    /// Iterates over the axes in the order of [`Axis::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Axis> {
         Axis::ALL.into_iter().filter(move |axis| self.contains(*axis))
     }
@@ -170,7 +177,8 @@ impl fmt::Display for Axes {
     }
 }
 
-/// Why a change does not count (B16).
+/// Reason for which a breaking change does not count.
+// B16
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exemption {
@@ -192,7 +200,7 @@ impl fmt::Display for Exemption {
 /// Defines the rules with their names in reports.
 macro_rules! rules {
     ($($(#[$doc:meta])+ $rule:ident = $id:literal,)+) => {
-        /// A rule of evolution that a change can break.
+        /// Rule of schema evolution that a change can break.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Rule {
@@ -200,10 +208,10 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// All of them.
+            /// All rules.
             pub const ALL: &'static [Self] = &[$(Self::$rule,)+];
 
-            /// Its name in reports, which stays.
+            /// Returns the name of the rule in reports, which is stable.
             #[must_use]
             pub const fn id(self) -> &'static str {
                 match self {
@@ -215,79 +223,102 @@ macro_rules! rules {
 }
 
 rules! {
-    /// A field has another number (S4.037).
+    /// A field has another number.
+    // S4.037
     FieldRenumbered = "field-renumbered",
-    /// A field has another type, which is encoded in another way (S4.038).
+    /// A field has another type with a different encoding.
+    // S4.038
     FieldRetyped = "field-retyped",
-    /// A field has another type that is encoded in the same way: the bytes can be read, values
-    /// outside of the new type are lost (S4.038).
+    /// A field has another type with the same encoding. The bytes can be read, but values outside
+    /// the new type are lost.
+    // S4.038
     FieldRetypedCompatibly = "field-retyped-compatibly",
-    /// A number stands for another field than before (S4.041).
+    /// A number belongs to another field than before.
+    // S4.041
     NumberReused = "number-reused",
-    /// A name that was reserved is in use again (S4.041).
+    /// A reserved name is in use again.
+    // S4.041
     NameReused = "name-reused",
-    /// What was removed left its number or its name free to be used again (S4.041).
+    /// A removed definition left its number or its name free for reuse.
+    // S4.041
     RemovalNotReserved = "removal-not-reserved",
-    /// A field has another name (S4.052, S4.053, S4.066).
+    /// A field has another name.
+    // S4.052, S4.053, S4.066
     FieldRenamed = "field-renamed",
     /// A field has another name in JSON.
     FieldJsonNameChanged = "field-json-name-changed",
-    /// A field is gone (S4.045).
+    /// A field was removed.
+    // S4.045
     FieldRemoved = "field-removed",
-    /// A single value became a list (S4.040, X40).
+    /// A singular field became repeated.
+    // S4.040, X40
     FieldToRepeated = "field-to-repeated",
-    /// A list became a single value.
+    /// A repeated field became singular.
     FieldToSingular = "field-to-singular",
-    /// A map became something else, or something else a map.
+    /// A map field became another kind of field, or another field became a map.
     FieldMapChanged = "field-map-changed",
-    /// A field moved into a oneof of its own (S4.039, X40).
+    /// A field moved into a oneof without other old fields.
+    // S4.039, X40
     FieldIntoOneof = "field-into-oneof",
-    /// Fields that could be set together now exclude each other.
+    /// Fields that could be set together are now mutually exclusive.
     FieldsJoinedInOneof = "fields-joined-in-oneof",
-    /// Fields that excluded each other can now be set together.
+    /// Mutually exclusive fields can now be set together.
     FieldOutOfOneof = "field-out-of-oneof",
     /// A oneof has another name.
     OneofRenamed = "oneof-renamed",
-    /// A field can newly tell absence from its default, or no longer.
+    /// A field gained or lost explicit presence.
     FieldPresenceChanged = "field-presence-changed",
-    /// A field became required, ceased to be, or is new and required (proto2).
+    /// A field became required, is no longer required, or is new and required (proto2).
     FieldRequiredChanged = "field-required-changed",
-    /// The default of a field is another one (proto2).
+    /// The default value of a field changed (proto2).
     FieldDefaultChanged = "field-default-changed",
-    /// A constraint refuses what was allowed (S4.062, X40, B16).
+    /// A constraint rejects values that were allowed.
+    // S4.062, X40, B16
     ConstraintTightened = "constraint-tightened",
-    /// The value of an enum that stands for an unset field has another meaning (S4.042).
+    /// The default value of an enum, which an unset field has, changed its meaning.
+    // S4.042
     EnumDefaultChanged = "enum-default-changed",
-    /// A value of an enum is gone (S4.045).
+    /// An enum value was removed.
+    // S4.045
     EnumValueRemoved = "enum-value-removed",
-    /// A value of an enum has another number (S4.037).
+    /// An enum value has another number.
+    // S4.037
     EnumValueRenumbered = "enum-value-renumbered",
-    /// A value of an enum has another name (S4.052).
+    /// An enum value has another name.
+    // S4.052
     EnumValueRenamed = "enum-value-renamed",
-    /// An enum is gone (S4.045).
+    /// An enum was removed.
+    // S4.045
     EnumRemoved = "enum-removed",
-    /// An enum has another full name (S4.060).
+    /// An enum has another full name.
+    // S4.060
     EnumMoved = "enum-moved",
-    /// A message is gone (S4.045).
+    /// A message was removed.
+    // S4.045
     MessageRemoved = "message-removed",
-    /// A message has another full name: its package, the message around it, or its own name
-    /// (S4.048, S4.049, S4.067).
+    /// A message has another full name: its package, its parent message or its own name changed.
+    // S4.048, S4.049, S4.067
     MessageMoved = "message-moved",
-    /// A definition stands in another file (S4.048, S4.060).
+    /// A definition moved to another file.
+    // S4.048, S4.060
     FileMoved = "file-moved",
-    /// A service is gone (S4.045).
+    /// A service was removed.
+    // S4.045
     ServiceRemoved = "service-removed",
-    /// A service has another full name (S4.058).
+    /// A service has another full name.
+    // S4.058
     ServiceMoved = "service-moved",
-    /// A method is gone (S4.045).
+    /// A method was removed.
+    // S4.045
     MethodRemoved = "method-removed",
-    /// A method takes or gives another message.
+    /// A method has another request or response type.
     MethodTypeChanged = "method-type-changed",
-    /// A method streams where it did not, or no longer does.
+    /// A method began or ceased to stream requests or responses.
     MethodStreamingChanged = "method-streaming-changed",
-    /// A path over plain HTTP is gone or another one (S4.059).
+    /// An HTTP path of a method was removed or changed.
+    // S4.059
     RestPathChanged = "rest-path-changed",
-    /// A path over plain HTTP takes its request, or gives its response, in another form.
+    /// An HTTP path has another mapping of the request or response to the body.
     RestBodyChanged = "rest-body-changed",
 }
 

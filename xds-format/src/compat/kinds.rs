@@ -1,19 +1,19 @@
-//! Which types of fields can stand in for each other, and where.
+//! Compatibility of field types in bytes and in text.
 
 use prost_reflect::{FieldDescriptor, Kind};
 
 use super::pairs::Pairs;
 
-/// What comes of a change of type.
+/// Effect of a change of type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retype {
-    /// The bytes of one type are read as the other.
+    /// Whether the bytes of one type can be read as the other.
     pub(crate) same_bytes: bool,
-    /// So are the texts.
+    /// Whether text of one type can be read as the other.
     pub(crate) same_text: bool,
 }
 
-/// Types that share an encoding.
+/// Groups of types with the same encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Varint,
@@ -27,7 +27,8 @@ enum Encoding {
     Group,
 }
 
-/// The change between the types of two fields, `None` if there is none.
+/// Returns the effect of the change between the types of two fields; `None` if they have the same
+/// type.
 pub(crate) fn retyped(
     old: &FieldDescriptor,
     new: &FieldDescriptor,
@@ -96,7 +97,7 @@ fn is_float(kind: &Kind) -> bool {
     matches!(kind, Kind::Float | Kind::Double)
 }
 
-/// A type as a .proto file writes it.
+/// Formats a type as in a .proto file.
 pub(crate) fn name(kind: &Kind) -> String {
     match kind {
         Kind::Message(message) => message.full_name().to_owned(),

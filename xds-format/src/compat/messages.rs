@@ -1,4 +1,4 @@
-//! Messages: whether they are still there, under which name, and what became of their fields.
+//! Comparison of messages and their fields.
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
@@ -30,7 +30,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What exempts everything in a message.
+    /// Returns the exemption of a message and its fields.
     pub(super) fn message_exemption(&self, message: &MessageDescriptor) -> Option<Exemption> {
         let [_, of_messages, _] = &self.work_in_progress;
         let own = || {
@@ -78,7 +78,7 @@ impl Comparison<'_> {
         in_progress(&field.options(), of_fields)
     }
 
-    /// What became of a field. The name decides first, then the number.
+    /// Returns the field that a field became, matched by name first and then by number.
     fn successor(
         &self,
         field: &FieldDescriptor,
@@ -90,8 +90,8 @@ impl Comparison<'_> {
         }
         match new.get_field(field.number()) {
             None => Successor::Gone(None),
-            // Under another name it is the same field, unless that name or another type says that
-            // it is not.
+            // A field with another name is the same field, unless that name existed before or its
+            // type differs.
             Some(it)
                 if old.get_field_by_name(it.name()).is_none()
                     && same_kind(field, &it, &self.pairs) =>
@@ -102,7 +102,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// A field that left its number to one that is new.
+    /// Reports a new field that uses the old number of a renumbered field.
     fn heir(
         &mut self,
         field: &FieldDescriptor,
@@ -133,7 +133,7 @@ impl Comparison<'_> {
         let deprecated =
             field.field_descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated());
         let was_deprecated = deprecated || is_deprecated(field.parent_message());
-        // Its value is passed over on the wire; readers of text refuse a name that they do not know.
+        // Binary readers skip the value of a removed field. Text readers reject its name.
         let broken = Axes::from([Axis::Text, Axis::Code]);
         self.report(
             field.full_name(),
@@ -173,9 +173,9 @@ impl Comparison<'_> {
 }
 
 enum Successor {
-    /// The same field, perhaps changed.
+    /// The same field, possibly changed.
     Same(FieldDescriptor),
-    /// None; perhaps another field has its number.
+    /// No field. Another field may have its number.
     Gone(Option<FieldDescriptor>),
 }
 

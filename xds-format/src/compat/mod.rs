@@ -1,4 +1,4 @@
-//! Two versions of a schema against each other: what breaks for those who have the other one.
+//! Comparison of two versions of a schema for breaking changes.
 
 mod changes;
 mod enums;
@@ -17,20 +17,21 @@ use self::pairs::Pairs;
 use crate::schema::Schema;
 use crate::validate::Options;
 
-/// What breaks between an old schema and a new one, for somebody who has either.
+/// Returns the changes between two schemas that break users of either version.
 ///
-/// A message produced for one version is to be consumable by an implementation of the other, in
-/// both directions (S4.036). That it is so on the wire is necessary, not sufficient (S4.057), so
-/// each finding says on which [axes](Axis) it breaks something. Additions break nobody (S4.043).
+/// Messages of one version should be usable by implementations of the other, in both directions.
+/// Wire compatibility is necessary but not sufficient, so each finding lists the [axes](Axis) on
+/// which the change is breaking. Additions are not breaking.
 ///
-/// A definition that has another full name is recognised, by the annotation that names its
-/// predecessor or by what it is made of, and its parts are compared all the same. What an old
-/// element had been marked as, alpha or work in progress, exempts the finding (B16). A feature that
-/// is young enough to be exempt, and what a comment says, cannot be seen in a descriptor set.
-/// Extensions (`extend`) are not compared, and neither is what descriptor sets bring along for the
-/// compiler: `google.protobuf`, `google.api`, `validate` and packages of annotations.
+/// A definition with another full name is recognised by the annotation with its previous name, or
+/// by its content, and its parts are compared too. A finding is exempt if the old element was
+/// marked as alpha or work in progress. Exemptions based on the age of a feature or on comments do
+/// not apply, because a descriptor set does not contain them. Extensions (`extend`) are not
+/// compared, nor are the packages that descriptor sets contain for the compiler: `google.protobuf`,
+/// `google.api`, `validate` and annotation packages.
 ///
-/// The findings are in the order of elements, then of rules.
+/// The findings are sorted by element, then by rule.
+// S4.036, S4.043, S4.057, B16
 #[must_use]
 pub fn compare(old: &Schema, new: &Schema) -> Vec<Break> {
     let mut comparison = Comparison::new(old, new);
@@ -43,7 +44,7 @@ pub fn compare(old: &Schema, new: &Schema) -> Vec<Break> {
     found
 }
 
-/// Both schemas, and what was found so far.
+/// The two schemas, and the findings so far.
 struct Comparison<'p> {
     old: &'p DescriptorPool,
     new: &'p DescriptorPool,
@@ -51,14 +52,14 @@ struct Comparison<'p> {
     pairs: Pairs,
     old_options: Options,
     new_options: Options,
-    /// `google.api.http`, of either schema.
+    /// Extension `google.api.http` of the old and the new schema.
     http: [Option<ExtensionDescriptor>; 2],
-    /// The annotations that something is work in progress: of files, messages and fields.
+    /// Work-in-progress annotations of files, messages and fields.
     work_in_progress: [Vec<ExtensionDescriptor>; 3],
     found: Vec<Break>,
 }
 
-/// A change before it is known whether something exempts it.
+/// A change before exemptions are applied.
 struct Change {
     rule: Rule,
     words: String,
@@ -92,7 +93,7 @@ impl<'p> Comparison<'p> {
         self.found.push(Break { element, rule, change: words, broken, exemption });
     }
 
-    /// What exempts everything in a file.
+    /// Returns the exemption of a file and its definitions.
     fn file_exemption(&self, file: &FileDescriptor) -> Option<Exemption> {
         let is_alpha = |part: &str| {
             let digits = part.strip_prefix('v').and_then(|rest| rest.split_once("alpha"));
@@ -108,8 +109,9 @@ impl<'p> Comparison<'p> {
         in_progress(&file.options(), of_files)
     }
 
-    /// Definitions that stand in another file although they are called the same: generated code is
-    /// included by file (S4.060).
+    /// Reports definitions that moved to another file under the same full name. Generated code is
+    /// included by file.
+    // S4.060
     fn files(&mut self) {
         for file in self.old.files() {
             if !is_compared(&file) {
@@ -145,7 +147,7 @@ impl<'p> Comparison<'p> {
                 words: format!("stands in `{new}`, not in `{old}`"),
                 broken: Axes::from([Axis::Code]),
             };
-            // Of a file that is gone it is enough to say so once.
+            // A removed file is reported only once.
             if self.new.get_file_by_name(file.name()).is_none() {
                 if let Some((new_file, _)) = moved.first() {
                     let change = Change {
@@ -163,8 +165,8 @@ impl<'p> Comparison<'p> {
     }
 }
 
-/// Whether a file is part of somebody's API. Sets repeat what their files import, and what they
-/// import changes with the options that they use.
+/// Whether a file is part of an API. Descriptor sets include imports, and the imports of options
+/// change with their use.
 fn is_compared(file: &FileDescriptor) -> bool {
     let package = file.package_name();
     !matches!(package, "google.protobuf" | "google.api" | "validate")

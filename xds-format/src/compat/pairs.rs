@@ -1,15 +1,15 @@
-//! What a definition that has another full name was called before.
+//! Matching of definitions whose full name changed.
 //!
-//! A message, enum or service that only the old schema has is looked for among those that only the
-//! new schema has. A message may say it itself: `udpa.annotations.versioning` names its predecessor.
-//! Else it is the one of the same name in another package that has most in common, else the one
-//! beside it under another name that is made of exactly the same parts.
+//! Each message, enum or service that is only in the old schema is matched with one that is only in
+//! the new schema. The criteria, in order: the new message names its predecessor in
+//! `udpa.annotations.versioning`; both have the same name in different packages and at least half
+//! of the parts in common; both have the same scope and exactly the same parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
-/// Old full names and the new ones, where they differ.
+/// New full names by old full name, for definitions whose names differ.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     messages: BTreeMap<String, String>,
@@ -17,13 +17,13 @@ pub(crate) struct Pairs {
     services: BTreeMap<String, String>,
 }
 
-/// A definition as far as it is needed to know it again.
+/// The properties of a definition that are used for matching.
 struct Definition {
     full_name: String,
     package: String,
-    /// Fields, values or methods.
+    /// Fields, enum values or methods.
     parts: BTreeSet<String>,
-    /// What it says it was called before.
+    /// Previous name, from its annotation.
     previous: Option<String>,
 }
 
@@ -36,17 +36,17 @@ impl Pairs {
         }
     }
 
-    /// The message of the new schema that an old one became.
+    /// Returns the full name of a message in the new schema.
     pub(crate) fn message<'n>(&'n self, old: &'n str) -> &'n str {
         self.messages.get(old).map_or(old, String::as_str)
     }
 
-    /// The service of the new schema that an old one became.
+    /// Returns the full name of a service in the new schema.
     pub(crate) fn service<'n>(&'n self, old: &'n str) -> &'n str {
         self.services.get(old).map_or(old, String::as_str)
     }
 
-    /// The enum of the new schema that an old one became.
+    /// Returns the full name of an enum in the new schema.
     pub(crate) fn enumeration<'n>(&'n self, old: &'n str) -> &'n str {
         self.enums.get(old).map_or(old, String::as_str)
     }
@@ -70,7 +70,7 @@ fn paired(old: Vec<Definition>, new: Vec<Definition>) -> BTreeMap<String, String
                 .iter()
                 .enumerate()
                 .filter_map(|(index, fresh)| Some((likeness(gone, fresh)?, index)))
-                // The first of those that are equally like it.
+                // Ties go to the first.
                 .max_by_key(|(likeness, index)| (*likeness, core::cmp::Reverse(*index)));
             if let Some((_, index)) = best {
                 pairs.insert(gone.full_name.clone(), fresh.remove(index).full_name.clone());
@@ -80,7 +80,7 @@ fn paired(old: Vec<Definition>, new: Vec<Definition>) -> BTreeMap<String, String
     pairs
 }
 
-/// How much two definitions have in common, if they may be one and the same.
+/// Matches definitions by annotation. Returns a score if they match.
 fn said_so(old: &Definition, new: &Definition) -> Option<usize> {
     (new.previous.as_ref() == Some(&old.full_name)).then_some(0)
 }
@@ -96,13 +96,13 @@ fn same_parts_beside(old: &Definition, new: &Definition) -> Option<usize> {
 }
 
 impl Definition {
-    /// The name behind the package.
+    /// Returns the name without its package.
     fn relative_name(&self) -> &str {
         let rest = self.full_name.strip_prefix(&self.package).unwrap_or(&self.full_name);
         rest.strip_prefix('.').unwrap_or(rest)
     }
 
-    /// What stands before the last part of the name.
+    /// Returns the name without its last part.
     fn scope(&self) -> &str {
         self.full_name.rsplit_once('.').map_or("", |(scope, _)| scope)
     }

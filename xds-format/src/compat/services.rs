@@ -1,4 +1,4 @@
-//! Services, their methods, and the paths at which they are called.
+//! Comparison of services, their methods and the paths of these.
 
 use std::collections::BTreeMap;
 
@@ -96,8 +96,9 @@ impl Comparison<'_> {
             .collect()
     }
 
-    /// The paths over plain HTTP, as in `POST /v3/discovery:clusters`, each with what of the request
-    /// and of the response is in the body. `schema` is 0 for the old one.
+    /// Returns the HTTP paths of a method, such as `POST /v3/discovery:clusters`, with the parts of
+    /// the request and the response in the body. `schema` is 0 for the old schema and 1 for the new
+    /// one.
     fn bindings(&self, method: &MethodDescriptor, schema: usize) -> BTreeMap<String, String> {
         let mut bindings = BTreeMap::new();
         if let Some(http) = self.http.get(schema).and_then(Option::as_ref)
@@ -120,7 +121,7 @@ fn collect(
     let rule = options.get_extension(http);
     let Some(rule) = rule.as_message() else { return };
     bind(rule, bindings);
-    // These have no further ones in them, says their definition.
+    // Additional bindings contain no further ones, by their definition.
     let further = rule.get_field_by_name("additional_bindings");
     let further = further.as_deref().and_then(Value::as_list).unwrap_or_default();
     further.iter().filter_map(Value::as_message).for_each(|rule| bind(rule, bindings));

@@ -1,5 +1,5 @@
-//! `google.protobuf.Any`: unpacked by the type URL inside, and an error when that is unknown
-//! (S4.050).
+//! Encoding of `google.protobuf.Any` by its type URL. An unknown type is an error.
+// S4.050
 
 use prost_reflect::MessageDescriptor;
 
@@ -8,16 +8,16 @@ use crate::error::{ErrorKind, Fault, Path};
 use crate::tree::{Member, Node, Value, member};
 use crate::wire;
 
-/// `Any.type_url` and `Any.value`.
+/// Field numbers of `Any.type_url` and `Any.value`.
 const TYPE_URL: u32 = 1;
 const VALUE: u32 = 2;
 
-/// The key that says the type.
+/// JSON key of the type URL.
 pub(crate) const TYPE_KEY: &str = "@type";
-/// The key that holds a value whose JSON is no plain object.
+/// JSON key of the value of a type whose JSON form is not a plain object.
 const VALUE_KEY: &str = "value";
 
-/// A JSON object with `@type`, looked at from outside: its type, and its value encoded.
+/// Type URL and encoded value of a JSON object with `@type`.
 #[derive(Debug)]
 pub(crate) struct TypedObject<'n> {
     pub(crate) type_url: &'n str,
@@ -25,7 +25,7 @@ pub(crate) struct TypedObject<'n> {
 }
 
 impl Encoder<'_> {
-    /// Encodes what a JSON object with `@type` holds.
+    /// Encodes the message in a JSON object with `@type`.
     pub(crate) fn typed_object<'n>(
         &self,
         node: &'n Node<'_>,
@@ -50,8 +50,8 @@ impl Encoder<'_> {
         if well_known::of(&message).is_some() {
             self.well_known_in_any(&message, node, members, at, &mut value)?;
         } else {
-            // Some writers count `Empty` among the messages with a JSON of their own, `"value":
-            // {}`; Envoy does not.
+            // Some writers treat `Empty` as a type with a special JSON form, `"value": {}`. Envoy
+            // does not.
             let no_value =
                 message.full_name() == "google.protobuf.Empty" && holds_empty_value(members);
             let skip = |name: &str| name == TYPE_KEY || (no_value && name == VALUE_KEY);
@@ -60,7 +60,7 @@ impl Encoder<'_> {
         Ok(TypedObject { type_url, value })
     }
 
-    /// Appends an `Any` given as a JSON object with `@type`. `{}` is an `Any` that is present and holds nothing.
+    /// Appends an `Any` given as a JSON object with `@type`. `{}` is an empty `Any`.
     pub(crate) fn json_any(&self, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
         if matches!(&node.value, Value::Object(members) if members.is_empty()) {
             return Ok(());
@@ -73,6 +73,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
+    /// Encodes a well-known type in an `Any`, such as
     /// `{"@type": "type.googleapis.com/google.protobuf.Duration", "value": "5s"}`.
     fn well_known_in_any(
         &self,
@@ -109,7 +110,7 @@ impl Encoder<'_> {
         let before = out.len();
         let inner = at.in_any(expanded.offset)?;
         put_nested(VALUE, out, |out| self.message(&message, &expanded.value, inner, out))?;
-        // An empty value is left out, like any default.
+        // An empty value is omitted, like any default.
         if out.len() == before + 2 {
             out.truncate(before);
         }
@@ -121,7 +122,7 @@ fn holds_empty_value(members: &[Member<'_>]) -> bool {
     member(members, VALUE_KEY).is_some_and(|member| member.value.value == Value::Object(Vec::new()))
 }
 
-/// Is this the one member of an expanded `Any` in proto text?
+/// Whether the members are those of an `Any` in the form `[prefix/full.name] { .. }` of proto text.
 pub(crate) fn is_expanded(message: &MessageDescriptor, members: &[Member<'_>]) -> bool {
     message.full_name() == "google.protobuf.Any"
         && members.len() == 1

@@ -1,4 +1,4 @@
-//! Map fields: entries in the order of their keys, whatever the order in the file.
+//! Encoding of map fields, with the entries sorted by key.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use crate::tree::json::is_number;
 use crate::tree::{Member, Node, Value};
 use crate::wire;
 
-/// `key` and `value` of a map entry.
+/// Field numbers of `key` and `value` of a map entry.
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
-/// A key as it is ordered.
+/// Sort key of a map entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Order<'n> {
     Number(i128),
@@ -25,10 +25,10 @@ enum Order<'n> {
 struct Entry<'n, 't> {
     order: Order<'n>,
     key: Scalar<'n>,
-    /// The key as written, for paths.
+    /// Key as written, for paths.
     name: Cow<'n, str>,
     offset: usize,
-    /// Text may leave it out.
+    /// `None` if proto text omits it.
     value: Option<&'n Node<'t>>,
 }
 
@@ -66,7 +66,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Key and value are both written, defaults too, as the other implementations do.
+    /// Appends the value of an entry. Key and value are written even if they are defaults, as other
+    /// implementations do.
     fn map_value(
         &self,
         field: &FieldDescriptor,
@@ -96,7 +97,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// JSON: an object, whose keys are strings whatever the key type.
+    /// Returns the entries of a JSON object, whose keys are strings for every key type.
     fn object_entries<'n, 't>(
         &self,
         key_kind: &Kind,
@@ -120,7 +121,7 @@ impl Encoder<'_> {
             .collect()
     }
 
-    /// Text: messages with `key` and `value`, either of which may be missing.
+    /// Returns the entries of proto text: messages with optional `key` and `value`.
     fn text_entries<'n, 't>(
         &self,
         key_kind: &Kind,

@@ -1,8 +1,8 @@
-//! A tree and a descriptor into protobuf bytes.
+//! Encoder from a tree and a descriptor to protobuf bytes.
 //!
-//! The bytes are canonical: fields in the order of their numbers, map entries in the order of their
-//! keys, defaults left out. Two files that say the same give the same bytes, in every process,
-//! whatever the order and the spelling of their keys; versions made from content depend on that.
+//! The encoding is deterministic: fields are ordered by number, map entries by key, and defaults
+//! are omitted. Two files with the same meaning give the same bytes in every process, whatever the
+//! order and spelling of their keys. Content-based versions depend on that.
 
 mod any;
 mod map;
@@ -26,22 +26,23 @@ use self::scalar::Scalar;
 
 pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// How many messages may nest in one encoded message: the limit of the common decoders. An `Any`
-/// starts anew, because it is decoded on its own.
+/// Maximum depth of nested messages, as in the common decoders. An `Any` starts the count anew,
+/// because it is decoded separately.
 pub(crate) const MAX_MESSAGE_DEPTH: usize = 100;
 
-/// The rules by which a tree is read.
+/// Rules by which a tree is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// The canonical JSON mapping.
     Json,
-    /// The JSON mapping; scalars whose type YAML guessed may be taken as strings.
+    /// The JSON mapping, except that a string field accepts some scalars that YAML reads as
+    /// numbers.
     Yaml,
     /// The text format.
     Text,
 }
 
-/// Encodes trees against one schema.
+/// Encoder of trees for one schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder<'s> {
     pub(crate) schema: &'s Schema,
@@ -49,13 +50,13 @@ pub(crate) struct Encoder<'s> {
     pub(crate) options: ParseOptions,
 }
 
-/// Where in the tree we are.
+/// Path and depth of the current message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'p> {
     pub(crate) path: &'p Path<'p>,
-    /// Messages around this one, up to the next `Any`.
+    /// Number of messages around this one, up to the nearest `Any`.
     pub(crate) depth: usize,
-    /// Messages around this one, which whoever reads the bytes has to go through.
+    /// Number of messages around this one, which a reader of the bytes has to descend through.
     pub(crate) total: usize,
 }
 
@@ -68,7 +69,7 @@ impl<'p> At<'p> {
         At { path, depth: self.depth + 1, total: self.total + 1 }.within_limits(offset)
     }
 
-    /// Inside of the `Any` that is here.
+    /// Returns the position inside the `Any` at this position.
     fn in_any(self, offset: usize) -> Result<Self> {
         At { depth: 0, total: self.total + 1, ..self }.within_limits(offset)
     }
@@ -90,7 +91,7 @@ impl<'p> At<'p> {
 }
 
 impl Encoder<'_> {
-    /// Whether spellings are accepted that only Envoy knows.
+    /// Whether spellings that only Envoy accepts are allowed.
     fn is_lenient(&self) -> bool {
         self.options.leniency.is_envoy() && self.dialect != Dialect::Text
     }
@@ -119,8 +120,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Appends the fields of a message, in the order of their numbers. `skip` hides keys that are
-    /// no fields.
+    /// Appends the fields of a message, ordered by number. `skip` selects keys that are not fields.
     pub(crate) fn fields(
         &self,
         message: &MessageDescriptor,
@@ -162,8 +162,9 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Both the proto name and the lowerCamelCase name are good (S4.056); proto text knows only the
-    /// former.
+    /// Returns the field of a member by its proto name or lowerCamelCase name. Proto text allows
+    /// only the proto name.
+    // S4.056
     fn field_of(
         &self,
         message: &MessageDescriptor,
@@ -185,8 +186,8 @@ impl Encoder<'_> {
         })
     }
 
-    /// In the spelling of the file: a name with capitals is meant as the JSON name, where there are
-    /// such.
+    /// Suggests a field name in the spelling of the file: in JSON and YAML, a misspelt name with
+    /// capitals is first compared with the JSON names.
     fn nearest_field(&self, message: &MessageDescriptor, name: &str) -> Option<String> {
         let fields: Vec<_> = message.fields().collect();
         let proto = || suggest::nearest(name, fields.iter().map(FieldDescriptor::name));
@@ -256,7 +257,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// The elements of a repeated field: in JSON one list, in text each occurrence one or a list.
+    /// Returns the elements of a repeated field. JSON has one list. In proto text each occurrence
+    /// is an element or a list.
     fn elements<'n, 't>(
         &self,
         group: &[(FieldDescriptor, &'n Member<'t>)],
@@ -278,7 +280,7 @@ impl Encoder<'_> {
         Ok(elements)
     }
 
-    /// Appends a message as a field: the length is known only afterwards, so it is slipped in.
+    /// Appends a message as a field.
     fn nested(
         &self,
         number: u32,
@@ -292,7 +294,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Lists in a list stand for their elements. Their depth is bounded by that of the text.
+/// Flattens nested lists. The depth limit of the text bounds the recursion.
 fn flatten<'n, 't>(list: &'n [Node<'t>], elements: &mut Vec<&'n Node<'t>>) {
     for node in list {
         match &node.value {
@@ -302,7 +304,8 @@ fn flatten<'n, 't>(list: &'n [Node<'t>], elements: &mut Vec<&'n Node<'t>>) {
     }
 }
 
-/// Appends a length-delimited field whose content `write` appends.
+/// Appends a length-delimited field whose content is appended by `write`. The length is inserted
+/// afterwards.
 fn put_nested(
     number: u32,
     out: &mut Vec<u8>,
@@ -318,12 +321,12 @@ fn put_nested(
     Ok(())
 }
 
-/// `null` means "not set", except where null is a value.
+/// Whether `null` is a value of the field. For other fields it means "not set".
 fn takes_null(field: &FieldDescriptor) -> bool {
     !field.is_list() && null_is_a_value(&field.kind())
 }
 
-/// Whether a list may be one value of this kind.
+/// Whether a list may be a single value of this kind.
 fn is_list_itself(kind: &Kind) -> bool {
     const NAMES: [&str; 2] = ["google.protobuf.Value", "google.protobuf.ListValue"];
     matches!(kind, Kind::Message(message) if NAMES.contains(&message.full_name()))

@@ -1,4 +1,4 @@
-//! Scalars: what a field's type accepts, and its bytes.
+//! Encoding of scalars, by the type of their field.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// A scalar as the wire knows it.
+/// A scalar by wire type.
 #[derive(Clone, Debug)]
 pub(crate) enum Scalar<'n> {
     Varint(u64),
@@ -31,7 +31,7 @@ pub(crate) enum Scalar<'n> {
 }
 
 impl Scalar<'_> {
-    /// What an absent field of this kind without presence means.
+    /// Returns the value of an absent field without presence.
     pub(crate) fn default_of(kind: &Kind) -> Self {
         match kind {
             Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => Self::Fixed64(0),
@@ -41,7 +41,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// Is it what an absent field without presence means?
+    /// Whether the value is that of an absent field without presence.
     pub(crate) fn is_default(&self) -> bool {
         match self {
             Self::Varint(value) | Self::Fixed64(value) => *value == 0,
@@ -126,7 +126,7 @@ impl Encoder<'_> {
 
     fn float32(&self, node: &Node<'_>, at: At<'_>) -> Result<f32> {
         let wide = self.float(node, at)?;
-        // Parsed as f32, not narrowed: narrowing would round twice.
+        // Parsed as f32, because narrowing an f64 would round twice.
         let narrow: f32 =
             number_text(&node.value).and_then(|text| text.parse().ok()).unwrap_or(wide as f32);
         if narrow.is_infinite() && wide.is_finite() {
@@ -152,7 +152,8 @@ impl Encoder<'_> {
         parsed.ok_or_else(|| at.wrong("a number", node))
     }
 
-    /// JSON and YAML take `5`, `5.0`, `5e0` and `"5"`; text only `5`. Envoy takes `"0x5"` and `"+5"` as well.
+    /// Returns the integer of a scalar. JSON and YAML allow `5`, `5.0`, `5e0` and `"5"`, proto text
+    /// only `5`. Envoy also allows `"0x5"` and `"+5"`.
     fn integer(&self, node: &Node<'_>) -> Option<i128> {
         match (&node.value, self.dialect) {
             (Value::Number(text), Dialect::Text) => text.parse().ok(),
@@ -181,8 +182,8 @@ impl Encoder<'_> {
         match &node.value {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
             Value::Bytes(bytes) if core::str::from_utf8(bytes).is_ok() => Ok(Cow::Borrowed(bytes)),
-            // As in Envoy: `version: 1.10` is the text that was written. A boolean or a whole number is an
-            // error there and here, except a number beyond 32 bits, which Envoy takes for a text.
+            // As in Envoy, `version: 1.10` is the text as written, while a boolean or an integer is
+            // an error. An integer beyond 32 bits is a string to Envoy.
             Value::Number(text)
                 if self.dialect == Dialect::Yaml
                     && text.ends_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -205,7 +206,7 @@ impl Encoder<'_> {
             Value::String(text) => {
                 let decoded =
                     STANDARD.decode(text.as_ref()).or_else(|_| URL_SAFE.decode(text.as_ref()));
-                // Envoy takes the two alphabets in one text.
+                // Envoy accepts a mix of the two alphabets.
                 let decoded = decoded.or_else(|why| match self.is_lenient() {
                     true => STANDARD.decode(text.replace('-', "+").replace('_', "/")),
                     false => Err(why),
@@ -216,7 +217,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// By name or, enums being open, by any number.
+    /// Returns the number of an enum value, given by name or by number. Enums are open, so any
+    /// number is allowed.
     fn enumeration(
         &self,
         enumeration: &EnumDescriptor,
@@ -263,7 +265,7 @@ fn number_text<'n>(value: &'n Value<'_>) -> Option<&'n str> {
     }
 }
 
-/// What Envoy takes for a boolean in quotes.
+/// Parses a quoted boolean as Envoy does.
 fn lenient_boolean(text: &str) -> Option<bool> {
     let is_one_of = |words: [&str; 5]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     match text {
@@ -273,13 +275,13 @@ fn lenient_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number in quotes: decimal in any notation, or hexadecimal. Not with leading zeros: YAML 1.1 reads those as
-/// octal where there are no quotes, and here nothing tells.
+/// Parses a quoted integer, in any decimal notation or in hexadecimal. Leading zeros are rejected,
+/// because YAML 1.1 reads them as octal in unquoted numbers.
 fn lenient_whole(text: &str) -> Option<i128> {
     if is_decimal(text) { whole(text) } else { hexadecimal(text) }
 }
 
-/// A number in quotes, or one of the words for what no number is.
+/// Parses a quoted number, including infinities and NaN.
 fn lenient_float(text: &str) -> Option<f64> {
     if is_decimal(text) {
         return float_literal(text);
@@ -291,21 +293,20 @@ fn lenient_float(text: &str) -> Option<f64> {
     hexadecimal(text).map(|number| number as f64)
 }
 
-/// An enum's number in quotes, perhaps with space around it.
+/// Parses a quoted enum number, with optional white space around it.
 fn lenient_enum_number(text: &str) -> Option<i128> {
     let text = text.trim_ascii();
     let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte));
     if is_whole && is_decimal(text) { whole(text) } else { None }
 }
 
-/// `0x1f`.
+/// Parses a hexadecimal number such as `0x1f`.
 fn hexadecimal(text: &str) -> Option<i128> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')).map(i128::from)
 }
 
-/// A number in decimal, which must not be too large to be told from infinity, or one of the three
-/// that JSON writes as strings.
+/// Parses a decimal number, which must be finite, or one of the three non-finite values of JSON.
 fn float_literal(text: &str) -> Option<f64> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Some(value),
@@ -322,8 +323,8 @@ fn non_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// The whole number that a decimal text means, if it is one. What has a fraction or an exponent
-/// goes through f64, which is exact below 2^53; from there on, only the plain notation counts.
+/// Returns the integer that a decimal text denotes. A text with a fraction or an exponent is parsed
+/// as f64, which is exact below 2^53; larger integers must be written in plain digits.
 pub(crate) fn whole(text: &str) -> Option<i128> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Ok(value) = text.parse() {

@@ -1,4 +1,4 @@
-//! The messages of `google.protobuf` whose JSON is not that of their fields.
+//! Encoding of the `google.protobuf` messages with a special JSON form.
 
 use prost_reflect::MessageDescriptor;
 
@@ -8,7 +8,7 @@ use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_time
 use crate::tree::{Member, Node, Value};
 use crate::wire;
 
-/// Which one.
+/// Messages, or groups of messages, with a special JSON form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WellKnown {
     Any,
@@ -18,11 +18,11 @@ pub(crate) enum WellKnown {
     Struct,
     Timestamp,
     Value,
-    /// `UInt32Value` and its like: JSON is that of the field `value`.
+    /// `UInt32Value` and similar messages, whose JSON form is that of the field `value`.
     Wrapper,
 }
 
-/// Tells by name; `None` for messages with plain JSON, `Empty` among them.
+/// Returns the kind of a message by name; `None` for messages with plain JSON, such as `Empty`.
 pub(crate) fn of(message: &MessageDescriptor) -> Option<WellKnown> {
     match message.full_name().strip_prefix("google.protobuf.")? {
         "Any" => Some(WellKnown::Any),
@@ -38,7 +38,7 @@ pub(crate) fn of(message: &MessageDescriptor) -> Option<WellKnown> {
     }
 }
 
-/// Field numbers: `Duration`, `Timestamp`; `Struct` and its entries; `ListValue`; `FieldMask`.
+/// Field numbers of `Duration` and `Timestamp`, `Struct` and its entries, `ListValue`, `FieldMask`.
 const SECONDS: u32 = 1;
 const NANOS: u32 = 2;
 const STRUCT_FIELDS: u32 = 1;
@@ -47,7 +47,7 @@ const ENTRY_VALUE: u32 = 2;
 const LIST_VALUES: u32 = 1;
 const MASK_PATHS: u32 = 1;
 
-/// The members of the oneof of `Value`.
+/// Field numbers of the oneof of `Value`.
 const VALUE_NULL: u32 = 1;
 const VALUE_NUMBER: u32 = 2;
 const VALUE_STRING: u32 = 3;
@@ -99,7 +99,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// The message as the fields that it has, such as `{value: 5}` for a wrapper.
+    /// Encodes a message given by its fields, such as `{value: 5}` for a wrapper.
     fn written_out(
         &self,
         which: WellKnown,
@@ -117,7 +117,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// `"5s"` as the mapping has it, or `{seconds: 5}` (S0.176).
+    /// Encodes a duration, given as `"5s"` or as `{seconds: 5}`.
+    // S0.176
     fn duration(
         &self,
         message: &MessageDescriptor,
@@ -149,7 +150,7 @@ fn put_seconds(Seconds { seconds, nanos }: Seconds, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Reads an encoded `Duration` or `Timestamp`; what is broken or missing is zero.
+/// Reads an encoded `Duration` or `Timestamp`. Missing or invalid parts are zero.
 pub(crate) fn read_seconds(message: &[u8]) -> Seconds {
     let mut value = Seconds { seconds: 0, nanos: 0 };
     for field in wire::Fields::new(message).flatten() {
@@ -162,7 +163,7 @@ pub(crate) fn read_seconds(message: &[u8]) -> Seconds {
     value
 }
 
-/// `"a.b,cD"`: paths in lowerCamelCase.
+/// Encodes a field mask such as `"a.b,cD"`, with paths in lowerCamelCase.
 fn field_mask(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
     let Value::String(text) = &node.value else {
         return Err(at.wrong("a string of field paths", node));
@@ -185,7 +186,7 @@ fn struct_value(members: &[Member<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     for member in sorted {
         let path = Path::Key(at.path, &member.name);
-        // The entry is a message around the value.
+        // The map entry is a message around the value.
         let at = at.deeper(&path, member.offset)?;
         put_nested(STRUCT_FIELDS, out, |out| {
             wire::put_len(out, ENTRY_KEY, member.name.as_bytes());

@@ -1,4 +1,4 @@
-//! An encoded `DiscoveryResponse`. Its resources keep their bytes.
+//! Reader of encoded `DiscoveryResponse`s. The bytes of their resources are kept.
 
 use super::Result;
 use super::collector::{Collector, Place};
@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Fault, Path};
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::wire::{Fields, Payload, WireError};
 
-/// Reads a response, checking every resource. `offsets` tells where in a text the resources stand,
-/// if they came from one.
+/// Reads a response and checks every resource. If it was encoded from text, `offsets` has the byte
+/// offsets of the resources in that text.
 pub(crate) fn response(
     schema: &Schema,
     input: &[u8],
@@ -39,7 +39,7 @@ pub(crate) fn response(
     Ok(())
 }
 
-/// The scalars of a response, and its resources.
+/// Splits a response into its encoded scalar fields and its resources.
 fn split(input: &[u8]) -> core::result::Result<(Vec<u8>, Vec<&[u8]>), WireError> {
     let (mut head, mut resources) = (Vec::new(), Vec::new());
     for field in Fields::new(input) {

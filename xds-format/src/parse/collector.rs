@@ -1,4 +1,4 @@
-//! Encoded resources into a document: each is unwrapped and named, and none may come twice.
+//! Builder of documents: unwraps and names each resource, and rejects duplicates.
 
 use core::time::Duration;
 use std::collections::HashSet;
@@ -15,16 +15,16 @@ use crate::name::name_of;
 use crate::schema::{DISCOVERY_RESPONSE, RESOURCE_WRAPPER, Schema};
 use crate::wire::{Fields, Payload, WireError, last_string};
 
-/// A document in the making.
+/// Builder of a document.
 pub(crate) struct Collector<'s> {
     schema: &'s Schema,
     document: Document,
     seen: HashSet<(String, String)>,
-    /// The type that the current response announces.
+    /// Type URL of the current response; empty if it has none.
     expected_type: String,
 }
 
-/// Where a resource stands, for errors.
+/// Position and path of a resource, for errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'p> {
     pub(crate) offset: Option<usize>,
@@ -51,7 +51,7 @@ impl<'s> Collector<'s> {
         self.document
     }
 
-    /// Takes the head of a response: the encoding of its fields other than `resources`.
+    /// Starts a response, given the encoding of its fields other than `resources`.
     pub(crate) fn response(&mut self, head: &[u8], place: Place<'_>) -> Result<(), Box<Fault>> {
         let string =
             |number| last_string(head, number).map_err(|e| place.fault(corrupt_response(e)));
@@ -77,12 +77,12 @@ impl<'s> Collector<'s> {
         Ok(())
     }
 
-    /// Resources outside of any response follow.
+    /// Marks the following resources as outside any response.
     pub(crate) fn no_response(&mut self) {
         self.expected_type.clear();
     }
 
-    /// Takes one element of `resources`.
+    /// Adds one element of `resources`.
     pub(crate) fn push(
         &mut self,
         type_url: &str,
@@ -168,7 +168,7 @@ impl<'b> WrapperParts<'b> {
                 WRAPPER_ALIASES => parts.wrapper.aliases.push(text().to_owned()),
                 WRAPPER_TTL => {
                     let ttl = read_seconds(value);
-                    // A negative TTL has run out.
+                    // A negative TTL counts as zero.
                     let seconds = u64::try_from(ttl.seconds).unwrap_or_default();
                     let nanos = u32::try_from(ttl.nanos).unwrap_or_default();
                     parts.wrapper.ttl = Some(Duration::new(seconds, nanos.min(999_999_999)));

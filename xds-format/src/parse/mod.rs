@@ -1,4 +1,4 @@
-//! Files into documents.
+//! Parsing of files and REST bodies into documents.
 
 mod binary;
 mod collector;
@@ -20,32 +20,32 @@ use crate::tree::{json, text as text_tree, yaml};
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// Reads a file (or a REST body) that holds resources. `source_name` is what errors call it,
-/// usually the path.
+/// Parses a file (or a REST body) of resources.
 ///
-/// JSON and YAML may be
+/// `source_name` is the name of the input in errors, usually its path. JSON and YAML may contain
 ///
-/// - one resource: an object with `@type`;
-/// - a list of those;
-/// - a `DiscoveryResponse`: an object with `resources`, perhaps `version_info`, `type_url`, `nonce`
-///   (S0.012);
-/// - in YAML, several documents, each one of these.
+/// - a resource: an object with `@type`;
+/// - a list of resources;
+/// - a `DiscoveryResponse`: an object with `resources`, and optionally `version_info`, `type_url`
+///   and `nonce`;
+/// - in YAML, several documents of these kinds.
 ///
-/// Proto text is a `DiscoveryResponse`, or the single message that a leading comment `#
-/// proto-message: full.name` names. Binary is a `DiscoveryResponse`. Wherever a resource may stand,
-/// an `envoy.service.discovery.v3.Resource` around it may; its name wins.
+/// Proto text contains a `DiscoveryResponse`, or the message type that a leading comment
+/// `# proto-message: full.name` states. Binary input is a `DiscoveryResponse`. Every resource may
+/// be wrapped in an `envoy.service.discovery.v3.Resource`, whose name takes precedence.
 ///
-/// Spellings are read strictly: [`parse_with`] reads files as Envoy does.
+/// Spellings are read strictly. [`parse_with`] can read files as Envoy does.
 ///
-/// The resource bytes are canonical for all formats but binary, whose bytes are kept as they are:
-/// see [the crate documentation](crate#the-same-bytes).
+/// Resource bytes are deterministic for all formats except binary, whose bytes are kept: see [the
+/// crate documentation](crate#the-same-bytes).
 ///
 /// # Errors
 ///
-/// The first thing that is wrong: grammar, unknown types, fields and enum values, values that do
-/// not fit, two resources of one type and name, resources without a name, and a file with nothing
-/// in it. All or nothing: a file with one broken resource gives none, so that its last good state
-/// can stay (S0.018).
+/// The first error found: invalid syntax, an unknown type, field or enum value, a value that does
+/// not fit its field, two resources of the same type and name, a resource without a name, or an
+/// empty file. One invalid resource fails the whole file, so that the caller can keep the last
+/// valid state.
+// S0.012, S0.018
 pub fn parse(
     schema: &Schema,
     source_name: &str,
@@ -55,8 +55,8 @@ pub fn parse(
     parse_with(schema, source_name, format, input, ParseOptions::default())
 }
 
-/// Reads a file as [`parse`] does, by other rules. The formats for programs, proto text and binary, know only strict
-/// ones.
+/// Parses a file as [`parse`] does, with the given options. They apply to JSON and YAML; proto text
+/// and binary input are always read strictly.
 ///
 /// ```
 /// # #[cfg(feature = "envoy")] {
@@ -110,13 +110,13 @@ pub fn parse_with(
     Ok(collector.finish())
 }
 
-/// Encodes one message of a known type, without `@type` around it: a `DiscoveryRequest` of a REST
-/// client, a bootstrap.
+/// Encodes one message of a given type, without `@type`, such as the `DiscoveryRequest` of a REST
+/// client or a bootstrap.
 ///
 /// # Errors
 ///
-/// As [`parse`], as far as they concern a message; [`ErrorKind::UnknownType`] when the schema lacks
-/// `full_name`. Binary input is checked with its nested `Any`s and returned as it is.
+/// Those of [`parse`] that concern a single message, and [`ErrorKind::UnknownType`] if the schema
+/// lacks `full_name`. Binary input is checked with its nested `Any`s and returned unchanged.
 pub fn encode_message(
     schema: &Schema,
     source_name: &str,
@@ -127,7 +127,7 @@ pub fn encode_message(
     encode_message_with(schema, source_name, full_name, format, input, ParseOptions::default())
 }
 
-/// Encodes one message as [`encode_message`] does, by other rules.
+/// Encodes one message as [`encode_message`] does, with the given options.
 ///
 /// # Errors
 ///
@@ -157,7 +157,7 @@ pub fn encode_message_with(
         let mut out = Vec::new();
         let encoder = Encoder { schema, dialect, options };
         encoder.message(&message, &node, At::top(&Path::Root), &mut out)?;
-        // In text, an `Any` may be written in its bytes, which nobody has looked at.
+        // In text, an `Any` may be given as bytes, which the encoder does not check.
         if dialect == Dialect::Text {
             check::message(schema, &message, &out, &Path::Root)?;
         }
@@ -166,7 +166,7 @@ pub fn encode_message_with(
     encode().map_err(|fault: Box<Fault>| fault.in_source(source_name, Some(text)))
 }
 
-/// The text without its byte order mark.
+/// Decodes UTF-8 and strips a byte order mark.
 fn utf8<'i>(source_name: &str, input: &'i [u8]) -> core::result::Result<&'i str, FormatError> {
     match core::str::from_utf8(input) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),

@@ -1,4 +1,4 @@
-//! The shapes of JSON and YAML files.
+//! Recognition of the shapes of JSON and YAML files.
 
 use super::Result;
 use super::collector::{Collector, Place};
@@ -21,7 +21,7 @@ pub(crate) fn documents<'s>(
     collector: &mut Collector<'s>,
 ) -> Result<()> {
     let mut shapes = Shapes { encoder: Encoder { schema, dialect, options }, collector };
-    // YAML makes a null of nothing: before the first `---`, between two, after the last.
+    // Empty YAML documents (before the first `---`, between two, after the last) are null.
     let documents: Vec<_> = nodes.iter().filter(|node| node.value != Value::Null).collect();
     if documents.is_empty() {
         return Err(Fault::new(None, &Path::Root, ErrorKind::Empty));
@@ -29,7 +29,7 @@ pub(crate) fn documents<'s>(
     documents.into_iter().try_for_each(|node| shapes.document(node))
 }
 
-/// The one document of a text that may hold only one; empty ones beside it do not count.
+/// Returns the only document of a text. Empty documents are ignored.
 pub(crate) fn only(mut nodes: Vec<Node<'_>>) -> Result<Node<'_>> {
     nodes.retain(|node| node.value != Value::Null);
     match (nodes.pop(), nodes.first()) {
@@ -110,7 +110,7 @@ impl Shapes<'_, '_> {
     }
 }
 
-/// By its type, or, lacking one, by having resources.
+/// Whether an object is a response: by its `@type`, or without one, by a key `resources`.
 fn is_response(members: &[Member<'_>]) -> bool {
     match member(members, TYPE_KEY).map(|member| &member.value.value) {
         Some(Value::String(type_url)) => {

@@ -1,4 +1,4 @@
-//! Proto text files: a `DiscoveryResponse`, or the message that a header comment names.
+//! Proto text files: a `DiscoveryResponse`, or the message type that a header comment states.
 
 use super::collector::{Collector, Place};
 use super::{Result, binary};
@@ -10,12 +10,12 @@ use crate::options::ParseOptions;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::tree::{Value, text as text_tree};
 
-/// The header that editors and linters of proto text go by.
+/// Header by which editors and linters of proto text recognise the message type.
 const HEADER: &str = "proto-message:";
-/// What we call the type of a message that a header names.
+/// Prefix of the type URL for a message type from a header.
 const TYPE_URL_PREFIX: &str = "type.googleapis.com";
 
-/// Reads a file.
+/// Parses a file.
 pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_>) -> Result<()> {
     let node = text_tree::parse(text)?;
     let header = header(text);
@@ -36,13 +36,13 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
     if full_name == DISCOVERY_RESPONSE {
         return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
     }
-    // An `Any` may be written in its bytes, which nobody has looked at.
+    // An `Any` may be given as bytes, which the encoder does not check.
     check::message(schema, &message, &bytes, &Path::Root)?;
     let type_url = format!("{TYPE_URL_PREFIX}/{full_name}");
     collector.push(&type_url, bytes, Place { offset: Some(0), path: &Path::Root })
 }
 
-/// Where the elements of `resources` begin.
+/// Returns the byte offsets of the elements of `resources`.
 fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
     let Value::Object(members) = response else { return Vec::new() };
     let mut offsets = Vec::new();
@@ -55,7 +55,7 @@ fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
     offsets
 }
 
-/// The message named in the comments before the first field.
+/// Returns the message type stated in the comments before the first field.
 fn header(text: &str) -> Option<&str> {
     text.lines()
         .map(str::trim)

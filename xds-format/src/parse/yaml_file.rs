@@ -1,5 +1,5 @@
-//! A YAML or JSON file that is no file of resources, such as a bootstrap: its content as JSON, messages in it, and
-//! where each value stands.
+//! YAML and JSON files other than resource files, such as a bootstrap: conversion to JSON, encoding
+//! of nested messages, and positions of values.
 
 use serde_json::{Map, Number, Value as Json};
 
@@ -10,7 +10,7 @@ use crate::options::{Leniency, ParseOptions};
 use crate::schema::Schema;
 use crate::tree::{Node, Value, yaml};
 
-/// The one document of a YAML file whose meaning somebody else knows, such as a bootstrap. JSON is YAML as well.
+/// A YAML or JSON file with one document that the caller interprets, such as a bootstrap.
 ///
 /// ```
 /// # #[cfg(feature = "envoy")] {
@@ -35,12 +35,12 @@ pub struct YamlFile<'t> {
 }
 
 impl<'t> YamlFile<'t> {
-    /// Reads a text. Scalars are read as in [`parse`](super::parse()), by the grammar of YAML 1.1 that proxies use.
-    /// `source_name` is what errors call the file.
+    /// Parses a text. Scalars are read as in [`parse`](super::parse()), by the YAML 1.1 rules of
+    /// Envoy. `source_name` is the name of the file in errors.
     ///
     /// # Errors
     ///
-    /// The text is not YAML, is empty or has several documents, has a key twice, or exceeds the
+    /// If the text is not YAML, is empty, has several documents or duplicate keys, or exceeds the
     /// [limits](crate#limits).
     pub fn parse(
         source_name: &'t str,
@@ -54,33 +54,37 @@ impl<'t> YamlFile<'t> {
         Ok(Self { source_name, text, node })
     }
 
-    /// The document as JSON. Numbers that JSON lacks, such as `.nan`, become text.
+    /// Returns the document as JSON. Numbers that JSON lacks, such as `.nan`, become strings.
     #[must_use]
     pub fn to_json(&self) -> Json {
         to_json(&self.node)
     }
 
-    /// The value of this path as JSON, if there is one. Paths are written as errors have them, with names as they are
-    /// in the file: `static_resources.clusters[0].metadata["envoy.lb"]`.
+    /// Returns the value at a path as JSON, if there is one.
+    ///
+    /// Paths are written as in errors, with the names in the file:
+    /// `static_resources.clusters[0].metadata["envoy.lb"]`.
     #[must_use]
     pub fn value(&self, path: &str) -> Option<Json> {
         let found = self.find(path);
         found.is_whole.then(|| to_json(found.node))
     }
 
-    /// Where the value of this path begins, or that around it if there is none; `None` if the path is not one.
+    /// Returns the position of the value at a path, or of the innermost value around it if there is
+    /// none. Returns `None` if the path is malformed.
     #[must_use]
     pub fn position(&self, path: &str) -> Option<Position> {
         steps(path)?;
         Some(Position::of(self.text, self.find(path).node.offset))
     }
 
-    /// Encodes the value of this path as a message of a type of the schema.
+    /// Encodes the value at a path as a message of the given type.
     ///
     /// # Errors
     ///
-    /// Those of [`encode_message`](super::encode_message), with line and column in the file and the path from its top.
-    /// A path of which there is no value is read as the value around it.
+    /// Those of [`encode_message`](super::encode_message), with line and column in the file and the
+    /// path from its top. If there is no value at the path, the innermost value around it is
+    /// encoded.
     pub fn encode(
         &self,
         schema: &Schema,
@@ -107,7 +111,7 @@ impl<'t> YamlFile<'t> {
                     crate::tree::member(members, name).map(|member| &member.value)
                 }
                 (Value::List(elements), Step::Index(index)) => elements.get(*index),
-                // One element without a list around it.
+                // A single element may lack the list around it.
                 (Value::Object(_), Step::Index(0)) => Some(node),
                 _ => None,
             };
@@ -120,7 +124,7 @@ impl<'t> YamlFile<'t> {
     }
 }
 
-/// How far a path leads.
+/// Result of following a path: the last node found, and whether the whole path was followed.
 struct Found<'n, 't> {
     node: &'n Node<'t>,
     is_whole: bool,
@@ -131,7 +135,7 @@ enum Step {
     Index(usize),
 }
 
-/// `a.b[0].c["d.e"]`; `None` if it is no path.
+/// Parses a path such as `a.b[0].c["d.e"]`; `None` if it is malformed.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = path;
@@ -158,7 +162,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Trees nest no deeper than their parser lets them.
+/// Converts a node to JSON. The parser bounds the depth of the recursion.
 fn to_json(node: &Node<'_>) -> Json {
     match &node.value {
         Value::Null => Json::Null,
@@ -167,7 +171,7 @@ fn to_json(node: &Node<'_>) -> Json {
             number(text).map_or_else(|| Json::String(text.clone().into_owned()), Json::Number)
         }
         Value::String(text) => Json::String(text.clone().into_owned()),
-        // Proto text alone has these.
+        // Only proto text has these.
         Value::Bytes(bytes) => Json::String(String::from_utf8_lossy(bytes).into_owned()),
         Value::Word(word) => Json::String((*word).to_owned()),
         Value::List(nodes) => Json::Array(nodes.iter().map(to_json).collect()),

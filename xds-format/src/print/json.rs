@@ -1,4 +1,4 @@
-//! Canonical proto3 JSON of a decoded message.
+//! Printer of canonical proto3 JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use crate::time::{Seconds, is_duration, print_duration, print_timestamp};
 
 const VALUE_KEY: &str = "value";
 
-/// The integers that a double holds exactly.
+/// Bound of the integers that a double represents exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) struct Printer<'s> {
@@ -33,7 +33,7 @@ impl<'s> Printer<'s> {
         Self { schema, field_names: options.field_names, redactor }
     }
 
-    /// A resource, with its type.
+    /// Converts a resource, with its `@type`.
     pub(crate) fn typed(&self, typed: &Typed<'_>) -> Result<Json> {
         self.any(typed, Privacy::Public)
     }
@@ -84,7 +84,7 @@ impl<'s> Printer<'s> {
             Value::Bool(value) => (*value).into(),
             Value::I32(value) => (*value).into(),
             Value::U32(value) => (*value).into(),
-            // JSON numbers are doubles to most readers.
+            // Most readers store JSON numbers as doubles.
             Value::I64(value) => value.to_string().into(),
             Value::U64(value) => value.to_string().into(),
             Value::F32(value) => float(f64::from(*value), &value.to_string()),
@@ -181,13 +181,15 @@ impl<'s> Printer<'s> {
     }
 }
 
-/// Whether a number is an integer, and the same one. A negative zero is none: integers have only one zero.
+/// Whether a number equals an exact integer. Negative zero does not, because integers have only one
+/// zero.
 fn is_whole(number: f64) -> bool {
     let is_negative_zero = number == 0.0 && number.is_sign_negative();
     number.fract() == 0.0 && number.abs() < EXACT && !is_negative_zero
 }
 
-/// The shortest text that reads back as the same number; `text` is that of the original width.
+/// Converts a float to the shortest number that reads back the same. `text` is the shortest decimal
+/// form in the original width.
 fn float(value: f64, text: &str) -> Json {
     if value.is_nan() {
         return "NaN".into();

@@ -1,4 +1,4 @@
-//! Resources for people to read: JSON, YAML and proto text, secrets hidden.
+//! Printing of resources as JSON, YAML and proto text, with secrets hidden.
 
 mod json;
 mod redact;
@@ -15,93 +15,97 @@ pub use redact::has_sensitive_fields;
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// What stands in the place of a hidden value.
+/// Placeholder for a hidden value.
 pub const REDACTED: &str = "[redacted]";
 
-/// The key of the bytes, in base64, of an `Any` that JSON has no form for. No reader takes it for a field.
+/// JSON key of the base64 bytes of an `Any` that has no JSON form. It is not a valid field name.
 pub const UNKNOWN_TYPE: &str = "[unknown type]";
 
-/// How resources are printed.
+/// Options for printing resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrintOptions {
-    /// How fields are called in JSON and YAML.
+    /// Spelling of field names in JSON and YAML. Default: [`FieldNames::Proto`].
     pub field_names: FieldNames,
-    /// What happens to secrets.
+    /// Treatment of secrets. Default: [`Redaction::Hidden`].
     pub redaction: Redaction,
-    /// What happens in JSON and YAML to an `Any` that they have no form for.
+    /// Treatment of an `Any` that has no JSON or YAML form. Default: [`UnknownTypes::Marked`].
     pub unknown_types: UnknownTypes,
 }
 
 impl PrintOptions {
-    /// These options with other field names.
+    /// Returns these options with the given field names.
     #[must_use]
     pub fn with_field_names(self, field_names: FieldNames) -> Self {
         Self { field_names, ..self }
     }
 
-    /// These options with secrets hidden or shown.
+    /// Returns these options with secrets hidden or shown.
     #[must_use]
     pub fn with_redaction(self, redaction: Redaction) -> Self {
         Self { redaction, ..self }
     }
 
-    /// These options with types that the schema lacks marked or refused.
+    /// Returns these options with unknown types marked or rejected.
     #[must_use]
     pub fn with_unknown_types(self, unknown_types: UnknownTypes) -> Self {
         Self { unknown_types, ..self }
     }
 }
 
-/// The spelling of field names in JSON and YAML; readers must accept both (S4.056).
+/// Spelling of field names in JSON and YAML. Readers must accept both.
+// S4.056
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldNames {
-    /// As in the .proto files, `connect_timeout`: what the Envoy world writes.
+    /// Names of the .proto files, such as `connect_timeout`, as in Envoy's documentation.
     #[default]
     Proto,
-    /// lowerCamelCase, `connectTimeout`: the default of the canonical mapping.
+    /// lowerCamelCase, such as `connectTimeout`, the default of the canonical mapping.
     Json,
 }
 
-/// What happens in JSON and YAML to an `Any` that they have no form for: the schema lacks its type, or its type URL
-/// names none. [`unprintable`](crate::unprintable) lists them.
+/// Treatment of an `Any` that has no JSON or YAML form, because the schema lacks its type or its
+/// type URL is invalid. [`unprintable`](crate::unprintable) lists them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownTypes {
-    /// It prints as `{"@type": url, "[unknown type]": base64}`, which people understand and no reader takes back.
+    /// Prints `{"@type": url, "[unknown type]": base64}`, which is readable but cannot be parsed
+    /// back.
     #[default]
     Marked,
-    /// It is an error, [`ErrorKind::UnprintableAny`]. For output that a program reads.
+    /// Fails with [`ErrorKind::UnprintableAny`]. For output that a program reads.
     Refused,
 }
 
-/// What happens to secrets in print.
+/// Treatment of secrets in output.
 ///
-/// Hidden are the fields annotated `udpa.annotations.sensitive` (B16) and every inline `DataSource`
-/// within an `envoy.extensions.transport_sockets.tls.v3.Secret`, also inside any `Any` or
-/// `TypedStruct` whose type is known. What is inside an `Any` of a type that the schema does not
-/// have cannot be told, and is printed.
+/// Secrets are the fields annotated with `udpa.annotations.sensitive`, and every inline
+/// `DataSource` within an `envoy.extensions.transport_sockets.tls.v3.Secret`. They are also found
+/// inside an `Any` or a `TypedStruct` of a known type. An `Any` of an unknown type is printed
+/// unless it is inside a `Secret`, because its content cannot be examined.
+// B16
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Redaction {
-    /// Secrets print as [`REDACTED`]; lists and maps of them keep their shape.
+    /// Prints [`REDACTED`] in place of a secret. Lists and maps of secrets keep their shape.
     #[default]
     Hidden,
-    /// Everything prints. For output that a program reads back.
+    /// Prints secrets. For output that a program reads back.
     Shown,
 }
 
-/// A resource in canonical proto3 JSON, as it would stand in an `Any`: with `@type` first, then its
-/// fields by number.
+/// Converts a resource to canonical proto3 JSON, as in an `Any`: `@type` first, then the fields by
+/// number.
 ///
-/// An `Any` that is present and holds nothing prints as `{}`. A type that the schema lacks, here or in any `Any` inside,
-/// is marked or an error: [`UnknownTypes`]. Unknown fields do not print.
+/// An empty `Any` prints as `{}`. [`UnknownTypes`] determines the output for a type that the schema
+/// lacks, in the resource or in a nested `Any`. Unknown fields are not printed.
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`](crate::decode_check) for a known type; [`ErrorKind::UnprintableAny`] with the path of the
-/// first such `Any` if [`UnknownTypes::Refused`] is asked for.
+/// Those of [`decode_check`](crate::decode_check) if the type is known;
+/// [`ErrorKind::UnprintableAny`] with the path of the first unprintable `Any`, with
+/// [`UnknownTypes::Refused`].
 pub fn to_json(
     schema: &Schema,
     type_url: &str,
@@ -112,11 +116,11 @@ pub fn to_json(
     json::Printer::new(schema, options).typed(&any).map_err(|fault| fault.in_source("", None))
 }
 
-/// [`to_json`] as indented text, with a newline at the end.
+/// Converts a resource as [`to_json`] does, to indented text with a final newline.
 ///
 /// # Errors
 ///
-/// As [`to_json`].
+/// Those of [`to_json`].
 pub fn to_json_string(
     schema: &Schema,
     type_url: &str,
@@ -126,11 +130,11 @@ pub fn to_json_string(
     Ok(format!("{:#}\n", to_json(schema, type_url, bytes, options)?))
 }
 
-/// [`to_json`] as YAML. [`parse`](crate::parse) reads it back.
+/// Converts a resource as [`to_json`] does, to YAML that [`parse`](crate::parse) can read back.
 ///
 /// # Errors
 ///
-/// As [`to_json`].
+/// Those of [`to_json`].
 pub fn to_yaml(
     schema: &Schema,
     type_url: &str,
@@ -140,15 +144,15 @@ pub fn to_yaml(
     Ok(yaml::print(&to_json(schema, type_url, bytes, options)?))
 }
 
-/// A resource in the protobuf text format, with the header comment `# proto-message: full.name` by
-/// which [`parse`](crate::parse) reads it back.
+/// Converts a resource to the protobuf text format, with a header comment `# proto-message:
+/// full.name` by which [`parse`](crate::parse) can read it back.
 ///
-/// A type that the schema lacks prints with its type URL and its value in bytes, which [`parse`](crate::parse) reads back
-/// inside of another type.
+/// An `Any` of an unknown type prints its type URL and its value in bytes. [`parse`](crate::parse)
+/// can read it back if it is nested in a resource of a known type.
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`](crate::decode_check) for a known type.
+/// Those of [`decode_check`](crate::decode_check), if the type is known.
 pub fn to_text(
     schema: &Schema,
     type_url: &str,
@@ -159,11 +163,12 @@ pub fn to_text(
     text::Printer::new(schema, options).file(&any).map_err(|fault| fault.in_source("", None))
 }
 
-/// A message in canonical proto3 JSON, without `@type`: the body of a REST request or response.
+/// Converts a message to canonical proto3 JSON without `@type`, such as the body of a REST request
+/// or response.
 ///
 /// # Errors
 ///
-/// As [`to_json`], and [`ErrorKind::UnknownType`] when the schema lacks `full_name`.
+/// Those of [`to_json`], and [`ErrorKind::UnknownType`] if the schema lacks `full_name`.
 pub fn message_to_json(
     schema: &Schema,
     full_name: &str,
@@ -179,12 +184,12 @@ pub fn message_to_json(
     print().map_err(|fault| fault.in_source("", None))
 }
 
-/// What an `Any` holds.
+/// Content of an `Any`.
 enum Typed<'b> {
-    /// Neither a type URL nor a value.
+    /// An `Any` with neither a type URL nor a value.
     Nothing,
     Known(&'b str, DynamicMessage),
-    /// No such type in the schema.
+    /// A type that the schema lacks.
     Unknown(&'b str, &'b [u8]),
 }
 
@@ -199,8 +204,8 @@ fn decode_any<'b>(
             Err(check::unprintable_any(type_url, &Path::Root))
         }
         None => Ok(Typed::Unknown(type_url, bytes)),
-        // All of it, down to the last `Any`: the printers then know that everything decodes and
-        // nothing is too deep.
+        // Checks every nested `Any` too: the printers rely on everything decoding within the
+        // depth limits.
         Some(message) => {
             check_printable(schema, &message, bytes, unknown_types)?;
             Ok(Typed::Known(type_url, decode(message, bytes)?))
@@ -209,7 +214,7 @@ fn decode_any<'b>(
     decode().map_err(|fault: Box<Fault>| fault.in_source("", None))
 }
 
-/// Checks that a message decodes and, where asked for, that JSON has a form for all of it.
+/// Checks that a message decodes and, for [`UnknownTypes::Refused`], has a JSON form.
 fn check_printable(
     schema: &Schema,
     message: &MessageDescriptor,
@@ -236,7 +241,7 @@ fn decode(message: MessageDescriptor, bytes: &[u8]) -> Result<DynamicMessage> {
     })
 }
 
-/// Splits a decoded `Any`.
+/// Decodes the content of an `Any`.
 fn unpack<'m>(schema: &Schema, any: &'m DynamicMessage) -> Result<Typed<'m>> {
     let field = |number| match any.get_field_by_number(number) {
         Some(std::borrow::Cow::Borrowed(value)) => Some(value),
@@ -251,15 +256,14 @@ fn unpack<'m>(schema: &Schema, any: &'m DynamicMessage) -> Result<Typed<'m>> {
     }
 }
 
-/// Are we inside a `Secret`?
+/// Whether a value is inside a `Secret`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Privacy {
     Public,
     Secret,
 }
 
-/// The entries of a map field in the order of their keys: a hash map would print in a new order
-/// every time.
+/// Returns the entries of a map field sorted by key, because the order of a hash map is random.
 pub(crate) fn sorted(map: &std::collections::HashMap<MapKey, Value>) -> Vec<(&MapKey, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|(a, _), (b, _)| key_order(a).cmp(&key_order(b)));

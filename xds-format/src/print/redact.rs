@@ -1,4 +1,4 @@
-//! Which values are secret.
+//! Detection and replacement of secret values.
 
 use std::borrow::Cow;
 
@@ -12,20 +12,20 @@ use crate::schema::{Schema, TYPED_STRUCT};
 
 const ANY: &str = "google.protobuf.Any";
 const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
-/// The members of `DataSource` that hold data, rather than tell where it is.
+/// Prefix of the fields of `DataSource` that contain data, not its location.
 const INLINE: &str = "envoy.config.core.v3.DataSource.inline_";
 
-/// `string_value` of `google.protobuf.Value`.
+/// Field numbers in `google.protobuf.Value`.
 const STRING_VALUE: u32 = 3;
 const STRUCT_VALUE: u32 = 5;
 const LIST_VALUE: u32 = 6;
-/// `fields` of `Struct` and `values` of `ListValue`.
+/// Field number of `fields` in `Struct` and of `values` in `ListValue`.
 const CONTENT: u32 = 1;
 
-/// Whether a resource may hold a secret: it has a value that [`Redaction::Hidden`] hides, or an `Any` whose content cannot
-/// be told, because the schema lacks its type.
+/// Whether a resource may contain a secret.
 ///
-/// A resource that does not decode may hold a secret, too.
+/// True if it has a value that [`Redaction::Hidden`] hides, has an `Any` of an unknown type (whose
+/// content cannot be examined), or does not decode.
 #[must_use]
 pub fn has_sensitive_fields(schema: &Schema, type_url: &str, bytes: &[u8]) -> bool {
     let redactor = Redactor::new(schema, Redaction::Hidden);
@@ -36,7 +36,7 @@ pub fn has_sensitive_fields(schema: &Schema, type_url: &str, bytes: &[u8]) -> bo
     }
 }
 
-/// Decides, for both printers.
+/// Redaction rules, shared by the printers.
 pub(crate) struct Redactor<'s> {
     schema: &'s Schema,
     redaction: Redaction,
@@ -47,29 +47,29 @@ impl<'s> Redactor<'s> {
         Self { schema, redaction }
     }
 
-    /// Whether nothing is hidden.
+    /// Whether secrets are shown.
     pub(crate) fn shows_all(&self) -> bool {
         self.redaction == Redaction::Shown
     }
 
-    /// The privacy inside a message.
+    /// Returns the privacy inside a message.
     pub(crate) fn within(&self, message: &DynamicMessage, outside: Privacy) -> Privacy {
         privacy_within(&message.descriptor(), outside)
     }
 
-    /// Must the value of this field not be seen?
+    /// Whether the value of a field is hidden.
     pub(crate) fn hides(&self, field: &FieldDescriptor, privacy: Privacy) -> bool {
         self.redaction == Redaction::Hidden
             && (self.schema.is_sensitive(field.full_name())
                 || (privacy == Privacy::Secret && field.full_name().starts_with(INLINE)))
     }
 
-    /// Inside a secret, what cannot be read may be its key.
+    /// Whether the content of an unknown type is hidden. Inside a secret it may be a key.
     pub(crate) fn hides_unknown(&self, privacy: Privacy) -> bool {
         self.redaction == Redaction::Hidden && privacy == Privacy::Secret
     }
 
-    /// Must any value inside the message not be seen?
+    /// Whether any value inside a message is hidden.
     fn hides_any_of(&self, message: &DynamicMessage, outside: Privacy) -> bool {
         if message.descriptor().full_name() == ANY {
             return match unpack(self.schema, message) {
@@ -94,8 +94,8 @@ impl<'s> Redactor<'s> {
             })
     }
 
-    /// A `TypedStruct` holds the fields of its type by name; they are hidden before it is printed
-    /// like any `Struct`.
+    /// Hides the secrets in a `TypedStruct`, which has the fields of its type by name. Other
+    /// messages are returned unchanged.
     pub(crate) fn prepare<'m>(&self, message: &'m DynamicMessage) -> Cow<'m, DynamicMessage> {
         if self.redaction == Redaction::Shown
             || !TYPED_STRUCT.contains(&message.descriptor().full_name())
@@ -114,7 +114,7 @@ impl<'s> Redactor<'s> {
         Cow::Owned(message)
     }
 
-    /// `message` is what the `Struct` stands for.
+    /// Hides secrets in a `Struct` that represents a `message`.
     fn redact_struct(
         &self,
         message: &MessageDescriptor,
@@ -136,7 +136,7 @@ impl<'s> Redactor<'s> {
         }
     }
 
-    /// `kind` is the type of the field, or of the elements of a list.
+    /// Hides secrets in a value of type `kind`, or in a list of such values.
     fn redact_value(&self, kind: &Kind, value: &mut DynamicMessage, privacy: Privacy) {
         let Kind::Message(message) = kind else { return };
         if let Some(Value::Message(list)) = set(value, LIST_VALUE) {
@@ -160,7 +160,7 @@ impl<'s> Redactor<'s> {
             }
             return;
         }
-        // An `Any` inside says its type beside its fields.
+        // An `Any` has its type among its fields.
         let inner = match message.full_name() {
             ANY => type_of(fields).and_then(|type_url| self.schema.message_of(&type_url)),
             _ => Some(message.clone()),
@@ -187,7 +187,7 @@ fn type_of(fields: &DynamicMessage) -> Option<String> {
     Some(value.get_field_by_number(STRING_VALUE)?.as_str()?.to_owned())
 }
 
-/// A member of a `Value`, if it is the one that is set: asking for another would set that.
+/// Returns a field of a `Value` if it is set. `get_field_by_number_mut` alone would set it.
 fn set(value: &mut DynamicMessage, number: u32) -> Option<&mut Value> {
     if value.has_field_by_number(number) { value.get_field_by_number_mut(number) } else { None }
 }

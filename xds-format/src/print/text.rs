@@ -1,4 +1,4 @@
-//! The protobuf text format of a decoded message, one field a line.
+//! Printer of the protobuf text format, with one field per line.
 
 use core::fmt::Write as _;
 
@@ -27,7 +27,7 @@ impl<'s> Printer<'s> {
         }
     }
 
-    /// A file with one message, and the header that says which.
+    /// Prints a file with one message, and a header with its type.
     pub(crate) fn file(mut self, typed: &Typed<'_>) -> Result<String> {
         match typed {
             Typed::Known(_, message) => {
@@ -105,7 +105,8 @@ impl<'s> Printer<'s> {
         match unpack(self.schema, any)? {
             Typed::Nothing => {}
             Typed::Unknown(type_url, value) => self.raw_any(type_url, value, privacy),
-            // A program that reads it back has no other form for such a type URL. People see what they know.
+            // A program that reads the output needs this form for such a type URL. A person prefers
+            // the expanded form.
             Typed::Known(type_url, _) if !is_bracketed(type_url) && self.redactor.shows_all() => {
                 let value = any.get_field_by_number(2);
                 let value = value.as_deref().and_then(Value::as_bytes);
@@ -148,7 +149,7 @@ fn scalar_text(kind: &Kind, value: &Value) -> String {
         Value::I64(value) => value.to_string(),
         Value::U32(value) => value.to_string(),
         Value::U64(value) => value.to_string(),
-        // Rust writes `inf`, `-inf` and `NaN`, which the format knows.
+        // Rust writes `inf`, `-inf` and `NaN`, which are valid in the format.
         Value::F32(value) => value.to_string(),
         Value::F64(value) => value.to_string(),
         Value::String(text) => quoted(text.as_bytes()),
@@ -174,7 +175,7 @@ fn key_text(key: &MapKey) -> String {
     }
 }
 
-/// In double quotes; what is no printable UTF-8 as octal escapes.
+/// Quotes a string. Bytes that are not printable UTF-8 become octal escapes.
 fn quoted(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! JSON values as block YAML, in the style in which Envoy configurations are written.
+//! Printer of block YAML in the usual style of Envoy configurations.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(crate) fn print(value: &Json) -> String {
 
 fn object(out: &mut String, members: &serde_json::Map<String, Json>, indent: usize) {
     for (i, (name, value)) in members.iter().enumerate() {
-        // The first member stands where its object begins: at the margin, or behind the dash.
+        // The first member follows at the current position: at the margin or after the dash.
         if i > 0 {
             push_indent(out, indent);
         }
@@ -34,7 +34,7 @@ fn object(out: &mut String, members: &serde_json::Map<String, Json>, indent: usi
                 push_indent(out, indent + 2);
                 object(out, members, indent + 2);
             }
-            // Lists need no indent of their own: the dash is one.
+            // The dash of a list serves as its indentation.
             Json::Array(elements) if !elements.is_empty() => {
                 out.push('\n');
                 push_indent(out, indent);
@@ -92,7 +92,8 @@ fn push_string(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // Control characters, and those that YAML takes for line breaks or a byte order mark.
+            // Control characters, and characters that YAML treats as line breaks or a byte order
+            // mark.
             c if c.is_control()
                 || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}') =>
             {
@@ -104,7 +105,7 @@ fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// May it stand without quotes? Only what no reader could take for anything but this text.
+/// Whether a string needs no quotes, because every YAML reader reads it as the same string.
 fn is_plain(text: &str) -> bool {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:+*=%$@~^()".contains(&byte);
     text.len() <= 1024

@@ -1,17 +1,18 @@
-//! What options of the schema say: which fields are secret, `udpa.annotations.sensitive` (B16), and what a message was
-//! called in the version before, `udpa.annotations.versioning` (S4.051).
+//! Schema options: secret fields (`udpa.annotations.sensitive`) and the previous names of messages
+//! (`udpa.annotations.versioning`).
 //!
-//! Read off the encoded descriptors: the options are extensions, which only a reader that knows their
-//! definitions would decode, and here it is enough to know their numbers.
+//! The options are extensions, so they are read from the encoded descriptors by field number. This
+//! needs no extension definitions.
+// B16, S4.051
 
 use std::collections::{HashMap, HashSet};
 
 use crate::wire::{Fields, Payload, WireError, last_string};
 
-/// The field number of the extension in `google.protobuf.FieldOptions`; a bool.
+/// Field number of the bool extension in `google.protobuf.FieldOptions`.
 const SENSITIVE: u32 = 76_569_463;
 
-/// The field number of the extension in `google.protobuf.MessageOptions`, and in it that of
+/// Field numbers of the extension in `google.protobuf.MessageOptions`, and of its field
 /// `previous_message_type`.
 const VERSIONING: u32 = 7_881_811;
 const PREVIOUS_MESSAGE_TYPE: u32 = 1;
@@ -26,17 +27,17 @@ const MESSAGE_OPTIONS: u32 = 7;
 const FIELD_NAME: u32 = 1;
 const FIELD_OPTIONS: u32 = 8;
 
-/// What was found. Nothing of it is ever walked: the order shows nowhere.
+/// Annotations by full name. The collections are never iterated, so their order does not matter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Annotations {
-    /// The full names of secret fields.
+    /// Full names of secret fields.
     sensitive: HashSet<String>,
-    /// From the name before to the name now, or to nothing where several messages claim it.
+    /// Current names by previous name; `None` if several messages claim a previous name.
     renamed: HashMap<String, Option<String>>,
 }
 
 impl Annotations {
-    /// Adds those of an encoded descriptor set.
+    /// Adds the annotations of an encoded descriptor set.
     pub(crate) fn collect(&mut self, set: &[u8]) -> Result<(), WireError> {
         for_each(set, SET_FILE, &mut |file| {
             let package = last_string(file, FILE_PACKAGE)?;
@@ -48,13 +49,14 @@ impl Annotations {
         self.sensitive.contains(field_full_name)
     }
 
-    /// What a message is called now that was called like this before.
+    /// Returns the current name of a message by its previous name.
     pub(crate) fn name_now(&self, previous: &str) -> Option<&str> {
         self.renamed.get(previous)?.as_deref()
     }
 }
 
-/// The depth is bounded by the decoder of the pool, which has read the set before.
+/// Collects the annotations of a message and its nested messages. The pool has decoded the set
+/// before, which bounds the depth.
 fn collect_message(scope: &str, message: &[u8], into: &mut Annotations) -> Result<(), WireError> {
     let name = last_string(message, MESSAGE_NAME)?;
     let full_name = if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") };

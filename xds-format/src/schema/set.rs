@@ -1,4 +1,4 @@
-//! Encoded descriptor sets: what one must be, and what to do with a file that is something else.
+//! Encoded descriptor sets, and error messages for files that are something else.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const FILE_SYNTAX: u32 = 12;
 /// The name of a message, an enum or a service.
 const NAME: u32 = 1;
 
-/// How a descriptor set is made.
+/// Commands that make a descriptor set, for error messages.
 const MAKE_ONE: &str =
     "`protoc --include_imports --descriptor_set_out=FILE NAME.proto` or `buf build -o FILE`";
 
@@ -33,16 +33,16 @@ pub(super) fn error(reason: impl fmt::Display) -> FormatError {
     FormatError::new("", ErrorKind::Descriptors { reason: reason.to_string() })
 }
 
-/// One file of a set, still encoded.
+/// A still encoded file of a set.
 pub(super) struct File<'s> {
     pub(super) name: &'s str,
     package: &'s str,
     encoded: &'s [u8],
-    /// With tag and length, as it stands in the set.
+    /// Tag, length and content, as in the set.
     raw: &'s [u8],
 }
 
-/// The files of a set, in its order.
+/// Returns the files of a set, in order.
 pub(super) fn files(set: &[u8]) -> Result<Vec<File<'_>>, FormatError> {
     let not_a_set = |why: WireError| {
         error(format_args!(
@@ -72,7 +72,7 @@ pub(super) fn files(set: &[u8]) -> Result<Vec<File<'_>>, FormatError> {
     Ok(files)
 }
 
-/// The files that the pool lacks, as an encoded set: their extension options stay.
+/// Returns the files that the pool lacks, as an encoded set. Their extension options are kept.
 pub(super) fn encode_new(
     known: &DescriptorPool,
     files: &[File<'_>],
@@ -109,7 +109,7 @@ pub(super) fn encode_new(
     Ok(out)
 }
 
-/// The full names of what files of these names define here and not in the pool.
+/// Returns the full names defined in files that the pool has in another version, and missing there.
 pub(super) fn passed_over(
     known: &DescriptorPool,
     files: &[File<'_>],
@@ -126,7 +126,7 @@ pub(super) fn passed_over(
     Ok(lost)
 }
 
-/// The depth is bounded by the decoder.
+/// Collects the definitions of a message that the pool lacks. The decoder bounds the depth.
 fn lost_of_message(
     known: &DescriptorPool,
     scope: &str,
@@ -164,7 +164,7 @@ fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
-/// The full names of what a file defines at its top.
+/// Returns the full names of the top-level definitions of a file.
 fn definitions(file: &File<'_>) -> Vec<String> {
     let mut names = Vec::new();
     for field in Fields::new(file.encoded).flatten() {
@@ -179,7 +179,7 @@ fn definitions(file: &File<'_>) -> Vec<String> {
     names
 }
 
-/// The file of the pool that defines it.
+/// Returns the name of the file in the pool that defines `full_name`.
 fn defined_in(known: &DescriptorPool, full_name: &str) -> Option<String> {
     let message = known.get_message_by_name(full_name).map(|it| it.parent_file());
     let file = message
@@ -195,8 +195,8 @@ fn strings(message: &[u8], number: u32) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a file is that is certainly no descriptor set, and what to do about it. A set has control characters:
-/// its tags and lengths.
+/// Describes a file that is certainly no descriptor set, with advice. A set always has control
+/// characters: its tags and lengths.
 fn other_format(set: &[u8]) -> Option<String> {
     if set.starts_with(&[0x1f, 0x8b]) {
         return Some("the file is compressed; unpack it first".to_owned());

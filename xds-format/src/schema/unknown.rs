@@ -1,11 +1,13 @@
-//! What a type that the schema lacks may have been meant as.
+//! Suggestions for types that the schema lacks.
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use crate::suggest;
 
-/// The message that a name is nearly, or that was moved from there. A message that only has a common short name,
-/// such as `Config`, is no suggestion: the type is more likely one of a schema that has to be added.
+/// Returns a message with a similar name, or one of the same short name in a related package.
+///
+/// The same short name alone, such as `Config`, is not enough: the type is more likely from a
+/// schema that has to be added.
 pub(super) fn suggestion(pool: &DescriptorPool, full_name: &str) -> Option<String> {
     let messages: Vec<_> = pool.all_messages().filter(|it| !it.is_map_entry()).collect();
     let names = || messages.iter().map(MessageDescriptor::full_name);
@@ -22,8 +24,8 @@ pub(super) fn suggestion(pool: &DescriptorPool, full_name: &str) -> Option<Strin
     suggest::nearest(full_name, names()).or_else(moved).map(str::to_owned)
 }
 
-/// Whether two packages differ only in the way that a moved or misremembered one does: they have the same root,
-/// and the same last word or no word that the other lacks. Versions do not count.
+/// Whether a type may have moved, or may be misremembered, between two packages. They must have the
+/// same first word, and the same last word or no word that the other lacks. Versions are ignored.
 fn is_akin(package: &str, other: &str) -> bool {
     let words = |package: &'_ str| -> Vec<String> {
         package.split('.').filter(|word| !is_version(word)).map(str::to_owned).collect()
@@ -34,7 +36,7 @@ fn is_akin(package: &str, other: &str) -> bool {
         && (package.last() == other.last() || package.iter().all(|word| other.contains(word)))
 }
 
-/// `v3`, `v2alpha1`.
+/// Whether a word is a version such as `v3` or `v2alpha1`.
 fn is_version(word: &str) -> bool {
     word.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }

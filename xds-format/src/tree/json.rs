@@ -1,4 +1,5 @@
-//! JSON text into a tree (RFC 8259; leniently with what the parser of Envoy adds to it).
+//! JSON parser (RFC 8259) that builds a tree. In lenient mode it accepts the extensions of Envoy's
+//! parser.
 
 use std::borrow::Cow;
 
@@ -21,7 +22,7 @@ pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Node<'_>> {
     }
 }
 
-/// Is this the text of a JSON number, from the first to the last byte?
+/// Whether the whole text is one JSON number.
 pub(crate) fn is_number(text: &str) -> bool {
     let mut parser = Parser::new(text);
     parser.number().is_ok() && parser.at == text.len()
@@ -32,7 +33,8 @@ struct Parser<'t> {
     bytes: &'t [u8],
     at: usize,
     nodes_left: usize,
-    /// Envoy's parser knows single quotes, keys without quotes, trailing commas and line breaks in strings.
+    /// `Leniency::Envoy` allows single quotes, unquoted keys, trailing commas, and line breaks in
+    /// strings.
     leniency: Leniency,
 }
 
@@ -111,7 +113,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Takes what closes an object or a list behind a trailing comma, where one may stand.
+    /// Takes the closing bracket after a trailing comma, if the leniency allows one.
     fn ends_after_comma(&mut self, close: u8) -> bool {
         self.skip_space();
         self.leniency.is_envoy() && self.take(close)
@@ -198,7 +200,7 @@ impl<'t> Parser<'t> {
                 if !(0xd800..0xdc00).contains(&first) {
                     return char::from_u32(first).ok_or_else(invalid);
                 }
-                // The first half of a pair; the other half must follow.
+                // The first half of a surrogate pair; the other half must follow.
                 if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
                     return Err(invalid());
                 }
@@ -280,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// serde_json's view of the same text, to compare with.
+    /// Parses the same text with serde_json, for comparison.
     fn reference(node: &Node<'_>) -> serde_json::Value {
         match &node.value {
             Value::Null => serde_json::Value::Null,
@@ -385,14 +387,14 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever serde_json accepts we accept with the same meaning, and nothing else.
+        /// The parser accepts the same texts as serde_json, with the same meaning.
         #[test]
         fn agrees_with_serde_json(text in r#"[\[\]{}":,0-9eE+.\-a\\utfnrls \n]{0,24}"#) {
             match (parse(&text, Leniency::Strict), serde_json::from_str::<serde_json::Value>(&text)) {
                 (Ok(ours), Ok(theirs)) => prop_assert_eq!(reference(&ours), theirs),
                 (Err(_), Err(_)) => {}
-                // Two known differences: it lets the last of two equal keys win, and refuses
-                // numbers beyond f64.
+                // Two known differences: of two equal keys serde_json keeps the last, and it
+                // rejects numbers beyond f64.
                 (Err(fault), Ok(_)) => prop_assert!(
                     fault.in_source("", None).to_string().contains("stands twice"), "{}", text),
                 (Ok(_), Err(theirs)) => prop_assert!(

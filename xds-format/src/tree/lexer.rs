@@ -1,4 +1,4 @@
-//! The tokens of the protobuf text format.
+//! Lexer of the protobuf text format.
 
 use std::borrow::Cow;
 
@@ -17,13 +17,13 @@ pub(crate) enum Token<'t> {
     Number(Cow<'t, str>),
     /// A quoted string, unescaped.
     Str(Vec<u8>),
-    /// Any other character that the grammar knows.
+    /// Any other character of the grammar.
     Punct(char),
     /// The end of the text.
     End,
 }
 
-/// Whether a type URL can stand in brackets, in front of what an `Any` holds.
+/// Whether a type URL can be written in brackets, as the text format does for an `Any`.
 pub(crate) fn is_bracketed(type_url: &str) -> bool {
     type_url.bytes().all(is_in_brackets)
 }
@@ -32,7 +32,7 @@ fn is_in_brackets(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._-/~%!$&()*+,;=".contains(&byte)
 }
 
-/// Reads tokens; white space and comments are skipped.
+/// Splits proto text into tokens. White space and comments are skipped.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     bytes: &'t [u8],
@@ -44,7 +44,7 @@ impl<'t> Lexer<'t> {
         Self { text, bytes: text.as_bytes(), at: 0 }
     }
 
-    /// The next token and where it begins.
+    /// Returns the next token and its byte offset.
     pub(crate) fn next(&mut self) -> Result<(usize, Token<'t>)> {
         self.skip_space();
         let start = self.at;
@@ -71,8 +71,8 @@ impl<'t> Lexer<'t> {
         Ok((start, token))
     }
 
-    /// What stands between `[` (just read) and `]`, without white space: the name of an extension
-    /// or of an `Any`'s type.
+    /// Reads up to the `]` after a `[`, without white space: the name of an extension or of an
+    /// `Any`'s type.
     pub(crate) fn bracketed(&mut self) -> Result<String> {
         let start = self.at;
         let mut name = String::new();

@@ -1,9 +1,7 @@
-//! What JSON, YAML and proto text have in common before a descriptor looks at them: a tree of
-//! values that remember where in the text they stand.
+//! Parsers of JSON, YAML and proto text into one tree of values with their positions in the text.
 //!
-//! Keeping the tree ourselves, instead of streaming into a deserializer, is what gives every error,
-//! also those about meaning, its line, column and field path, and lets the encoder put fields and
-//! map entries into one order.
+//! A tree, unlike a streaming deserializer, gives every error its line, column and field path, even
+//! an error of meaning. It also lets the encoder sort fields and map entries.
 
 pub(crate) mod json;
 pub(crate) mod lexer;
@@ -16,55 +14,55 @@ use std::collections::HashSet;
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::format::Format;
 
-/// How deeply lists and objects may nest in a text. Twice what messages may (every second level can
-/// be a list), so that this limit only ever stops what could not be encoded anyway. All our
-/// recursions are bounded by it.
+/// Maximum depth of lists and objects in a text. It is twice the limit for messages, because every
+/// second level can be a list, so a message within its own limit never reaches it. It bounds every
+/// recursion of this crate over a tree.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// How many values one text may have. 100,000 real clusters have about six million.
+/// Maximum number of values in one text. 100,000 real clusters have about six million.
 pub(crate) const MAX_NODES: usize = 20_000_000;
 
-/// A value and the byte offset where it begins. Most objects are small and a large file has
-/// millions of them, so their vectors are shrunk once they are complete: that halves the tree.
+/// A value and the byte offset where it begins. A large file has millions of small objects, so
+/// their vectors are shrunk when complete, which halves the size of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node<'t> {
     pub(crate) offset: usize,
     pub(crate) value: Value<'t>,
 }
 
-/// One of the values that the three texts know. Scalars stay text: only the field they are meant
-/// for knows their type.
+/// A value of JSON, YAML or proto text. Scalars stay text, because their type depends on the field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value<'t> {
-    /// JSON and YAML.
+    /// From JSON or YAML.
     Null,
-    /// JSON and YAML.
+    /// From JSON or YAML.
     Bool(bool),
-    /// Decimal, perhaps with sign, fraction and exponent; YAML and text also `Infinity`,
-    /// `-Infinity`, `NaN`.
+    /// A decimal number, with optional sign, fraction and exponent. YAML and proto text also have
+    /// `Infinity`, `-Infinity` and `NaN`.
     Number(Cow<'t, str>),
-    /// JSON and YAML.
+    /// From JSON or YAML.
     String(Cow<'t, str>),
-    /// A string of proto text, which may hold any bytes.
+    /// A string of proto text, which may contain any bytes.
     Bytes(Vec<u8>),
     /// A bare word of proto text: an enum value or a bool.
     Word(&'t str),
     List(Vec<Node<'t>>),
-    /// Keys are unique in JSON and YAML; in proto text repeated fields repeat their name.
+    /// An object or message. Keys are unique in JSON and YAML. Proto text repeats the name of a
+    /// repeated field.
     Object(Vec<Member<'t>>),
 }
 
-/// One `key: value` of an object.
+/// One `key: value` pair of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member<'t> {
-    /// Where the key begins.
+    /// Byte offset of the key.
     pub(crate) offset: usize,
     pub(crate) name: Cow<'t, str>,
     pub(crate) value: Node<'t>,
 }
 
 impl Value<'_> {
-    /// The value as an error message shows it.
+    /// Describes the value for an error message.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -82,12 +80,12 @@ impl Value<'_> {
     }
 }
 
-/// The member of this name.
+/// Returns the first member with the given name.
 pub(crate) fn member<'n, 't>(members: &'n [Member<'t>], name: &str) -> Option<&'n Member<'t>> {
     members.iter().find(|member| member.name == name)
 }
 
-/// Takes one value off the budget of a text.
+/// Counts one value against the limit of a text.
 pub(crate) fn count_node(left: &mut usize, offset: usize) -> Result<(), Box<Fault>> {
     *left = left.checked_sub(1).ok_or_else(|| {
         Fault::new(offset, &Path::Root, ErrorKind::TooManyNodes { limit: MAX_NODES })
@@ -95,7 +93,7 @@ pub(crate) fn count_node(left: &mut usize, offset: usize) -> Result<(), Box<Faul
     Ok(())
 }
 
-/// Refuses a list or object that opens one level too deep.
+/// Rejects a list or object that is nested too deeply.
 pub(crate) fn check_depth(depth: usize, offset: usize) -> Result<(), Box<Fault>> {
     if depth < MAX_DEPTH {
         return Ok(());
@@ -107,7 +105,7 @@ pub(crate) fn too_deep(offset: usize) -> Box<Fault> {
     Fault::new(offset, &Path::Root, ErrorKind::TooDeep { limit: MAX_DEPTH })
 }
 
-/// Refuses an object that has a key twice; which one counts differs between readers.
+/// Rejects an object with a duplicate key, because parsers differ in which one they use.
 pub(crate) fn check_unique_keys(members: &[Member<'_>]) -> Result<(), Box<Fault>> {
     let twice = if members.len() <= 16 {
         members

@@ -1,7 +1,8 @@
-//! The protobuf text format into a tree.
+//! Parser of the protobuf text format that builds a tree.
 //!
-//! The grammar alone: repeated names stay repeated, `[type.googleapis.com/name] {..}` is a member
-//! whose name keeps its brackets. What a name and a word mean is the encoder's business.
+//! It implements only the grammar. A repeated field appears as several members of one name, and
+//! `[type.googleapis.com/name] {..}` as a member whose name includes the brackets. The encoder
+//! interprets names and words.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::format::Format;
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// Parses a text into the object that its fields make.
+/// Parses a text into an object of its fields.
 pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
     let mut lexer = Lexer::new(text);
     let (offset, token) = lexer.next()?;
@@ -23,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The token we stand before, and where it begins.
+    /// Next token, and the byte offset where it begins.
     token: Token<'t>,
     offset: usize,
     nodes_left: usize,
@@ -54,7 +55,7 @@ impl<'t> Parser<'t> {
         if colon {
             self.advance()?;
         }
-        // Only messages, and lists of messages, may do without the colon.
+        // The colon is optional only before messages and lists of messages.
         if !colon && !matches!(self.token, Token::Punct('{' | '<' | '[')) {
             return Err(self.unexpected("`:` or `{` after a field name"));
         }
@@ -147,7 +148,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Strings that follow each other are one.
+    /// Concatenates adjacent strings.
     fn strings(&mut self) -> Result<Vec<u8>> {
         let mut joined = Vec::new();
         while matches!(self.token, Token::Str(_)) {
@@ -158,7 +159,7 @@ impl<'t> Parser<'t> {
         Ok(joined)
     }
 
-    /// Steps over the token, and gives it away.
+    /// Returns the current token and moves to the next one.
     fn advance(&mut self) -> Result<Token<'t>> {
         let (offset, token) = self.lexer.next()?;
         self.offset = offset;

@@ -1,5 +1,6 @@
-//! The constraints of the API beyond its types: the option `validate.rules` of the .proto files
-//! (protoc-gen-validate, S4.027), read off the descriptors and checked against resources.
+//! Validation against the constraints in the schema: the option `validate.rules` of
+//! protoc-gen-validate.
+// S4.027
 
 mod number;
 mod plan;
@@ -25,22 +26,21 @@ use crate::check;
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::schema::Schema;
 
-/// How many violations of one resource are told.
+/// Maximum number of violations reported for a resource.
 const MOST_VIOLATIONS: usize = 100;
 
-/// Checks resources against the constraints that stand next to the fields in the schema: an
-/// interval of numbers, a string that is not empty, a duration above zero, a oneof that is set
-/// (S4.028-S4.031), and all others of protoc-gen-validate.
+/// Checks resources against the protoc-gen-validate constraints in the schema, such as a range of
+/// numbers, a nonempty string, a positive duration or a required oneof.
 ///
-/// A layer of its own, off unless somebody asks for it (X39): constraints are added and loosened
-/// over time, so who only passes resources on, or knows less of them than the schema, does well to
-/// leave them alone (B15). Proxies do check, and what they find they reject.
+/// Validation is optional. Constraints are added and loosened over time, so a program that only
+/// passes resources on, or that has an older schema, should not apply them. Envoy does, and rejects
+/// resources that violate them.
 ///
-/// It looks into every `Any` whose type the schema has. Not checked are constraints of timestamps
-/// that depend on the present (`lt_now`, `gt_now`, `within`): there is no clock. E-mail addresses
-/// and URIs are checked for their outline only.
+/// Every nested `Any` of a known type is checked. Timestamp constraints that depend on the current
+/// time (`lt_now`, `gt_now`, `within`) are not checked. E-mail addresses and URIs are only checked
+/// roughly.
 ///
-/// Made once, shared by cloning.
+/// Creating a validator is expensive: create it once and share it.
 ///
 /// ```
 /// # #[cfg(feature = "envoy")] {
@@ -54,6 +54,7 @@ const MOST_VIOLATIONS: usize = 100;
 /// # }
 /// # Ok::<(), xds_format::FormatError>(())
 /// ```
+// S4.028, S4.029, S4.030, S4.031, X39, B15
 #[derive(Clone, Debug)]
 pub struct Validator {
     schema: Schema,
@@ -61,23 +62,24 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// The constraints of a schema. One that has no `validate/validate.proto` has none.
+    /// Creates a validator with the constraints of a schema. There are none if the schema lacks
+    /// `validate/validate.proto`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Descriptors`] when a constraint of the schema makes no sense: a pattern that is
-    /// no regular expression.
+    /// [`ErrorKind::Descriptors`] if a constraint has a pattern that is not a valid regular
+    /// expression.
     pub fn new(schema: &Schema) -> Result<Self, FormatError> {
         let plans = Plans::new(schema.pool())
             .map_err(|reason| FormatError::new("", ErrorKind::Descriptors { reason }))?;
         Ok(Self { schema: schema.clone(), plans: Arc::new(plans) })
     }
 
-    /// The constraints of [`Schema::envoy`], read on first use.
+    /// Returns a validator for [`Schema::envoy`], created on first use.
     ///
     /// # Panics
     ///
-    /// As [`Schema::envoy`].
+    /// As [`Schema::envoy`], and if that schema has an invalid constraint.
     #[cfg(feature = "envoy")]
     #[must_use]
     pub fn envoy() -> &'static Self {
@@ -87,12 +89,12 @@ impl Validator {
         })
     }
 
-    /// Checks one encoded resource. A type that the schema lacks has no constraints.
+    /// Checks one encoded resource. A resource of an unknown type passes.
     ///
     /// # Errors
     ///
-    /// Those of [`decode_check`](crate::decode_check) for a type that is known;
-    /// [`ErrorKind::Constraint`] with the path of the first field that breaks one.
+    /// Those of [`decode_check`](crate::decode_check), if the type is known;
+    /// [`ErrorKind::Constraint`] with the path of the first violation.
     pub fn check(&self, type_url: &str, bytes: &[u8]) -> Result<(), FormatError> {
         match self.walk(type_url, bytes, 1)?.into_iter().next() {
             Some(violation) => Err(violation),
@@ -100,12 +102,11 @@ impl Validator {
         }
     }
 
-    /// All that [`check`](Self::check) could complain of, in the order of the fields; no more than
-    /// a hundred.
+    /// Returns the constraint violations of a resource, in the order of the fields, at most 100.
     ///
     /// # Errors
     ///
-    /// Those of [`decode_check`](crate::decode_check) for a type that is known.
+    /// Those of [`decode_check`](crate::decode_check), if the type is known.
     pub fn violations(
         &self,
         type_url: &str,
@@ -122,7 +123,7 @@ impl Validator {
     ) -> Result<Vec<FormatError>, FormatError> {
         let Some(descriptor) = self.schema.message_of(type_url) else { return Ok(Vec::new()) };
         let walked = || {
-            // All of it decodes then, and nothing is too deep.
+            // After this check everything decodes and nothing is nested too deeply.
             check::message(&self.schema, &descriptor, bytes, &Path::Root)?;
             let message = DynamicMessage::decode(descriptor.clone(), bytes).map_err(|why| {
                 let message = descriptor.full_name().to_owned();

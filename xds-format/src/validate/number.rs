@@ -1,4 +1,4 @@
-//! Numbers of all kinds, and which of them a constraint allows.
+//! Numeric values and constraints.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -9,19 +9,19 @@ use crate::time::{Seconds, print_duration, print_timestamp};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A number of any width, or a time.
+/// A number of any width, a duration or a timestamp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Integer(i128),
     Float(f64),
-    /// A duration, in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i128),
-    /// A timestamp, in nanoseconds since 1970.
+    /// A timestamp in nanoseconds since 1970.
     Timestamp(i128),
 }
 
 impl Number {
-    /// The number that a value is: wrappers are unwrapped.
+    /// Returns the number of a value or of a wrapper message.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::I32(number) | Value::EnumNumber(number) => Self::Integer((*number).into()),
@@ -80,7 +80,7 @@ impl PartialOrd for Number {
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A time has at most 64 bits of seconds, which is where it came from.
+        // The seconds of a time fit into 64 bits.
         let parts = |nanos: i128| {
             let (seconds, nanos) = (nanos / NANOS, nanos % NANOS);
             Some(Seconds {
@@ -110,7 +110,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Which numbers are allowed.
+/// Constraints on a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Numbers {
     pub(crate) constant: Option<Number>,
@@ -118,15 +118,16 @@ pub(crate) struct Numbers {
     pub(crate) at_least: Option<Number>,
     pub(crate) below: Option<Number>,
     pub(crate) at_most: Option<Number>,
-    /// If not empty, the ones allowed.
+    /// Allowed values; empty if there is no such constraint.
     pub(crate) one_of: Vec<Number>,
     pub(crate) none_of: Vec<Number>,
-    /// Zero is allowed whatever the rest says.
+    /// Zero is allowed regardless of the other constraints.
     pub(crate) ignore_empty: bool,
 }
 
 impl Numbers {
-    /// What is wrong with a number, after "must": the rule and the words.
+    /// Returns the violated rule and a text that completes "must ...", if the number is not
+    /// allowed.
     pub(crate) fn fault(&self, number: Number) -> Option<(&'static str, String)> {
         if self.ignore_empty && number.is_zero() {
             return None;
@@ -148,8 +149,8 @@ impl Numbers {
         None
     }
 
-    /// With the lower bound above the upper one, what lies between them is forbidden. A float that
-    /// is no number is outside of nothing.
+    /// Checks the bounds. If the lower bound exceeds the upper one, they exclude the range between
+    /// them. NaN violates no bound.
     fn interval_fault(&self, number: Number) -> Option<(&'static str, String)> {
         let low = match (self.above, self.at_least) {
             (Some(bound), _) if number <= bound => Some(("gt", format!("be greater than {bound}"))),
@@ -169,7 +170,7 @@ impl Numbers {
         low.or(high)
     }
 
-    /// Whether the bounds forbid what is between them rather than what is outside of them.
+    /// Whether the bounds exclude the range between them.
     pub(super) fn is_gap(&self) -> bool {
         let lower = self.above.or(self.at_least);
         let upper = self.below.or(self.at_most);

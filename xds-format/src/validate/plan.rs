@@ -1,5 +1,5 @@
-//! The constraints of every message of a schema, looked up once: options are decoded anew whenever
-//! somebody asks a descriptor for them.
+//! Constraints of all messages of a schema, read once, because a descriptor decodes its options on
+//! every access.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use prost_reflect::{
 
 use super::FieldRules;
 
-/// By the full name of the message; a message without constraints of its own is not in it.
+/// Constraints by full name of the message. Messages without constraints are omitted.
 #[derive(Debug, Default)]
 pub(crate) struct Plans(HashMap<String, Plan>);
 
-/// The constraints of one message.
+/// Constraints of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Neither it nor what is in it is checked.
+    /// Whether the message and its content are not checked.
     pub(crate) is_disabled: bool,
-    /// By field number.
+    /// Field constraints by field number.
     pub(crate) fields: HashMap<u32, FieldRules>,
-    /// The oneofs of which a member has to be set.
+    /// Oneofs that must be set.
     pub(crate) required_oneofs: Vec<OneofDescriptor>,
 }
 
-/// The options that the constraints stand in, as far as the schema defines them.
+/// Extensions that contain constraints, as far as the schema defines them.
 pub(crate) struct Options {
     rules: Option<ExtensionDescriptor>,
     required: Option<ExtensionDescriptor>,
@@ -42,7 +42,7 @@ impl Options {
         }
     }
 
-    /// The constraints of a field, if it has any.
+    /// Returns the constraints of a field, if it has any.
     pub(crate) fn field(&self, field: &FieldDescriptor) -> Result<Option<FieldRules>, String> {
         if field.field_descriptor_proto().options.is_none() {
             return Ok(None);
@@ -56,13 +56,13 @@ impl Options {
         read.map_err(|why| format!("the pattern of {}: {why}", field.full_name()))
     }
 
-    /// Whether a member of the oneof has to be set.
+    /// Whether a member of the oneof must be set.
     pub(crate) fn requires(&self, oneof: &OneofDescriptor) -> bool {
         oneof.oneof_descriptor_proto().options.is_some()
             && is_set(&oneof.options(), self.required.as_ref())
     }
 
-    /// Whether the message is not checked at all.
+    /// Whether the message is exempt from all checks.
     pub(crate) fn disables(&self, message: &MessageDescriptor) -> bool {
         if message.descriptor_proto().options.is_none() {
             return false;
@@ -77,7 +77,7 @@ fn is_set(options: &DynamicMessage, option: Option<&ExtensionDescriptor>) -> boo
 }
 
 impl Plans {
-    /// Reads the constraints of all messages; one that makes no sense is an error.
+    /// Reads the constraints of all messages. An invalid pattern is an error.
     pub(crate) fn new(pool: &DescriptorPool) -> Result<Self, String> {
         let options = Options::of(pool);
         let mut plans = Self::default();

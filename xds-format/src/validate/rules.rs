@@ -1,7 +1,7 @@
-//! The constraints of a field, read off its option `validate.rules` once.
+//! Constraints of a field, read from its option `validate.rules`.
 //!
-//! The option is a message with one member per kind of field. What those members say boils down to
-//! few things: an interval, a length, a list of values, a form of text.
+//! The option is a message with one member per kind of field. The members are reduced to a few
+//! kinds: a range, a length, a list of values, a form of text.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -11,75 +11,75 @@ use regex::bytes::Regex;
 
 use super::number::{Number, Numbers};
 
-/// What a field may hold.
+/// Constraints of a field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldRules {
-    /// The message has to be there.
+    /// Whether the message must be set.
     pub(crate) required: bool,
-    /// Nobody looks inside the message.
+    /// Whether the content of the message is not checked.
     pub(crate) skip: bool,
-    /// What its value may be.
+    /// Constraints of the value.
     pub(crate) value: ValueRules,
 }
 
-/// The constraints of one kind of value.
+/// Constraints of a value, by kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum ValueRules {
-    /// None.
+    /// No constraint.
     #[default]
     Free,
-    /// Numbers of all widths; durations and timestamps as nanoseconds.
+    /// Numbers of all widths, and durations and timestamps in nanoseconds.
     Number(Numbers),
-    /// The one value of a bool.
+    /// Required value of a bool.
     Bool(bool),
     /// Strings and bytes.
     Text(Box<TextRules>),
     /// Enums.
     Enum {
-        /// The numbers.
+        /// Constraints on the number of the enum value.
         numbers: Numbers,
-        /// Only numbers that the enum defines.
+        /// Whether only numbers that the enum defines are allowed.
         defined_only: bool,
     },
     /// Lists.
     Repeated {
-        /// How many elements there may be.
+        /// Allowed number of elements.
         count: Span,
-        /// No two are equal.
+        /// Whether all elements must differ.
         unique: bool,
-        /// Each of them.
+        /// Constraints of each element.
         items: Box<FieldRules>,
-        /// None of this of an empty list.
+        /// Whether an empty list is always allowed.
         ignore_empty: bool,
     },
     /// Maps.
     Map {
-        /// How many entries there may be.
+        /// Allowed number of entries.
         count: Span,
-        /// Each key.
+        /// Constraints of each key.
         keys: Box<FieldRules>,
-        /// Each value.
+        /// Constraints of each value.
         values: Box<FieldRules>,
-        /// None of this of an empty map.
+        /// Whether an empty map is always allowed.
         ignore_empty: bool,
     },
-    /// `google.protobuf.Any`, by its type URL.
+    /// Type URLs of a `google.protobuf.Any`.
     Any {
-        /// If not empty, the ones allowed.
+        /// Allowed type URLs; empty if there is no such constraint.
         one_of: Vec<String>,
-        /// The ones forbidden.
+        /// Forbidden type URLs.
         none_of: Vec<String>,
     },
 }
 
-/// At least and at most.
+/// Minimum and maximum of a count or length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) min: Option<u64>,
     pub(crate) max: Option<u64>,
 }
 
-/// The constraints of a string or of bytes; texts are held as bytes.
+/// Constraints of a string or of bytes. Strings are stored as bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TextRules {
     pub(crate) constant: Option<Vec<u8>>,
@@ -98,7 +98,8 @@ pub(crate) struct TextRules {
     pub(crate) ignore_empty: bool,
 }
 
-/// A regular expression that a text matches from its beginning to its end, as in Envoy; equal by its source.
+/// Regular expression that must match the whole text, as in Envoy. Patterns are equal if their
+/// sources are.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     source: String,
@@ -107,7 +108,7 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     fn new(source: &str) -> Result<Self, regex::Error> {
-        // By itself first: an error is then about what the schema says.
+        // The source alone is compiled first, so that an error is about the text in the schema.
         Regex::new(source)?;
         let whole = Regex::new(&format!(r"\A(?:{source})\z"))?;
         Ok(Self { source: source.to_owned(), whole })
@@ -130,7 +131,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A well-known form of text.
+/// Well-known form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Email,
@@ -142,18 +143,18 @@ pub(crate) enum Form {
     UriReference,
     Address,
     Uuid,
-    /// The name of an HTTP header.
+    /// Name of an HTTP header.
     HeaderName(Strictness),
-    /// The value of an HTTP header.
+    /// Value of an HTTP header.
     HeaderValue(Strictness),
 }
 
-/// How much of HTTP's grammar is asked for.
+/// Strictness of the check of HTTP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// No line breaks and no zero byte.
+    /// Only line breaks and zero bytes are forbidden.
     Loose,
-    /// The whole grammar.
+    /// The HTTP grammar applies.
     Strict,
 }
 
@@ -170,7 +171,7 @@ const FORMS: [(&str, Form); 9] = [
 ];
 
 impl FieldRules {
-    /// Reads a `validate.FieldRules`; a pattern that is no regular expression is an error.
+    /// Reads a `validate.FieldRules`. An invalid regular expression is an error.
     pub(crate) fn read(rules: &DynamicMessage) -> Result<Self, regex::Error> {
         let rules = Reader(rules);
         let mut read = Self::default();
@@ -221,7 +222,8 @@ impl FieldRules {
     }
 }
 
-/// Members of a rule by name; absent where the schema's own copy of the rules lacks them.
+/// Access to the fields of a rule by name. Fields that the schema's `validate.proto` lacks are
+/// absent.
 struct Reader<'m>(&'m DynamicMessage);
 
 impl Reader<'_> {
@@ -312,7 +314,7 @@ impl Reader<'_> {
         if let Some((_, form)) = FORMS.iter().find(|(name, _)| self.flag(name)) {
             return Some(*form);
         }
-        // It is strict unless it says that it is not.
+        // Strict is the default.
         let strict = self.value("strict").and_then(|it| it.as_bool()).unwrap_or(true);
         let strictness = if strict { Strictness::Strict } else { Strictness::Loose };
         match self.value("well_known_regex")?.as_enum_number()? {
@@ -323,7 +325,7 @@ impl Reader<'_> {
     }
 }
 
-/// The bytes of a string or of bytes.
+/// Returns the bytes of a string or bytes value.
 pub(crate) fn text_bytes(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! What strings and bytes may look like.
+//! Constraints on strings and bytes.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::rules::{Form, Span, Strictness, TextRules};
 use crate::error::abbreviate;
 
-/// Whether a value is a text or bytes: the same rules mean characters or not.
+/// Whether a value is a string or bytes. Some rules count characters for strings and bytes for
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
     String,
@@ -14,7 +15,7 @@ pub(crate) enum Flavour {
 }
 
 impl TextRules {
-    /// What is wrong with a text, after "must": the rule and the words.
+    /// Returns the violated rule and a text that completes "must ...", if the value is not allowed.
     pub(crate) fn fault(&self, text: &[u8], flavour: Flavour) -> Option<(&'static str, String)> {
         if self.ignore_empty && text.is_empty() {
             return None;
@@ -78,7 +79,7 @@ impl TextRules {
 }
 
 impl Span {
-    /// What is wrong with a count of things.
+    /// Returns the violated rule and a text that completes "must ...", if the count is not allowed.
     pub(crate) fn fault(
         self,
         count: usize,
@@ -100,7 +101,7 @@ impl Span {
     }
 }
 
-/// A value as errors show it.
+/// Formats a value for an error message.
 pub(crate) fn quoted(text: &[u8], flavour: Flavour) -> String {
     match (flavour, core::str::from_utf8(text)) {
         (Flavour::String, Ok(text)) => format!("{:?}", abbreviate(text)),
@@ -197,7 +198,7 @@ fn is_scheme(scheme: &str) -> bool {
         && scheme.bytes().all(|it| it.is_ascii_alphanumeric() || b"+.-".contains(&it))
 }
 
-/// RFC 1034, with digits at the front of labels.
+/// Whether the text is a host name by RFC 1034, with labels that may begin with a digit.
 fn is_hostname(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     name.len() <= 253

@@ -1,9 +1,10 @@
-//! Whether newer constraints refuse what older ones let through (B16).
+//! Detection of constraints that reject values which an older version allowed.
+// B16
 
 use super::number::{Number, Numbers};
 use super::rules::{FieldRules, Form, Span, Strictness, TextRules, ValueRules};
 
-/// The rules that are tighter in `new`, by name; empty if everything that was allowed still is.
+/// Returns the names of the rules that are tighter in `new`; empty if all allowed values remain so.
 pub(crate) fn tightened(old: &FieldRules, new: &FieldRules) -> Vec<String> {
     let mut found = Vec::new();
     fields(old, new, "", &mut found);
@@ -90,12 +91,12 @@ fn numbers(old: &Numbers, new: &Numbers, add: &mut dyn FnMut(bool, &str)) {
     };
     match (old.is_gap(), new.is_gap()) {
         (false, true) if is_narrow(new) || is_on_one_side(old, new) => {}
-        // What was allowed is on both sides of the gap, or in it.
+        // The allowed values are on both sides of the gap, or in it.
         (false, true) => {
             add(lower(old) != lower(new), low);
             add(upper(old) != upper(new), high);
         }
-        // Outside of a gap there is no end on either side.
+        // Outside a gap there is no bound on either side.
         (true, false) => {
             add(rises(None), low);
             add(falls(None), high);
@@ -110,10 +111,10 @@ fn numbers(old: &Numbers, new: &Numbers, add: &mut dyn FnMut(bool, &str)) {
     add(old.ignore_empty && !new.ignore_empty, "ignore_empty");
 }
 
-/// A bound, and whether it is left out.
+/// A bound, and whether the bound itself is excluded.
 type Bound = (Number, bool);
 
-/// Whether nothing lies in the gap.
+/// Whether the gap contains no value.
 fn is_narrow(gap: &Numbers) -> bool {
     match (lower(gap), upper(gap)) {
         (Some((Number::Integer(low), _)), Some((Number::Integer(high), _)))
@@ -122,7 +123,7 @@ fn is_narrow(gap: &Numbers) -> bool {
     }
 }
 
-/// Whether all that the interval allows is below the gap, or all above it.
+/// Whether all values of the interval are on one side of the gap.
 fn is_on_one_side(interval: &Numbers, gap: &Numbers) -> bool {
     let is_above = lower(interval).zip(lower(gap)).is_some_and(|(is, gap)| is >= gap);
     let is_below = upper(interval).zip(upper(gap)).is_some_and(|((is, open), (gap, gap_open))| {
@@ -131,7 +132,7 @@ fn is_on_one_side(interval: &Numbers, gap: &Numbers) -> bool {
     is_above || is_below
 }
 
-/// The lower bound; of two that are equal, the one that leaves the bound out is the higher one.
+/// Returns the lower bound. Of two equal bounds, the excluded one is higher.
 fn lower(numbers: &Numbers) -> Option<Bound> {
     let above = numbers.above.map(|bound| match bound {
         Number::Integer(bound) => (Number::Integer(bound + 1), false),

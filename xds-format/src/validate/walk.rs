@@ -1,4 +1,4 @@
-//! One resource, from the top down, held against the constraints of its messages.
+//! Recursive check of a resource against the constraints of its messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::print::sorted;
 use crate::schema::Schema;
 
-/// What was found on the way.
+/// State of a check, with the violations found so far.
 pub(crate) struct Walk<'s> {
     schema: &'s Schema,
     plans: &'s Plans,
@@ -25,7 +25,7 @@ pub(crate) struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// A walk that ends after so many faults.
+    /// Creates a check that ends after `most` violations.
     pub(crate) fn new(schema: &'s Schema, plans: &'s Plans, most: usize) -> Self {
         Self { schema, plans, most, faults: Vec::new() }
     }
@@ -73,7 +73,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What is in an `Any` stands where the `Any` stands.
+    /// Checks the message inside an `Any`, under the path of the `Any`.
     fn packed(&mut self, any: &DynamicMessage, path: &Path<'_>) {
         let part = |number| match any.get_field_by_number(number) {
             Some(Cow::Borrowed(value)) => Some(value),
@@ -81,7 +81,7 @@ impl<'s> Walk<'s> {
         };
         let type_url = part(1).and_then(Value::as_str).unwrap_or_default();
         let value = part(2).and_then(Value::as_bytes).map(|it| &it[..]).unwrap_or_default();
-        // It is known to decode: that was checked first.
+        // Decoding cannot fail here: it was checked before.
         if let Some(descriptor) = self.schema.message_of(type_url)
             && let Ok(message) = DynamicMessage::decode(descriptor, value)
         {
@@ -264,7 +264,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// Whether a message that does not have a field breaks the field's constraints.
+/// Whether the absence of a field violates its constraints.
 pub(crate) fn refuses_absence(
     schema: &Schema,
     field: &FieldDescriptor,
@@ -277,7 +277,8 @@ pub(crate) fn refuses_absence(
     walk.is_over()
 }
 
-/// A wrapper such as `google.protobuf.StringValue` is as good as what it holds.
+/// Returns the value inside a wrapper message such as `google.protobuf.StringValue`; other values
+/// are returned unchanged.
 fn unwrapped(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::Message(message) => message.get_field_by_number(1).unwrap_or(Cow::Borrowed(value)),
@@ -292,7 +293,7 @@ fn enum_text(enumeration: &EnumDescriptor, number: i32) -> String {
     }
 }
 
-/// Something that is the same of equal values and orders them.
+/// Returns a key that is equal for equal values.
 fn identity(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.as_bytes().to_vec(),

@@ -1,8 +1,8 @@
-//! YAML text into trees, one per document.
+//! YAML parser that builds one tree per document.
 //!
-//! The events come from `granit-parser`, the parser under `serde-saphyr`; what they mean is decided
-//! here, because a deserializer would lose the positions. `<<` merges. An alias is a copy, and
-//! copies have a budget.
+//! The events come from `granit-parser`, the parser under `serde-saphyr`. They are interpreted
+//! here, because a deserializer would lose the positions. `<<` merges mappings. Each alias copies
+//! its node, within a size limit.
 
 mod scalar;
 
@@ -23,17 +23,17 @@ use crate::error::{ErrorKind, Fault, Path};
 use crate::format::Format;
 use crate::options::Leniency;
 
-/// What the copies that aliases and anchors make may weigh together, in bytes: names, strings, and
-/// [`NODE_COST`] a value.
+/// Maximum total size in bytes of the copies made for aliases and anchors: the lengths of names and
+/// strings, plus [`NODE_COST`] per value.
 pub(crate) const ALIAS_BUDGET: usize = 64 << 20;
 
-/// About what a value costs in memory.
+/// Approximate memory size of a value, in bytes.
 const NODE_COST: usize = 64;
 
-/// The tag before a key that makes Envoy drop the entry.
+/// Tag before a key for which Envoy drops the entry.
 const IGNORE: &str = "!ignore";
 
-/// The key that merges other mappings into this one.
+/// Key that merges other mappings into its mapping.
 const MERGE: &str = "<<";
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
@@ -54,7 +54,7 @@ pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Vec<Node<'_>>> {
     let mut documents = Vec::new();
     while let Some((event, _)) = builder.next()? {
         if let Event::DocumentStart(..) = event {
-            // Anchors do not reach from one document into the next.
+            // Anchors are local to a document.
             builder.anchors.clear();
             let (event, span) = builder.expect_next()?;
             documents.push(builder.node(event, &span, 0)?);
@@ -65,7 +65,7 @@ pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Vec<Node<'_>>> {
 
 struct Builder<'t> {
     events: Events<'t, StrInput<'t>>,
-    /// Finished nodes only: an alias inside the node that it names finds nothing.
+    /// Completed nodes by anchor. An alias inside the node that it refers to is not found.
     anchors: HashMap<usize, Anchor<'t>>,
     nodes_left: usize,
     alias_budget: usize,
@@ -77,7 +77,7 @@ struct Anchor<'t> {
     weight: Weight,
 }
 
-/// What a copy of a node costs.
+/// Cost of a copy of a node.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     bytes: usize,
@@ -153,7 +153,7 @@ impl<'t> Builder<'t> {
         Ok(Value::Object(members))
     }
 
-    /// A key is the text of a scalar, whatever type that text would have as a value.
+    /// Returns the text of a scalar key, whatever type it would have as a value.
     fn key(&mut self, event: Event<'t>, offset: usize) -> Result<Cow<'t, str>> {
         match event {
             Event::Scalar(text, _, anchor, tag) => {
@@ -177,8 +177,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// A copy of the node that the alias names, if the budget has room and the copy does not end
-    /// too deep.
+    /// Returns a copy of the node that the alias refers to, within the limits of size and depth.
     fn alias(&mut self, id: usize, depth: usize, offset: usize) -> Result<Node<'t>> {
         let Some(Anchor { node, weight }) = self.anchors.get(&id) else {
             return Err(syntax(
@@ -221,13 +220,14 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Whether Envoy drops the entry of this key. Anchors in its value stay.
+/// Whether the key has the `!ignore` tag, for which Envoy drops the entry. Anchors in the dropped
+/// value stay valid.
 fn has_ignore_tag(key: &Event<'_>) -> bool {
     matches!(key, Event::Scalar(.., Some(tag)) if tag.original() == IGNORE)
 }
 
-/// Adds the members of a merged mapping, or of each mapping of a merged list, that are not there
-/// yet.
+/// Adds the members of a merged mapping, or of each mapping in a merged list, whose keys are not
+/// present yet.
 fn merge<'t>(members: &mut Vec<Member<'t>>, node: Node<'t>) -> Result<()> {
     let sources = match node.value {
         Value::List(elements) => elements,

@@ -1,7 +1,7 @@
-//! Scalars of YAML: what their text means.
+//! Interpretation of YAML scalars.
 //!
-//! Plain scalars are read as Envoy reads them: YAML 1.1 booleans (`on`, `no`, `y`, ...), and what
-//! is neither null, boolean nor number is a string.
+//! Plain scalars are read as Envoy reads them: with YAML 1.1 booleans (`on`, `no`, `y`, ...). A
+//! scalar that is not null, a boolean or a number is a string.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::tree::{Value, syntax};
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// A list or mapping may carry only its own tag.
+/// Rejects a tag other than the core tag `expected`. With `Leniency::Envoy` every tag is accepted.
 pub(crate) fn check_tag(
     tag: Option<&Tag>,
     expected: &str,
@@ -37,7 +37,7 @@ fn unsupported_tag(tag: &Tag, offset: usize) -> Box<Fault> {
     )
 }
 
-/// What a scalar means, by its quotes, its tag and its text.
+/// Interprets a scalar by its quotes, tag and text.
 pub(crate) fn scalar<'t>(
     text: Cow<'t, str>,
     style: ScalarStyle,
@@ -49,7 +49,7 @@ pub(crate) fn scalar<'t>(
     match tag {
         None if quoted => Ok(Value::String(text)),
         None => Ok(plain(text)),
-        // `! text`, and `!!binary`, whose base64 is what a bytes field takes.
+        // `! text` and `!!binary`, whose text is base64 as a bytes field expects it.
         Some(tag) if tag.original() == "!" => Ok(Value::String(text)),
         Some(tag) if ["str", "binary"].iter().any(|name| tag.is_yaml_core_schema_tag(name)) => {
             Ok(Value::String(text))
@@ -61,7 +61,7 @@ pub(crate) fn scalar<'t>(
         {
             Ok(plain(text))
         }
-        // Tags of others have no meaning to Envoy.
+        // Envoy ignores other tags.
         Some(_) if leniency.is_envoy() => {
             Ok(if quoted { Value::String(text) } else { plain(text) })
         }
@@ -69,8 +69,8 @@ pub(crate) fn scalar<'t>(
     }
 }
 
-/// What an unquoted scalar means. A number with leading zeros stays a string, since YAML 1.1
-/// (octal) and 1.2 (decimal) read it differently; a field that takes a number will refuse it.
+/// Interprets an unquoted scalar. A number with leading zeros stays a string, because YAML 1.1
+/// (octal) and 1.2 (decimal) differ; a field of a numeric type then rejects it.
 fn plain(text: Cow<'_, str>) -> Value<'_> {
     match text.as_ref() {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -87,14 +87,14 @@ fn plain(text: Cow<'_, str>) -> Value<'_> {
     }
 }
 
-/// Does this text, unquoted, mean itself, in YAML 1.1 as well as 1.2?
+/// Whether this text, unquoted, is a string in both YAML 1.1 and 1.2.
 pub(crate) fn is_string(text: &str) -> bool {
     let looks_like_number = text.starts_with(|c: char| c.is_ascii_digit())
         && text.bytes().all(|byte| byte.is_ascii_hexdigit() || b"_.:+-xo".contains(&byte));
     !looks_like_number && matches!(plain(Cow::Borrowed(text)), Value::String(_))
 }
 
-/// Written in lower case, in upper case, or with one capital.
+/// Whether a word is in the list, in lower case, in upper case, or capitalised.
 fn is_one_of(word: &str, lower: &[&str]) -> bool {
     let flexible = |lower: &str| {
         word == lower
@@ -104,7 +104,8 @@ fn is_one_of(word: &str, lower: &[&str]) -> bool {
     lower.iter().any(|lower| word.eq_ignore_ascii_case(lower) && flexible(lower))
 }
 
-/// `[-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?`, without superfluous leading zeros.
+/// Whether the text is a number of the form
+/// `[-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?`, without extra leading zeros.
 pub(crate) fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -123,7 +124,7 @@ pub(crate) fn is_decimal(text: &str) -> bool {
         && (integer.len() < 2 || !integer.starts_with('0'))
 }
 
-/// `0x1f` and `0o17`.
+/// Parses a hexadecimal (`0x1f`) or octal (`0o17`) number.
 fn radix(text: &str) -> Option<u64> {
     match text.as_bytes() {
         [b'0', b'x', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => {
