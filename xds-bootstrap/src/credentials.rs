@@ -1,4 +1,6 @@
-//! How a channel to a management server is secured, as data (A27, A65, A97, B42).
+//! Credentials of channels to management servers, as data
+//! ([gRFC A27](https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md)).
+// A27, A65, A97, B42
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,49 +15,53 @@ const INSECURE: &str = "insecure";
 const TLS: &str = "tls";
 const GOOGLE_DEFAULT: &str = "google_default";
 const JWT_TOKEN_FILE: &str = "jwt_token_file";
-/// How often certificate files are read again unless stated otherwise (A65).
+/// Default interval at which certificate files are read again (A65).
 const DEFAULT_REFRESH: Duration = Duration::from_secs(600);
 
-/// How a channel is secured.
+/// Security of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChannelCredentials {
-    /// Not at all.
+    /// Plain text without authentication.
     Insecure,
-    /// By TLS.
+    /// TLS, or mTLS if the client has a certificate.
     Tls(TlsFiles),
 }
 
-/// The files of a TLS channel. They are paths: nothing is read here.
+/// Certificate files of a TLS channel, as paths. This crate does not read them.
+///
+/// See [gRFC A65](https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TlsFiles {
-    /// The roots to check the server against; `None` means those of the system.
+    /// Root certificates that verify the server. `None` uses the roots of the system.
     pub ca_certificate: Option<PathBuf>,
-    /// What the client shows of itself; `None` shows nothing.
+    /// Certificate of the client. `None` presents no certificate.
     pub identity: Option<IdentityFiles>,
-    /// How often the files are read again.
+    /// Interval at which the files are read again. Default: 10 minutes.
     pub refresh_interval: Duration,
 }
 
-/// A certificate and its key.
+/// Files of a certificate and its private key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdentityFiles {
-    /// The certificate chain.
+    /// File of the certificate chain.
     pub certificate: PathBuf,
-    /// The private key.
+    /// File of the private key.
     pub private_key: PathBuf,
 }
 
-/// What each call on a channel carries to prove who is calling.
+/// Credentials sent with each call on a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallCredentials {
-    /// A token that is read from a file, again before it expires (A97).
+    /// A JWT read from a file, and read again before it expires
+    /// ([gRFC A97](https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md)).
     JwtTokenFile(PathBuf),
 }
 
-/// The system's roots, nothing shown of the client, and files that are read again every ten minutes.
+/// The default uses the system's roots, no client certificate, and a refresh interval of 10
+/// minutes.
 impl Default for TlsFiles {
     fn default() -> Self {
         Self { ca_certificate: None, identity: None, refresh_interval: DEFAULT_REFRESH }
@@ -63,14 +69,14 @@ impl Default for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Checks the server against the roots in a file instead of the system's.
+    /// Verifies the server with the root certificates in a file, instead of the system's.
     #[must_use]
     pub fn with_ca_certificate(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca_certificate = Some(file.into());
         self
     }
 
-    /// Shows a certificate to the server (mTLS).
+    /// Presents a client certificate to the server (mTLS).
     #[must_use]
     pub fn with_identity(
         mut self,
@@ -82,7 +88,7 @@ impl TlsFiles {
         self
     }
 
-    /// Sets how often the files are read again.
+    /// Sets the interval at which the files are read again.
     #[must_use]
     pub fn with_refresh_interval(mut self, interval: Duration) -> Self {
         self.refresh_interval = interval;
@@ -91,8 +97,9 @@ impl TlsFiles {
 }
 
 impl ChannelCredentials {
-    /// The first supported entry of a list (BS-08). A supported one with a bad configuration is an
-    /// error even if a later one would do (BS-09).
+    /// Reads the first supported entry of a list. If its configuration is invalid, the result is an
+    /// error, even if a later entry is valid.
+    // BS-08, BS-09
     pub(crate) fn first_supported(
         list: &Field<'_>,
         warnings: &mut Vec<Warning>,
@@ -164,8 +171,9 @@ impl TlsFiles {
 }
 
 impl CallCredentials {
-    /// All supported entries of a list; unknown ones are passed over with a warning, a malformed
-    /// supported one is an error (BS-23).
+    /// Reads all supported entries of a list. An unknown entry is ignored with a warning. A
+    /// malformed supported entry is an error.
+    // BS-23
     pub(crate) fn all_supported(
         list: &Field<'_>,
         warnings: &mut Vec<Warning>,

@@ -1,13 +1,13 @@
-//! What is wrong with a configuration, and where.
+//! Errors and warnings of a configuration, with the field that they concern.
 //!
-//! Errors name fields and kinds of values, never the values of fields that may hold a secret.
+//! They contain names of fields and kinds of values, never the value of a field that may be secret.
 
 use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 use xds_core::client::FeatureWarning;
 
-/// Why a configuration was refused. Prints as one line, the most useful part last:
+/// Error that rejects a configuration. Its `Display` form is one line:
 ///
 /// ```text
 /// /etc/xds.json: xds_servers[1].channel_creds[0].type: expected a string, found a number
@@ -29,20 +29,20 @@ impl BootstrapError {
         self
     }
 
-    /// Where the configuration came from: a file's path or an environment variable's name.
+    /// Returns the source of the configuration: the path of a file or the name of a variable.
     #[must_use]
     pub fn source_name(&self) -> Option<&str> {
         self.source_name.as_deref()
     }
 
-    /// The field, from the top of the configuration, as in `xds_servers[1].server_uri`; empty at the
-    /// top.
+    /// Returns the path of the field from the top of the configuration, such as
+    /// `xds_servers[1].server_uri`; empty at the top.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong.
+    /// Returns the reason.
     #[must_use]
     pub const fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -63,93 +63,103 @@ impl fmt::Display for BootstrapError {
 
 impl std::error::Error for BootstrapError {}
 
-/// What is wrong with a configuration.
+/// Reason of a [`BootstrapError`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No source of a bootstrap is configured (BS-01).
+    /// No source of a bootstrap is configured.
+    // BS-01
     #[error("no bootstrap: neither GRPC_XDS_BOOTSTRAP nor GRPC_XDS_BOOTSTRAP_CONFIG is set")]
     NotConfigured,
-    /// The file cannot be read (BS-02).
+    /// The file cannot be read.
+    // BS-02
     #[error("cannot read: {0}")]
     Unreadable(Arc<str>),
     /// The text is longer than the limit.
     #[error("longer than {limit} bytes")]
     TooLong {
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The text is not JSON (BS-02).
+    /// The text is not valid JSON.
+    // BS-02
     #[error("line {line}, column {column}: {reason}")]
     Syntax {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Counted from 1, in bytes.
+        /// Column number in bytes, from 1.
         column: usize,
-        /// The parser's words.
+        /// Message of the parser.
         reason: Arc<str>,
     },
     /// A required field is absent.
     #[error("required, but missing")]
     Missing,
-    /// A field that must have a content has none.
+    /// A field that must not be empty is empty.
     #[error("must not be empty")]
     Empty,
-    /// A value is of another kind than the field.
+    /// A value has the wrong type for its field.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What the field takes.
+        /// Type that the field accepts.
         expected: &'static str,
-        /// What there is.
+        /// Type of the value found.
         found: &'static str,
     },
-    /// A value is of the right kind, but not one that the field takes.
+    /// A value has the right type, but the field does not accept it.
     #[error("{0}")]
     InvalidValue(&'static str),
-    /// A message has no such field.
+    /// The message type has no such field.
     #[error("unknown field")]
     UnknownField,
-    /// A field is there in both of its spellings.
+    /// A field is given in both spellings of its name.
     #[error("also given as `{0}`")]
     TwoSpellings(Arc<str>),
-    /// Of fields that exclude each other more than one is set.
+    /// More than one of several mutually exclusive fields is set.
     #[error("excludes `{0}`, which is set as well")]
     Excludes(&'static str),
-    /// An enum has no such value.
+    /// The enum has no such value.
     #[error("no such value; known are {0}")]
     UnknownEnumValue(&'static str),
-    /// None of the credentials offered is supported (BS-07).
+    /// None of the listed credentials is supported. Contains their types.
+    // BS-07
     #[error("no supported type; offered: {}", if .0.is_empty() { "none".into() } else { .0.join(", ") })]
     NoSupportedCredentials(Vec<String>),
-    /// A file of a certificate is given without the one of its key, or the other way (A65).
+    /// A certificate file is given without its key file, or the reverse.
+    // A65
     #[error("must be given together with `{0}`")]
     Needs(&'static str),
-    /// A template makes names of another authority (BS-18).
+    /// A listener template creates names outside its authority.
+    // BS-18
     #[error("must start with \"xdstp://{authority}/\"")]
     TemplateOutsideAuthority {
-        /// The authority the template belongs to, as it is escaped in names.
+        /// Authority of the template, percent-encoded as in resource names.
         authority: String,
     },
-    /// A transport that cannot carry what it is configured for (S0.042, S0.180).
+    /// The transport does not support the type, which exists only in the incremental variant.
+    // S0.042, S0.180
     #[error("{short} has only an incremental variant, which {api_type} is not")]
     IncrementalOnly {
-        /// The type's message name.
+        /// Short name of the type.
         short: &'static str,
-        /// The transport.
+        /// Name of the transport.
         api_type: &'static str,
     },
-    /// REST cannot be aggregated (S0.204).
+    /// An aggregated stream over REST does not exist.
+    // S0.204
     #[error("an aggregated stream cannot be had over REST")]
     RestAggregated,
-    /// A configuration uses the aggregated stream and does not say where it is (S0.059).
+    /// A source uses the aggregated stream, but the bootstrap does not configure one.
+    // S0.059
     #[error("used by `{0}`, but missing")]
     AdsMissing(String),
-    /// gRPC knows no way to get resources but the stream it has (S0.060, S0.062).
+    /// A source is a server or a file. gRPC supports only the aggregated stream.
+    // S0.060, S0.062
     #[error("must be `ads` or `self` in gRPC's profile")]
     NotAggregated,
 }
 
-/// Something in a configuration that is passed over, but that its author should know about.
+/// Part of a configuration that is ignored, reported to its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     path: String,
@@ -161,13 +171,13 @@ impl Warning {
         Self { path: path.into(), kind }
     }
 
-    /// The field it is about.
+    /// Returns the path of the field.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What it says.
+    /// Returns the reason.
     #[must_use]
     pub const fn kind(&self) -> &WarningKind {
         &self.kind
@@ -180,26 +190,29 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a warning says.
+/// Reason of a [`Warning`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// A server feature is odd (B36, BS-12, D30).
+    /// A server feature is misspelt, or is deprecated and has no effect.
+    // B36, BS-12, D30
     #[error("{0}")]
     Feature(FeatureWarning),
-    /// Credentials that are known, but cannot be used.
+    /// The type of credentials is known but not supported.
     #[error("credentials of type `{0}` are known, but not supported")]
     UnsupportedCredentials(&'static str),
-    /// Call credentials of a type that is not known. Calls are made without them (BS-23).
+    /// The type of call credentials is unknown. Calls are made without them.
+    // BS-23
     #[error("call credentials of type {0:?} are not known, and calls are made without them")]
     UnknownCallCredentials(Box<str>),
-    /// A field of version 2 of the API, which version 3 has in another place (X43).
+    /// A field of version 2 of the API, read as its version 3 equivalent.
+    // X43
     #[error("of version 2 of the API; read as `{now}`")]
     Version2 {
-        /// The field of version 3.
+        /// Equivalent field of version 3.
         now: &'static str,
     },
-    /// A guard keeps this part out of use.
+    /// A feature guard is off, so this part is not used.
     #[error("not used: {0} is off")]
     GuardedOff(&'static str),
 }

@@ -1,4 +1,5 @@
-//! gRPC's bootstrap: one JSON object that names servers, authorities and the node (A27, A47, A71).
+//! gRPC's bootstrap: a JSON object with servers, authorities and the node.
+// A27, A47, A71
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,59 +15,73 @@ use crate::{
     server::XdsServer,
 };
 
-/// A bootstrap as gRPC clients read it.
+/// Bootstrap of a gRPC client.
 ///
-/// Fields that are not known are passed over at every level (BS-10); what is known is checked in
-/// full, so a bootstrap that loads can be used.
+/// Unknown fields are ignored at every level. Known fields are validated completely, so a bootstrap
+/// that loads is usable. See
+/// [gRFC A27](https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md) and
+/// [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
+// BS-10
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bootstrap {
-    /// The servers in order of preference; at least one (BS-04, BS-14).
+    /// Servers in order of preference, at least one.
+    // BS-04, BS-14
     pub servers: Vec<XdsServer>,
-    /// Who answers for names with an authority. The empty text is a key like any other (FE-04).
+    /// Authorities by name. The empty name is a valid key.
+    // FE-04
     pub authorities: BTreeMap<Arc<str>, AuthorityEntry>,
-    /// Who the client is; empty where the bootstrap does not say (BS-15).
+    /// Node of the client; empty if the bootstrap has none.
+    // BS-15
     pub node: NodeIdentity,
-    /// Makes listener names of targets without an authority; `%s` by default (BS-19).
+    /// Template of listener names for targets without an authority. Default: `%s`.
+    // BS-19
     pub client_default_listener_template: ListenerTemplate,
-    /// Makes the names of the listeners that a server asks for (A36).
+    /// Template of listener names for gRPC servers
+    /// ([gRFC A36](https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md)).
     pub server_listener_template: Option<ListenerTemplate>,
-    /// Instances of certificate providers by name, for the data plane (B24).
+    /// Certificate provider instances by name, for the data plane.
+    // B24
     pub certificate_providers: BTreeMap<String, CertificateProvider>,
-    /// The services other than xDS that configuration may point to, by target (A102).
+    /// Services other than management servers that resources may refer to, by target URI.
+    // A102
     pub allowed_grpc_services: BTreeMap<String, AllowedService>,
-    /// The guards it was read with.
+    /// Guards with which the bootstrap was read.
     pub guards: Guards,
-    /// What its author should know about.
+    /// Warnings for the author of the bootstrap.
     pub warnings: Vec<Warning>,
 }
 
-/// What a bootstrap says about one authority.
+/// Configuration of one authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorityEntry {
-    /// Makes the names of listeners within the authority.
+    /// Template of listener names within the authority.
     pub client_listener_template: ListenerTemplate,
-    /// The servers in order of preference; none means those of the top level (FE-03, BS-21).
+    /// Servers in order of preference. If empty, the top-level servers are used.
+    // FE-03, BS-21
     pub servers: Vec<XdsServer>,
 }
 
-/// An instance of a certificate provider, kept for the plugin that knows what it means (BS-22).
+/// Certificate provider instance. Only its plugin can interpret the configuration.
+// BS-22
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CertificateProvider {
-    /// Which plugin it is.
+    /// Name of the plugin.
     pub plugin_name: String,
-    /// What the plugin is told.
+    /// Configuration of the plugin.
     pub config: RawJson,
 }
 
 impl CertificateProvider {
-    /// The files that an instance of the plugin `file_watcher` watches (A29); `None` if it is of another one.
+    /// Returns the files of an instance of the `file_watcher` plugin ([gRFC
+    /// A29](https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md)); `None` for
+    /// another plugin.
     ///
     /// # Errors
     ///
-    /// What is wrong with its configuration, and in which field.
+    /// If the configuration of the instance is invalid.
     pub fn file_watcher(&self) -> Result<Option<TlsFiles>, BootstrapError> {
         if self.plugin_name != "file_watcher" {
             return Ok(None);
@@ -75,39 +90,41 @@ impl CertificateProvider {
     }
 }
 
-/// How to reach a service that is no management server (BS-24).
+/// Credentials of a service that is not a management server.
+// BS-24
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AllowedService {
-    /// How the channel is secured.
+    /// Security of the channel.
     pub channel_credentials: ChannelCredentials,
-    /// What calls carry, all of it.
+    /// Credentials sent with each call, all together.
     pub call_credentials: Arc<[CallCredentials]>,
 }
 
-/// A target names an authority that the bootstrap does not have (FE-20).
+/// Error for a target whose authority is not in the bootstrap.
+// FE-20
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("authority {0:?} is not in the bootstrap")]
 pub struct UnknownAuthority(
-    /// The authority of the target.
+    /// Authority of the target.
     pub String,
 );
 
 impl Bootstrap {
-    /// Reads a bootstrap with all guards on.
+    /// Parses a bootstrap with all guards on.
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which field.
+    /// If the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::from_json_with(text, Guards::default())
     }
 
-    /// Reads a bootstrap; what a guard keeps out of use is passed over with a warning.
+    /// Parses a bootstrap. Parts whose guard is off are ignored with a warning.
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which field.
+    /// If the text is not JSON or a field is missing or invalid.
     pub fn from_json_with(text: &str, guards: Guards) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;
         let top = Field::root(&value);
@@ -156,19 +173,21 @@ impl Bootstrap {
         })
     }
 
-    /// The servers that answer for an authority, in order of preference (FE-02, FE-03); `None` where
-    /// the authority is unknown.
+    /// Returns the servers of an authority in order of preference; `None` if the authority is
+    /// unknown.
+    // FE-02, FE-03
     #[must_use]
     pub fn servers_of(&self, authority: &str) -> Option<&[XdsServer]> {
         let entry = self.authorities.get(authority)?;
         Some(if entry.servers.is_empty() { &self.servers } else { &entry.servers })
     }
 
-    /// The listener that a target `xds://authority/target`, or `xds:target`, asks for (FE-20).
+    /// Returns the listener name for a target `xds://authority/target` or `xds:target`.
     ///
     /// # Errors
     ///
-    /// The authority is unknown.
+    /// If the authority is unknown.
+    // FE-20
     pub fn client_listener_name(
         &self,
         authority: Option<&str>,
@@ -184,8 +203,8 @@ impl Bootstrap {
         Ok(template.expand(target))
     }
 
-    /// The listener that a server at `address` asks for; `None` where the bootstrap has no template,
-    /// without which a server cannot use xDS.
+    /// Returns the listener name for a gRPC server that listens on `address`; `None` if the
+    /// bootstrap has no server listener template, which a server requires to use xDS.
     #[must_use]
     pub fn server_listener_name(&self, address: &str) -> Option<ResourceName> {
         self.server_listener_template.as_ref().map(|template| template.expand(address))

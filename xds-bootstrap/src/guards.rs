@@ -1,27 +1,27 @@
-//! gRPC's feature guards: environment variables that keep new features out of use (S2.064, S2.065).
+//! gRPC's feature guards: environment variables that disable features.
 //!
-//! Here they are plain data. Each is on unless somebody turns it off, and whoever reads a
-//! configuration decides whether the environment has a say.
+//! They are plain data here and on by default. The caller decides whether to read the environment.
+// S2.064, S2.065
 
-/// Whether a feature may be used.
+/// State of a feature guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
-    /// It may.
+    /// The feature is enabled.
     #[default]
     On,
-    /// It may not: what configures it is passed over.
+    /// The feature is disabled, and its configuration is ignored.
     Off,
 }
 
 impl Guard {
-    /// Whether the feature may be used.
+    /// Whether the feature is enabled.
     #[must_use]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }
 
-    /// The guard that a variable's value stands for; `None` where the value is no answer. Case is
-    /// ignored, and the forms gRPC's C-core takes are taken.
+    /// Parses the value of a variable, in any case and in the forms that gRPC C-core accepts;
+    /// `None` if it is neither true nor false.
     fn from_value(value: &str) -> Option<Self> {
         match value.trim().to_ascii_lowercase().as_str() {
             "true" | "t" | "yes" | "y" | "1" => Some(Self::On),
@@ -31,42 +31,56 @@ impl Guard {
     }
 }
 
-/// The guards that have a meaning for a client. All are on by default.
+/// Guards that concern an xDS client. All are on by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Guards {
-    /// Resource errors, the two server features of A88 and the keeping of deleted resources (S3.099,
-    /// S3.100).
+    /// Resource errors, the server features `fail_on_data_errors` and
+    /// `resource_timer_is_transient_error`, and keeping deleted resources
+    /// ([gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md)).
+    // S3.099, S3.100
     pub data_errors: Guard,
-    /// Route matching and actions beyond those of A27 (S2.066).
+    /// Route matching and actions beyond those of
+    /// [gRFC A27](https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md).
+    // S2.066
     pub routing: Guard,
-    /// Authorities, and names with structure (A47, FE-14).
+    /// Authorities and `xdstp:` names
+    /// ([gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md)).
+    // FE-14
     pub federation: Guard,
-    /// Servers after the first (A71, BS-14).
+    /// Fallback to servers after the first
+    /// ([gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md)).
+    // BS-14
     pub fallback: Guard,
-    /// Rewriting of the authority, and with it the feature `trusted_xds_server` (A81, BS-12).
+    /// Authority rewriting, with the server feature `trusted_xds_server`
+    /// ([gRFC A81](https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md)).
+    // BS-12
     pub authority_rewrite: Guard,
-    /// `call_creds` of a server (A97, BS-23).
+    /// `call_creds` of a server
+    /// ([gRFC A97](https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md)).
+    // BS-23
     pub call_credentials: Guard,
-    /// `allowed_grpc_services` (A102, BS-24). No variable sets it here.
+    /// `allowed_grpc_services` (gRFC A102). No variable sets this guard.
+    // BS-24
     pub allowed_grpc_services: Guard,
 }
 
 impl Guards {
-    /// The variable of [`Guards::data_errors`].
+    /// Environment variable of [`Guards::data_errors`].
     pub const DATA_ERRORS: &str = "GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING";
-    /// The variable of [`Guards::routing`].
+    /// Environment variable of [`Guards::routing`].
     pub const ROUTING: &str = "GRPC_XDS_EXPERIMENTAL_ROUTING";
-    /// The variable of [`Guards::federation`].
+    /// Environment variable of [`Guards::federation`].
     pub const FEDERATION: &str = "GRPC_EXPERIMENTAL_XDS_FEDERATION";
-    /// The variable of [`Guards::fallback`].
+    /// Environment variable of [`Guards::fallback`].
     pub const FALLBACK: &str = "GRPC_EXPERIMENTAL_XDS_FALLBACK";
-    /// The variable of [`Guards::authority_rewrite`].
+    /// Environment variable of [`Guards::authority_rewrite`].
     pub const AUTHORITY_REWRITE: &str = "GRPC_EXPERIMENTAL_XDS_AUTHORITY_REWRITE";
-    /// The variable of [`Guards::call_credentials`].
+    /// Environment variable of [`Guards::call_credentials`].
     pub const CALL_CREDENTIALS: &str = "GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS";
 
-    /// The guards as variables state them. What is not set, or is neither a yes nor a no, is on.
+    /// Returns the guards by the given variables. A variable that is not set or not a boolean
+    /// leaves its guard on.
     #[must_use]
     pub fn from_variables(mut variable: impl FnMut(&str) -> Option<String>) -> Self {
         let mut guard =

@@ -1,8 +1,8 @@
-//! From a configuration to a client of `xds-core`.
+//! Conversion of a configuration to the configuration of an `xds-core` client.
 //!
-//! Servers in their order, authorities, the node, and what guards turn off in the core go over.
-//! Credentials and services stay behind: a server has their name only, and the adapter that dials is
-//! told what each name stands for ([`Bootstrap::all_servers`], [`EnvoyBootstrap::transports`]).
+//! It covers servers, authorities, the node, and the features that guards disable. It does not
+//! cover credentials and gRPC services: each server has only a transport id for them, which the
+//! adapter resolves ([`Bootstrap::all_servers`], [`EnvoyBootstrap::transports`]).
 
 use thiserror::Error;
 use xds_core::{
@@ -25,11 +25,12 @@ use crate::{
 };
 
 impl Bootstrap {
-    /// The client that the bootstrap describes, in gRPC's profile and without any resource type.
+    /// Returns the client configuration of the bootstrap, with gRPC's profile and without resource
+    /// types.
     #[must_use]
     pub fn client_config(&self) -> ClientConfig {
         let mut servers = self.servers.iter().map(|server| server.management_server(&self.guards));
-        // Reading refuses a bootstrap without a server; one made by hand gets a server without URI.
+        // Parsing rejects a bootstrap without servers. One built in code gets a server without URI.
         let first = servers.next().unwrap_or_else(|| ManagementServer::new(""));
         let mut config = ClientConfig::new(self.node.to_node(), first);
         config.servers.extend(servers);
@@ -51,7 +52,8 @@ impl Bootstrap {
         config
     }
 
-    /// The entry that a server of [`Bootstrap::client_config`] was made from, for its credentials.
+    /// Returns the entry from which a server of [`Bootstrap::client_config`] was made, for example
+    /// to find its credentials.
     #[must_use]
     pub fn entry_of(&self, server: &ManagementServer) -> Option<&XdsServer> {
         self.all_servers().find(|entry| entry.management_server(&self.guards) == *server)
@@ -59,15 +61,16 @@ impl Bootstrap {
 }
 
 impl XdsServer {
-    /// The server as the core sees it: aggregated, and the complete state, as gRPC has it. Its
-    /// credentials are named, not told.
+    /// Returns the server for the core, with an aggregated state-of-the-world stream as in gRPC.
+    ///
+    /// Its [transport id](XdsServer::transport_id) identifies the credentials.
     #[must_use]
     pub fn management_server(&self, guards: &Guards) -> ManagementServer {
         let mut server = ManagementServer::new(self.uri.clone())
             .with_features(self.features.iter().copied().collect())
             .with_transport(self.transport_id());
         if !guards.data_errors.is_on() {
-            // Before A88, a deletion dropped what was deleted (S3.100).
+            // Before A88, a deleted resource was dropped (S3.100).
             let keeps = self.has(ServerFeature::IgnoreResourceDeletion);
             server.data_errors = Some(match keeps {
                 true => DataErrorPolicy::KeepCached,
@@ -78,45 +81,52 @@ impl XdsServer {
     }
 }
 
-/// Why a configuration says something that the core cannot be told.
+/// Error for a configuration that the core does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Inexpressible {
-    /// Neither listeners nor clusters have a source.
+    /// The configuration has no source for listeners or clusters, or no aggregated stream for a
+    /// source that uses it.
     #[error("neither listeners nor clusters have a source")]
     NoSource,
-    /// The node lacks what every request of a proxy must have (BS-15).
+    /// The node lacks a field that Envoy requires.
+    // BS-15
     #[error("{0} must not be empty")]
     Node(&'static str),
-    /// The rate at which requests may be sent is none.
+    /// The rate limit of requests is invalid.
     #[error("rate_limit_settings: {0}")]
     RequestRate(#[from] InvalidRequestRate),
 }
 
 impl EnvoyBootstrap {
-    /// The client that follows listeners and clusters as a proxy does, without any resource type. A
-    /// server's URI is that of its first service: the cluster's name or the target. All of its services are
-    /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
+    /// Returns the configuration of a client that obtains listeners and clusters as Envoy does,
+    /// without resource types.
     ///
-    /// Listeners and clusters come each from their source (S0.052): a server that is asked over gRPC or over
-    /// REST, or a file. Resources of other types have sources of their own, which are in listeners and clusters. Until
-    /// the application tells where these are ([`ClientConfig::with_source`]), they come from the aggregated
-    /// stream where there is one, and otherwise from where listeners come from.
+    /// The URI of a server is the cluster name or the target of its first service. All services are
+    /// in [`EnvoyBootstrap::transports`], under the transport id of the server.
     ///
-    /// Each of the two types waits as long as its source says (`initial_fetch_timeout`), other types the
-    /// 15 s of a source that does not say, unless the application tells the configuration
+    /// Listeners and clusters each have their own source: a server over gRPC or REST, or a file.
+    /// Resources of other types have sources that listeners and clusters name. Unless the
+    /// application sets these ([`ClientConfig::with_source`]), the resources come from the
+    /// aggregated stream if there is one, otherwise from the source of listeners (or of clusters,
+    /// if listeners have none).
+    ///
+    /// The does-not-exist timeout of listeners and clusters is the `initial_fetch_timeout` of their
+    /// source. For other types it is 15 s, the default of a source, unless the application sets it
     /// ([`ClientConfig::with_does_not_exist_after`]).
     ///
-    /// Authorities are those that sources name, and all others have `default_config_source` (B20), each with
-    /// the time of its source.
+    /// Each authority that a source names uses that source. All other authorities use
+    /// `default_config_source`. Each has the timeout of its source.
     ///
-    /// A proxy holds resources against the constraints of its schema, which is not known here: `with_validated_types`
-    /// of the adapters, after the types are registered, does that (X39).
+    /// Envoy validates resources against the constraints of its schema, which this crate does not
+    /// know. To do the same, call `with_validated_types` of the adapters after registering the
+    /// types.
     ///
     /// # Errors
     ///
-    /// The configuration has no source, or one that says what no client can do; or the node has no id or no
-    /// cluster (BS-15), which files do not need.
+    /// If there is no source, a source is not supported, or the node has no id or cluster. Files do
+    /// not need the node.
+    // S0.052, B20, BS-15, X39
     pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
         let server = |source: &ConfigSource| self.management_server(source);
         let of_types = [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)];
@@ -126,7 +136,7 @@ impl EnvoyBootstrap {
             .map(|(type_url, source)| Ok((type_url, source, server(source)?)))
             .collect::<Result<Vec<_>, Inexpressible>>()?;
         let (_, _, first) = of_types.first().ok_or(Inexpressible::NoSource)?;
-        // One stream speaks of types in one version: that of whoever is on it already.
+        // An aggregated stream has one API version: that of the first type on it.
         let aggregated = |(_, source, _): &&(_, &ConfigSource, _)| {
             matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. })
         };
@@ -161,13 +171,15 @@ impl EnvoyBootstrap {
         Ok(config)
     }
 
-    /// The client of one more source, as listeners and clusters name them for what they refer to
-    /// ([`NestedSource`](crate::envoy::NestedSource)); `None` where it is a client that is there already, that of
-    /// [`EnvoyBootstrap::client_config`]: the source says `ads`, or `self` where nobody knows what that is.
+    /// Returns the configuration of a client for another source, named by a listener or cluster
+    /// ([`NestedSource`](crate::envoy::NestedSource)).
+    ///
+    /// Returns `None` if the client of [`EnvoyBootstrap::client_config`] is to be used: for the
+    /// source `ads`, and for `self` if the origin is unknown.
     ///
     /// # Errors
     ///
-    /// As those of [`EnvoyBootstrap::client_config`], for this source.
+    /// Those of [`EnvoyBootstrap::client_config`] that concern this source.
     pub fn nested_client_config(
         &self,
         type_url: &TypeUrl,
@@ -186,14 +198,15 @@ impl EnvoyBootstrap {
         Ok(Some(config.with_does_not_exist_after(type_url.clone(), after)))
     }
 
-    /// Whether anybody is told the node. Files are not.
+    /// Whether any source is a server, which receives the node. Files do not.
     fn asks_servers(&self) -> bool {
         let named = [&self.lds, &self.cds, &self.default_config_source].into_iter().flatten();
         let mut sources = named.chain(&self.config_sources);
         self.ads.is_some() || sources.any(|it| !matches!(it.specifier, Specifier::Path(_)))
     }
 
-    /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
+    /// Returns the server of a source, with its protocol variant and streams.
+    // S0.053, S0.054
     fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
         let mut server = match &source.specifier {
             Specifier::Path(file) => file.management_server(),
@@ -239,7 +252,8 @@ impl EnvoyBootstrap {
 }
 
 impl PathSource {
-    /// The file as the core sees it: a server at its path, of every type that is asked of it (S0.010).
+    /// Returns the file as a server of the core, with its path as the URI and for all types.
+    // S0.010
     #[must_use]
     pub fn management_server(&self) -> ManagementServer {
         let mut policy = FilePolicy::default();
@@ -251,7 +265,8 @@ impl PathSource {
 }
 
 impl NodeIdentity {
-    /// The node as the core sends it; user agent and client features are the core's (SB-04).
+    /// Returns the node that the core sends. The core adds the user agent and the client features.
+    // SB-04
     #[must_use]
     pub fn to_node(&self) -> Node {
         let mut node = Node::new(self.id.as_str()).with_cluster(self.cluster.as_str());

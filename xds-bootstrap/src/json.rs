@@ -1,4 +1,4 @@
-//! JSON values that know where they stand, so that every error can name its field.
+//! JSON values with their paths, so that every error can name its field.
 
 use std::{fmt, time::Duration};
 
@@ -6,13 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::error::{BootstrapError, ErrorKind};
 
-/// The longest text that is read, in bytes.
+/// Maximum length of a text in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
-/// The longest duration of proto3, in seconds.
+/// Maximum duration of proto3, in seconds.
 const MAX_SECONDS: u64 = 315_576_000_000;
 
-/// Configuration that is kept for somebody who knows what it means. It may hold secrets, so it is
-/// not printed.
+/// Uninterpreted part of a configuration. It may contain secrets, so `Debug` does not print it.
 #[derive(Clone, PartialEq)]
 pub struct RawJson(Value);
 
@@ -21,7 +20,7 @@ impl RawJson {
         Self(value)
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub const fn value(&self) -> &Value {
         &self.0
@@ -34,7 +33,7 @@ impl fmt::Debug for RawJson {
     }
 }
 
-/// Reads a text as JSON. Nesting is bounded by the parser.
+/// Parses a JSON text. The parser bounds the nesting.
 pub(crate) fn parse(text: &str) -> Result<Value, BootstrapError> {
     if text.len() > MAX_BYTES {
         return Err(BootstrapError::new("", ErrorKind::TooLong { limit: MAX_BYTES }));
@@ -47,7 +46,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, BootstrapError> {
     })
 }
 
-/// A value and the path to it.
+/// A value and its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'v> {
     pub(crate) value: &'v Value,
@@ -75,7 +74,7 @@ impl<'v> Field<'v> {
         self.error(ErrorKind::WrongType { expected, found })
     }
 
-    /// The path of a field of this object.
+    /// Returns the path of a field of this object.
     pub(crate) fn path_of(&self, key: &str) -> String {
         let is_plain =
             !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -93,7 +92,7 @@ impl<'v> Field<'v> {
         self.value.as_object().ok_or_else(|| self.wrong_type("an object"))
     }
 
-    /// The field of that name, if this is an object that has it.
+    /// Returns the field `key`, if this is an object that has it.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         Some(Self { value: self.value.get(key)?, path: self.path_of(key) })
     }
@@ -102,7 +101,7 @@ impl<'v> Field<'v> {
         self.get(key).ok_or_else(|| BootstrapError::new(self.path_of(key), ErrorKind::Missing))
     }
 
-    /// The entries of this object.
+    /// Returns the entries of this object.
     pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&'v str, Self)>, BootstrapError> {
         Ok(self
             .object()?
@@ -110,7 +109,7 @@ impl<'v> Field<'v> {
             .map(|(key, value)| (key.as_str(), Self { value, path: self.path_of(key) })))
     }
 
-    /// The elements of this list.
+    /// Returns the elements of this list.
     pub(crate) fn elements(&self) -> Result<impl Iterator<Item = Self>, BootstrapError> {
         let elements = self.value.as_array().ok_or_else(|| self.wrong_type("a list"))?;
         Ok(elements
@@ -132,8 +131,9 @@ impl<'v> Field<'v> {
         self.value.as_bool().ok_or_else(|| self.wrong_type("a boolean"))
     }
 
-    /// A duration in proto3's JSON form: seconds, perhaps with a fraction, and an `s`. The message written
-    /// out, as `{ "seconds": 5 }`, is taken as well (S0.176).
+    /// Parses a duration in proto3's JSON form, such as `"1.5s"`, or in message form, such as
+    /// `{ "seconds": 5 }`.
+    // S0.176
     pub(crate) fn duration(&self) -> Result<Duration, BootstrapError> {
         if self.value.is_object() {
             return self.written_out();
@@ -154,7 +154,7 @@ impl<'v> Field<'v> {
         let number = |name, limit| match self.get(name) {
             None => Ok(0),
             Some(field) => {
-                // A number of 64 bits is a string in proto3's JSON form.
+                // Proto3 JSON writes 64-bit integers as strings.
                 let number = field.value.as_u64().or_else(|| field.value.as_str()?.parse().ok());
                 number.filter(|&number| number <= limit).ok_or_else(|| {
                     field.error(ErrorKind::InvalidValue("not a part of a duration of zero or more"))
@@ -185,7 +185,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-/// How a duration is written in proto3's JSON form.
+/// Formats a duration in proto3's JSON form.
 pub(crate) fn print_duration(duration: Duration) -> String {
     match duration.subsec_nanos() {
         0 => format!("{}s", duration.as_secs()),

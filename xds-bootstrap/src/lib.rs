@@ -1,10 +1,10 @@
-//! What tells an xDS client where its servers are and who it is.
+//! Configuration of xDS clients: management servers, credentials, authorities and the node.
 //!
-//! Two kinds of configuration are in use, and both become plain data here: the JSON
-//! [bootstrap](Bootstrap) of gRPC, from a file or the environment, and the
-//! [`ConfigSource`](envoy::ConfigSource) messages of the Envoy API in their proto3 JSON form.
-//! Nothing is opened or dialled. `xds-core` gets a
-//! [`ClientConfig`](xds_core::client::ClientConfig); an adapter that dials gets credentials as data.
+//! This crate parses two kinds of configuration into plain data: gRPC's JSON
+//! [bootstrap](Bootstrap), from a file or the environment, and the
+//! [`ConfigSource`](envoy::ConfigSource) messages of the Envoy API in their proto3 JSON form. It
+//! opens no connections. The result is a [`ClientConfig`](xds_core::client::ClientConfig) for
+//! `xds-core`, and credentials for the adapter that connects to the servers.
 //!
 //! # A bootstrap
 //!
@@ -35,9 +35,9 @@
 //! # Ok::<(), xds_bootstrap::BootstrapError>(())
 //! ```
 //!
-//! [`Bootstrap::from_env`] reads what `GRPC_XDS_BOOTSTRAP` and `GRPC_XDS_BOOTSTRAP_CONFIG` name;
-//! [`Bootstrap::from_variables`] takes the variables from the caller, and
-//! [`Bootstrap::of_process`] reads once per process.
+//! [`Bootstrap::from_env`] reads the source given by the environment variables
+//! `GRPC_XDS_BOOTSTRAP` and `GRPC_XDS_BOOTSTRAP_CONFIG`. [`Bootstrap::from_variables`] takes the
+//! variables from the caller. [`Bootstrap::of_process`] reads the environment once per process.
 //!
 //! # A config source
 //!
@@ -59,12 +59,12 @@
 //!
 //! # Rules
 //!
-//! - A bootstrap of gRPC passes over what it does not know; a message of the Envoy API refuses it.
-//! - Every error names the field, as in `authorities["a.b"].xds_servers[1].server_uri`, and for a
-//!   text that is not JSON the line and the column. No error and no `Debug` output shows the value of
-//!   a field that may hold a secret.
+//! - Unknown fields of a gRPC bootstrap are ignored. Unknown fields of an Envoy message are errors.
+//! - Every error names the field, such as `authorities["a.b"].xds_servers[1].server_uri`. An error
+//!   of JSON syntax has the line and column. Neither errors nor `Debug` output contain the value of
+//!   a field that may be secret.
 //! - gRPC's feature guards are [data](Guards) and on by default.
-//! - No input panics.
+//! - No input causes a panic.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

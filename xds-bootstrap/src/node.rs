@@ -1,4 +1,4 @@
-//! Who a client says it is.
+//! Identity of a client in a configuration.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,24 +10,27 @@ use crate::{
     json::Field,
 };
 
-/// The identity a configuration gives a client. User agent and client features are the library's to
-/// state, so they are not read (SB-04).
+/// Node of a client, as configured. The library adds the user agent and the client features itself.
+// SB-04
 #[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NodeIdentity {
-    /// The node's id; may be empty (BS-15).
+    /// Node id. May be empty.
+    // BS-15
     pub id: String,
-    /// The group of nodes it belongs to; may be empty.
+    /// Name of the group of nodes that the client belongs to. May be empty.
     pub cluster: String,
-    /// Where it runs.
+    /// Location of the client.
     pub locality: Option<proto::Locality>,
-    /// What the management server's own logic needs to know (BS-16).
+    /// Metadata for the logic of the management server.
+    // BS-16
     pub metadata: Option<proto::Struct>,
 }
 
 impl NodeIdentity {
-    /// Reads the `node` of a bootstrap, which is a message in its proto3 JSON form: either spelling
-    /// will do, and `null` is not set. Unknown fields are passed over (BS-10).
+    /// Reads the `node` of a bootstrap, a message in proto3 JSON form: field names have two
+    /// spellings, and `null` means not set. Unknown fields are ignored.
+    // BS-10
     pub(crate) fn read(node: &Field<'_>) -> Result<Self, BootstrapError> {
         node.object()?;
         let text = |parent: &Field<'_>, key: &str| {
@@ -53,12 +56,12 @@ impl NodeIdentity {
         Ok(Self { id: text(node, "id")?, cluster: text(node, "cluster")?, locality, metadata })
     }
 
-    /// Whether a proxy could use xDS with it: id and cluster must not be empty (BS-15). gRPC takes a
-    /// node without either.
+    /// Checks that the node is usable for Envoy, which requires an id and a cluster. gRPC does not.
     ///
     /// # Errors
     ///
-    /// The field that is empty.
+    /// [`ErrorKind::Empty`] with the path of the empty field.
+    // BS-15
     pub fn check_for_envoy(&self) -> Result<(), BootstrapError> {
         match self.missing_for_envoy() {
             None => Ok(()),
@@ -72,7 +75,7 @@ impl NodeIdentity {
     }
 }
 
-/// Metadata is whatever the operator put there, secrets not excepted.
+/// Prints only the keys of the metadata, because the values may be secret.
 impl fmt::Debug for NodeIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metadata = self.metadata.as_ref().map(|metadata| {
@@ -96,7 +99,7 @@ fn to_struct(object: &serde_json::Map<String, Value>) -> proto::Struct {
     proto::Struct { fields }
 }
 
-/// The depth is bounded by the parser's.
+/// Converts a JSON value. The parser bounds the depth of the recursion.
 fn to_value(json: &Value) -> proto::Value {
     use proto::value::Kind;
 

@@ -1,4 +1,4 @@
-//! One management server of a bootstrap.
+//! Management servers of a bootstrap.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,31 +12,31 @@ use crate::{
     json::Field,
 };
 
-/// A management server: where it is, how to reach it, what it can do.
+/// Management server: its address, credentials and features.
 ///
-/// Two entries are the same channel exactly when they are equal: URI, the credentials chosen and
-/// the features that are known and in use (BS-25, FE-16). Whatever else the entries say makes no
-/// difference.
+/// Two entries share a channel exactly if they are equal: URI, selected credentials, and known and
+/// enabled features. Other fields of the entries make no difference.
+// BS-25, FE-16
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct XdsServer {
-    /// A gRPC target.
+    /// Target URI of the gRPC channel.
     pub uri: Arc<str>,
-    /// How the channel is secured.
+    /// Security of the channel.
     pub channel_credentials: ChannelCredentials,
-    /// What calls carry, all of it.
+    /// Credentials sent with each call, all together.
     pub call_credentials: Arc<[CallCredentials]>,
-    /// What is special about the server.
+    /// Known and enabled features of the server.
     pub features: BTreeSet<ServerFeature>,
 }
 
 impl XdsServer {
-    /// Reads one entry of `xds_servers`, as it also stands in the configuration of other things
-    /// (BS-26).
+    /// Parses one entry of `xds_servers`. Other configurations contain servers in the same form.
     ///
     /// # Errors
     ///
-    /// What is wrong, with the field relative to the entry.
+    /// If the entry is invalid. The path of the error is relative to the entry.
+    // BS-26
     pub fn from_value(value: &Value, guards: &Guards) -> Result<Self, BootstrapError> {
         Self::read(&Field::root(value), guards, &mut Vec::new())
     }
@@ -68,7 +68,8 @@ impl XdsServer {
         Ok(Self { uri, channel_credentials, call_credentials, features })
     }
 
-    /// A list of servers in order of preference; only the first one where fallback is off (BS-14).
+    /// Parses a list of servers in order of preference. Only the first is used if fallback is off.
+    // BS-14
     pub(crate) fn read_list(
         list: &Field<'_>,
         guards: &Guards,
@@ -86,13 +87,14 @@ impl XdsServer {
         Ok(servers)
     }
 
-    /// Whether the server is said to have a feature, and its guard lets it be used.
+    /// Whether the server has a feature, and the guard of the feature is on.
     #[must_use]
     pub fn has(&self, feature: ServerFeature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// The entry as a bootstrap has it. Reading it gives an equal server (BS-26).
+    /// Returns the entry in its bootstrap form. Parsing it gives an equal server.
+    // BS-26
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut entry = json!({
@@ -111,8 +113,8 @@ impl XdsServer {
     }
 }
 
-/// The features that are known and in use. Entries may be of any JSON type; what is not known is
-/// passed over (BS-11).
+/// Reads the known and enabled features. Entries may be of any JSON type; unknown ones are ignored.
+// BS-11
 fn read_features(
     list: &Field<'_>,
     guards: &Guards,
@@ -128,7 +130,7 @@ fn read_features(
             continue;
         }
         features.insert(feature);
-        // While data errors are handled in the old way, ignoring deletions is no default (S3.100).
+        // Without data error handling, ignoring deletions is not the default (S3.100).
         let has_effect =
             feature == ServerFeature::IgnoreResourceDeletion && !guards.data_errors.is_on();
         if !has_effect {
@@ -139,7 +141,8 @@ fn read_features(
     Ok(features)
 }
 
-/// The variable of the guard that keeps a feature out of use, if it is off (S3.100).
+/// Returns the variable of the guard that disables a feature, if it is off.
+// S3.100
 fn guarded_off(feature: ServerFeature, guards: &Guards) -> Option<&'static str> {
     let (guard, variable) = match feature {
         ServerFeature::FailOnDataErrors | ServerFeature::ResourceTimerIsTransientError => {

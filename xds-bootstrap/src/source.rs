@@ -1,4 +1,5 @@
-//! Where a bootstrap comes from: a file or a text, both named by the environment (A27, BS-01).
+//! Sources of a bootstrap: a file or a text, given by environment variables.
+// A27, BS-01
 
 use std::{
     env, fmt,
@@ -15,24 +16,25 @@ use crate::{
     json::MAX_BYTES,
 };
 
-/// The variable that names the file of a bootstrap.
+/// Environment variable with the path of a bootstrap file.
 pub const BOOTSTRAP_FILE: &str = "GRPC_XDS_BOOTSTRAP";
-/// The variable that holds a bootstrap itself.
+/// Environment variable with the text of a bootstrap.
 pub const BOOTSTRAP_TEXT: &str = "GRPC_XDS_BOOTSTRAP_CONFIG";
 
-/// Where a bootstrap comes from.
+/// Source of a bootstrap.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BootstrapSource {
-    /// A file.
+    /// Path of a file.
     File(PathBuf),
-    /// A text.
+    /// Text of the bootstrap.
     Inline(Arc<str>),
 }
 
 impl BootstrapSource {
-    /// The source that variables name: the file before the text (BS-01). A variable that is set to
-    /// nothing is not set. `None` where neither is.
+    /// Returns the source given by the variables: the file if set, otherwise the text, otherwise
+    /// `None`. An empty variable counts as not set.
+    // BS-01
     #[must_use]
     pub fn from_variables(mut variable: impl FnMut(&str) -> Option<String>) -> Option<Self> {
         let mut set = |name| variable(name).filter(|value| !value.is_empty());
@@ -46,7 +48,8 @@ impl BootstrapSource {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or the bootstrap is not one (BS-02); the error names the source.
+    /// If the file cannot be read or the bootstrap is invalid. The error names the source.
+    // BS-02
     pub fn load(&self, guards: Guards) -> Result<Bootstrap, BootstrapError> {
         match self {
             Self::File(path) => read_file(path)
@@ -59,7 +62,7 @@ impl BootstrapSource {
     }
 }
 
-/// A text may hold secrets, so it is not printed.
+/// Prints only the length of a text, because it may contain secrets.
 impl fmt::Debug for BootstrapSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,11 +73,11 @@ impl fmt::Debug for BootstrapSource {
 }
 
 impl Bootstrap {
-    /// Reads the bootstrap and the guards that variables name.
+    /// Reads the bootstrap and the guards given by the variables.
     ///
     /// # Errors
     ///
-    /// No variable names a bootstrap, or what it names is not one.
+    /// If no variable gives a bootstrap, or the bootstrap is invalid.
     pub fn from_variables(
         mut variable: impl FnMut(&str) -> Option<String>,
     ) -> Result<Self, BootstrapError> {
@@ -83,17 +86,20 @@ impl Bootstrap {
         source.load(Guards::from_variables(variable))
     }
 
-    /// Reads the bootstrap and the guards that this process's environment names, now.
+    /// Reads the bootstrap and the guards given by the current environment of the process.
     ///
     /// # Errors
     ///
-    /// No variable names a bootstrap, or what it names is not one.
+    /// If no variable gives a bootstrap, or the bootstrap is invalid.
     pub fn from_env() -> Result<Self, BootstrapError> {
         Self::from_variables(|name| env::var(name).ok())
     }
 
-    /// The bootstrap of this process: read at the first call and never again, so that a file that
-    /// changes does not change a running client, and one that is bad stays bad (BS-27).
+    /// Returns the bootstrap of this process.
+    ///
+    /// Only the first call reads it. A later change of the file has no effect, and an error is
+    /// returned by every later call.
+    // BS-27
     ///
     /// # Errors
     ///
@@ -108,7 +114,7 @@ fn read_file(path: &Path) -> Result<String, BootstrapError> {
     let unreadable =
         |why: io::Error| BootstrapError::new("", ErrorKind::Unreadable(why.to_string().into()));
     let mut text = String::new();
-    // One byte more than is taken, so that a longer file is seen to be longer.
+    // One byte more than the limit, to detect a longer file.
     let limit = MAX_BYTES as u64 + 1;
     File::open(path)
         .map_err(unreadable)?

@@ -1,8 +1,9 @@
-//! How servers are reached, under the names by which a client and its adapter speak of it.
+//! Transport ids of servers, and the credentials and services that they identify.
 //!
-//! The core compares names ([`TransportId`]) and reads nothing into them; the adapter is told what each
-//! of them stands for. Equal ways to reach a server have equal names, so one server is one channel
-//! whoever names it (FE-16, BS-25). A name holds paths and fields of the configuration, no secrets.
+//! The core only compares [`TransportId`]s; the adapter resolves them. Servers that are reached in
+//! the same way have equal ids, so they share one channel. An id contains paths and fields of the
+//! configuration, but no secrets.
+// FE-16, BS-25
 
 use serde_json::json;
 use xds_core::client::TransportId;
@@ -15,7 +16,7 @@ use crate::{
 };
 
 impl XdsServer {
-    /// The name of the server's credentials, those of the channel and those of calls.
+    /// Returns the id of the server's channel and call credentials.
     #[must_use]
     pub fn transport_id(&self) -> TransportId {
         let calls = self.call_credentials.iter().map(CallCredentials::to_json);
@@ -28,8 +29,8 @@ impl XdsServer {
 }
 
 impl Bootstrap {
-    /// All servers that the bootstrap has entries of, its own and those of authorities. An adapter has
-    /// to know the [transport](XdsServer::transport_id) of each.
+    /// Returns all servers of the bootstrap, including those of authorities. An adapter must know
+    /// the [transport](XdsServer::transport_id) of each.
     pub fn all_servers(&self) -> impl Iterator<Item = &XdsServer> {
         let of_authorities = self.authorities.values().flat_map(|entry| &entry.servers);
         self.servers.iter().chain(of_authorities)
@@ -37,9 +38,11 @@ impl Bootstrap {
 }
 
 impl EnvoyBootstrap {
-    /// The places behind the servers of [`EnvoyBootstrap::client_config`], to take turns when one
-    /// fails (B18), each list once and under its name. An adapter has to know them: a cluster's name
-    /// alone cannot be dialled.
+    /// Returns the targets of each server of [`EnvoyBootstrap::client_config`], by transport id.
+    ///
+    /// Connection attempts to a server use its targets in turn. Equal lists appear once. An adapter
+    /// needs them, because it cannot connect to a cluster by name alone.
+    // B18
     pub fn transports(&self) -> impl Iterator<Item = (TransportId, Vec<Target<'_>>)> {
         let is_first = |(field, api): &(String, &ApiConfigSource)| self.first_use(api) == *field;
         self.apis()
@@ -48,7 +51,7 @@ impl EnvoyBootstrap {
             .filter(|(_, targets)| !targets.is_empty())
     }
 
-    /// The name of a list of places: the field that has it first.
+    /// Returns the id of a list of targets: the first field with an equal list.
     pub(crate) fn transport_id(&self, api: &ApiConfigSource) -> TransportId {
         self.first_use(api).into()
     }
@@ -58,7 +61,7 @@ impl EnvoyBootstrap {
         first.map(|(field, _)| field).unwrap_or_default()
     }
 
-    /// Everything that names places, with its field.
+    /// Returns all sources with targets, and their fields.
     fn apis(&self) -> impl Iterator<Item = (String, &ApiConfigSource)> {
         let ads = self.ads.as_ref().map(|ads| ("dynamic_resources.ads_config".to_owned(), ads));
         let own = [

@@ -1,4 +1,5 @@
-//! `ApiConfigSource`: a server, the transport to it, and the limits on its use (B18).
+//! `ApiConfigSource`: a server, its transport and its limits.
+// B18
 
 use std::{fmt, time::Duration};
 
@@ -10,77 +11,83 @@ use crate::{
     json::{self, Field, RawJson},
 };
 
-/// How long a REST request may take unless stated otherwise (B18).
+/// Default timeout of a REST request.
+// B18
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A server that is asked for resources.
+/// Source of resources that is a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ApiConfigSource {
-    /// The transport.
+    /// Transport.
     pub api_type: ApiType,
-    /// The version of requests and responses (S0.063).
+    /// Version of requests and responses.
+    // S0.063
     pub transport_api_version: ApiVersion,
-    /// The services of a gRPC transport, at least one; the next is taken when one fails.
+    /// Services of a gRPC transport, at least one. Another service is used when one fails.
     pub grpc_services: Vec<GrpcService>,
-    /// What a REST transport needs to know; set exactly where the transport is REST.
+    /// Settings of a REST transport. `Some` exactly if the transport is REST.
     pub rest: Option<Rest>,
-    /// A bound on the rate of requests, where there is one.
+    /// Rate limit of requests, if there is one.
     pub rate_limit: Option<RateLimit>,
-    /// Whether only the first request of a stream names the node (D4).
+    /// Whether only the first request of a stream contains the node.
+    // D4
     pub node: NodeIn,
-    /// Extensions that may reject what is received; kept for who knows them.
+    /// Extensions that validate responses, uninterpreted.
     pub config_validators: Vec<RawJson>,
 }
 
-/// How resources are asked for.
+/// Protocol of an xDS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiType {
-    /// Polling with JSON.
+    /// Polling over REST with JSON.
     Rest,
-    /// The complete state, one stream per type.
+    /// State of the world, one stream per type.
     Grpc,
-    /// Changes, one stream per type.
+    /// Incremental, one stream per type.
     DeltaGrpc,
-    /// The complete state, all types on one stream.
+    /// State of the world, one aggregated stream for all types.
     AggregatedGrpc,
-    /// Changes, all types on one stream.
+    /// Incremental, one aggregated stream for all types.
     AggregatedDeltaGrpc,
 }
 
-/// The version of a protocol or of resources (S0.063).
+/// Version of the protocol or of resources.
+// S0.063
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiVersion {
-    /// Not stated. Files from before there were versions load (S0.174); what is spoken is version 3.
+    /// Unstated version, as in older files. Version 3 is used.
+    // S0.174
     #[default]
     Auto,
-    /// The version that nobody serves any more but old servers (B14).
+    /// Version 2, which only old servers support.
+    // B14
     V2,
-    /// The version in use.
+    /// Version 3.
     V3,
 }
 
-/// What a REST transport needs to know.
+/// Settings of a REST transport.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rest {
-    /// The clusters to ask, at least one; the next is taken when one fails.
+    /// Clusters to poll, at least one. Another cluster is used when one fails.
     pub cluster_names: Vec<String>,
-    /// The time between two requests; more than zero.
+    /// Time between two requests. More than zero.
     pub refresh_delay: Duration,
-    /// How long a request may take; 1 s unless stated.
+    /// Timeout of a request. Default: 1 s.
     pub request_timeout: Duration,
 }
 
-/// A bucket of tokens, one per request.
+/// Token bucket with one token per request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RateLimit {
-    /// How many requests may be made at once; 100 unless stated.
+    /// Size of the bucket. Default: 100.
     pub max_tokens: u32,
-    /// How many tokens come back each second; 10 unless stated, more than zero.
+    /// Tokens added per second, more than zero. Default: 10.
     pub fill_rate: f64,
 }
 
@@ -90,62 +97,62 @@ impl Default for RateLimit {
     }
 }
 
-/// A gRPC service. Retry policies are not kept: streams are retried by the rules of xDS.
+/// A gRPC service. Its retry policies are ignored, because xDS has its own rules for retries.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GrpcService {
-    /// Where it is.
+    /// Address of the service.
     pub target: GrpcTarget,
-    /// How long a call may take; `None` is for ever, as streams need.
+    /// Timeout of a call. `None` means no timeout, as streams need.
     pub timeout: Option<Duration>,
-    /// What is sent with each call.
+    /// Headers sent with each call.
     pub initial_metadata: Vec<Header>,
 }
 
-/// Where a gRPC service is.
+/// Address of a gRPC service.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GrpcTarget {
-    /// In a cluster that the proxy knows.
+    /// A cluster in Envoy's configuration.
     Envoy {
-        /// The cluster.
+        /// Name of the cluster.
         cluster_name: String,
-        /// The `:authority` of calls; empty means the cluster's name.
+        /// `:authority` header of calls. If empty, the name of the cluster is used.
         authority: String,
-        /// The longest response that is taken from it, in bytes; `None`, written as 0, sets no limit.
+        /// Maximum length of a response in bytes. `None`, written as 0, means no limit.
         max_receive_message_length: Option<u32>,
-        /// Whether calls carry the headers that a proxy adds.
+        /// Whether calls contain the headers that Envoy adds.
         proxy_headers: ProxyHeaders,
     },
-    /// Behind a gRPC target, with a client of its own.
+    /// A gRPC target, with a separate gRPC client.
     Google {
-        /// The target.
+        /// Target URI.
         target_uri: String,
-        /// What the client is called in statistics.
+        /// Name of the client in statistics.
         stat_prefix: String,
-        /// Credentials and all else, kept for who knows it.
+        /// The whole message, including credentials, uninterpreted.
         config: RawJson,
     },
 }
 
-/// Whether calls carry the headers that a proxy adds to those it passes on: `x-envoy-internal` and
-/// `x-forwarded-for`. Who is no proxy has none to add.
+/// Whether calls contain the headers that Envoy adds to forwarded requests: `x-envoy-internal` and
+/// `x-forwarded-for`. They do not apply to a client that is not a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProxyHeaders {
-    /// They do.
+    /// Headers are added.
     Sent,
-    /// They do not: `skip_envoy_headers`.
+    /// Headers are omitted (`skip_envoy_headers`).
     Skipped,
 }
 
-/// A header. Its value may be a secret, so it is not printed.
+/// A header. Its value may be secret, so `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// The header's name.
+    /// Name of the header.
     pub key: String,
-    /// Its value.
+    /// Value of the header.
     pub value: String,
 }
 
@@ -155,11 +162,11 @@ impl fmt::Debug for Header {
     }
 }
 
-/// One of the places that an [`ApiConfigSource`] names.
+/// A target of an [`ApiConfigSource`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Target<'a> {
-    /// A cluster that is asked with REST.
+    /// A cluster that is polled over REST.
     RestCluster(&'a str),
     /// A gRPC service.
     Service(&'a GrpcService),
@@ -177,7 +184,7 @@ impl ApiType {
     ];
     const KNOWN: &'static str = "REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and AGGREGATED_DELTA_GRPC";
 
-    /// The value's name in the schema.
+    /// Returns the name of the value in the schema.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -189,7 +196,7 @@ impl ApiType {
         }
     }
 
-    /// Whether changes are sent rather than complete states.
+    /// Whether the protocol variant is incremental.
     #[must_use]
     pub const fn is_incremental(self) -> bool {
         matches!(self, Self::DeltaGrpc | Self::AggregatedDeltaGrpc)
@@ -201,7 +208,7 @@ impl ApiType {
         matches!(self, Self::AggregatedGrpc | Self::AggregatedDeltaGrpc)
     }
 
-    /// A value that is not set is the deprecated one, which is refused.
+    /// Reads the type. A field that is not set has the deprecated value, which is rejected.
     fn read(message: &Message<'_>) -> Result<Self, BootstrapError> {
         let field = message.require("api_type")?;
         read_enum(&field, &Self::VALUES, Self::KNOWN)?.ok_or_else(|| {
@@ -214,7 +221,7 @@ impl ApiVersion {
     const VALUES: [(&'static str, u64, Self); 3] =
         [("AUTO", 0, Self::Auto), ("V2", 1, Self::V2), ("V3", 2, Self::V3)];
 
-    /// The version that the client speaks where this is stated.
+    /// Returns the protocol version that the client uses.
     #[must_use]
     pub const fn spoken(self) -> service::ApiVersion {
         match self {
@@ -231,11 +238,11 @@ impl ApiVersion {
 }
 
 impl ApiConfigSource {
-    /// Reads the message's proto3 JSON form.
+    /// Parses the proto3 JSON form of the message.
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which field.
+    /// If the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::read(Field::root(&json::parse(text)?))
     }
@@ -265,7 +272,7 @@ impl ApiConfigSource {
             let path = message.require(unused)?;
             return Err(path.error(ErrorKind::InvalidValue(why)));
         }
-        // Read for every type, so that a mistake is found wherever it is.
+        // Validated for every type, so that an invalid value is always found.
         let delay =
             message.get("refresh_delay").map(|field| field.positive_duration()).transpose()?;
         let timeout =
@@ -305,15 +312,16 @@ impl ApiConfigSource {
         })
     }
 
-    /// The place to go to at an attempt, counted from zero: all of them in turn (B18). `None` only
-    /// for a source made without any.
+    /// Returns the target for a connection attempt, counted from zero. Attempts use the targets in
+    /// turn. `None` if the source was built without targets.
+    // B18
     #[must_use]
     pub fn target(&self, attempt: usize) -> Option<Target<'_>> {
         let attempt = attempt.checked_rem(self.targets().count())?;
         self.targets().nth(attempt)
     }
 
-    /// The places, in the order in which they are gone to.
+    /// Returns the targets in order.
     pub fn targets(&self) -> impl Iterator<Item = Target<'_>> {
         let clusters = self.rest.iter().flat_map(|rest| &rest.cluster_names);
         let clusters = clusters.map(|name| Target::RestCluster(name));
@@ -322,7 +330,7 @@ impl ApiConfigSource {
 }
 
 impl<'a> Target<'a> {
-    /// The cluster's name, or the target that has no cluster.
+    /// Returns the name of the cluster, or the URI of a target without a cluster.
     #[must_use]
     pub fn name(self) -> &'a str {
         match self {
@@ -334,7 +342,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The longest response that is taken from there, in bytes; `None` where the configuration sets no limit.
+    /// Returns the maximum length of a response in bytes; `None` means no limit.
     #[must_use]
     pub fn max_response_bytes(self) -> Option<u32> {
         match self {

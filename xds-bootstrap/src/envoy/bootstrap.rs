@@ -1,4 +1,5 @@
-//! The part of a proxy's bootstrap that is about xDS (S0.058, S0.059).
+//! The xDS part of an Envoy bootstrap.
+// S0.058, S0.059
 
 use xds_core::client::Interest;
 
@@ -14,30 +15,35 @@ use crate::{
     node::NodeIdentity,
 };
 
-/// Where a proxy gets listeners and clusters from, which it has already, and who it is. All else in the file is somebody
-/// else's.
+/// The xDS part of an Envoy bootstrap: node, sources of resources, and static resources. Other
+/// parts are ignored.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EnvoyBootstrap {
-    /// Who the proxy is.
+    /// Node of the proxy.
     pub node: NodeIdentity,
-    /// How listeners are obtained.
+    /// Source of listeners.
     pub lds: Option<ConfigSource>,
-    /// How clusters are obtained.
+    /// Source of clusters.
     pub cds: Option<ConfigSource>,
-    /// The collection of listeners that is wanted, where it has a name (B20).
+    /// Name of the listener collection, if listeners come from a collection.
+    // B20
     pub lds_locator: Option<String>,
-    /// The collection of clusters that is wanted, where it has a name.
+    /// Name of the cluster collection, if clusters come from a collection.
     pub cds_locator: Option<String>,
-    /// Where the aggregated stream is, for all sources that say `ads` (S0.059).
+    /// Server of the aggregated stream, for all sources that are `ads`.
+    // S0.059
     pub ads: Option<ApiConfigSource>,
-    /// Sources for names with an authority, which each names those it is for (B20).
+    /// Sources for names with an authority. Each lists its authorities.
+    // B20
     pub config_sources: Vec<ConfigSource>,
-    /// The source for authorities that no other source names.
+    /// Source for authorities that no other source lists.
     pub default_config_source: Option<ConfigSource>,
-    /// Resources that are had without a server (S4.018): listeners, clusters, secrets, in the order of the file.
+    /// Listeners, clusters and secrets in the file itself, in file order.
+    // S4.018
     pub static_resources: Vec<StaticResource>,
-    /// What was read, but should be written otherwise (X43).
+    /// Warnings for the author of the bootstrap.
+    // X43
     pub warnings: Vec<Warning>,
 }
 
@@ -46,14 +52,17 @@ pub(super) fn interest(locator: Option<&str>) -> Interest<'_> {
 }
 
 impl EnvoyBootstrap {
-    /// Reads the JSON form of a bootstrap, `node`, `dynamic_resources` and `static_resources` of it and the
-    /// sources beside them. For a file in YAML, `xds-format` gives the JSON.
+    /// Parses the JSON form of a bootstrap: `node`, `dynamic_resources`, `static_resources` and the
+    /// config sources. `xds-format` converts YAML to JSON.
+    ///
+    /// A node without id or cluster is accepted, because both may come from the command line (see
+    /// [`NodeIdentity::check_for_envoy`]).
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which field; also a source that says `ads` where no `ads_config` is,
-    /// and an `ads_config` that is REST (S0.204). A node without an id or a cluster is taken, for
-    /// both may come from the command line (see [`NodeIdentity::check_for_envoy`]).
+    /// If the text is not JSON, a field is missing or invalid, a source is `ads` without an
+    /// `ads_config`, or the `ads_config` is REST.
+    // S0.204
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;
         let top = Message::open(Field::root(&value))?;
@@ -117,20 +126,23 @@ impl EnvoyBootstrap {
         Ok(bootstrap)
     }
 
-    /// What a proxy watches of listeners: all of them, or those of the collection that the bootstrap names
-    /// (B20).
+    /// Returns the interest of the proxy in listeners: all of them, or those of the collection in
+    /// the bootstrap.
+    // B20
     #[must_use]
     pub fn listeners(&self) -> Interest<'_> {
         interest(self.lds_locator.as_deref())
     }
 
-    /// What a proxy watches of clusters.
+    /// Returns the interest of the proxy in clusters: all of them, or those of the collection in
+    /// the bootstrap.
     #[must_use]
     pub fn clusters(&self) -> Interest<'_> {
         interest(self.cds_locator.as_deref())
     }
 
-    /// The source for names of an authority (B20).
+    /// Returns the source for names of an authority.
+    // B20
     #[must_use]
     pub fn source_of(&self, authority: &str) -> Option<&ConfigSource> {
         self.config_sources
@@ -139,7 +151,8 @@ impl EnvoyBootstrap {
             .or(self.default_config_source.as_ref())
     }
 
-    /// Everything that says `ads` must have a stream to mean (S0.059).
+    /// Checks that there is an aggregated stream if a source is `ads`.
+    // S0.059
     fn check(&self) -> Result<(), BootstrapError> {
         if self.ads.is_some() {
             return Ok(());

@@ -1,5 +1,6 @@
-//! A protobuf message in the JSON form that Envoy reads: two spellings per field, `null` for what is not set, and more
-//! spellings of values than the canonical form has. `xds-format` calls them `Leniency::Envoy`.
+//! Reader of protobuf messages in the JSON form that Envoy accepts: two spellings of each field
+//! name, `null` for a field that is not set, and more spellings of values than canonical JSON. It
+//! corresponds to `Leniency::Envoy` of `xds-format`.
 
 use serde_json::Value;
 
@@ -8,13 +9,13 @@ use crate::{
     json::Field,
 };
 
-/// A message whose fields have been checked to exist, once each.
+/// A message whose fields are known and unique.
 pub(crate) struct Message<'v> {
     field: Field<'v>,
 }
 
 impl<'v> Message<'v> {
-    /// Takes an object as a message with the `known` fields, in proto spelling.
+    /// Reads an object as a message with the `known` fields, given by their proto names.
     pub(crate) fn read(field: Field<'v>, known: &[&str]) -> Result<Self, BootstrapError> {
         for (key, entry) in field.entries()? {
             let Some(name) = known.iter().find(|&&name| name == key || is_camel_case(key, name))
@@ -28,13 +29,13 @@ impl<'v> Message<'v> {
         Ok(Self { field })
     }
 
-    /// A message of which only some fields are of interest.
+    /// Reads an object as a message, ignoring unknown fields.
     pub(crate) fn open(field: Field<'v>) -> Result<Self, BootstrapError> {
         field.object()?;
         Ok(Self { field })
     }
 
-    /// A field that is set, by its proto spelling.
+    /// Returns a field by its proto name, if it is set.
     pub(crate) fn get(&self, name: &str) -> Option<Field<'v>> {
         self.field
             .get(name)
@@ -50,7 +51,7 @@ impl<'v> Message<'v> {
         BootstrapError::new(self.field.path_of(name), ErrorKind::Missing)
     }
 
-    /// The one of several fields that is set, if one is; more than one is an error.
+    /// Returns the field among `names` that is set, if any. More than one is an error.
     pub(crate) fn one_of(
         &self,
         names: &[&'static str],
@@ -70,8 +71,8 @@ impl<'v> Message<'v> {
         self.get(name).map_or_else(|| Ok(String::new()), |field| field.string().map(String::from))
     }
 
-    /// The elements of a repeated field, none if it is not set. One element needs no list around it, which
-    /// examples rely on.
+    /// Returns the elements of a repeated field; none if it is not set. A single element may lack
+    /// the list around it, as in some of Envoy's examples.
     pub(crate) fn elements(&self, name: &str) -> Result<Vec<Field<'v>>, BootstrapError> {
         match self.get(name) {
             None => Ok(Vec::new()),
@@ -85,8 +86,7 @@ impl<'v> Message<'v> {
     }
 }
 
-/// The value of an enum: its name in any case, or its number, which may be a string. The first value is what is
-/// meant where the field is not set.
+/// Reads an enum value, given by its name in any case, or by its number, which may be a string.
 pub(crate) fn read_enum<T: Copy>(
     field: &Field<'_>,
     values: &[(&'static str, u64, T)],
@@ -107,7 +107,7 @@ pub(crate) fn read_enum<T: Copy>(
     found.map(|&(_, _, value)| value).ok_or_else(|| field.error(ErrorKind::UnknownEnumValue(known)))
 }
 
-/// A boolean, which may be a string.
+/// Reads a boolean, which may be a string.
 pub(crate) fn read_bool(field: &Field<'_>) -> Result<bool, BootstrapError> {
     let Value::String(text) = unwrapped(field.value) else {
         return Field { value: unwrapped(field.value), path: field.path.clone() }.boolean();
@@ -120,7 +120,7 @@ pub(crate) fn read_bool(field: &Field<'_>) -> Result<bool, BootstrapError> {
     }
 }
 
-/// The value in a wrapper that is written out as the message that it is.
+/// Returns the value of a wrapper in message form; other values are returned unchanged.
 fn unwrapped(value: &Value) -> &Value {
     match value {
         Value::Object(members) if members.len() == 1 => members.get("value").unwrap_or(value),
@@ -128,11 +128,11 @@ fn unwrapped(value: &Value) -> &Value {
     }
 }
 
-/// An unsigned number, which proto3 also writes as a string.
+/// Reads an unsigned number, which may be a string.
 pub(crate) fn read_u32(field: &Field<'_>) -> Result<u32, BootstrapError> {
     let number = match unwrapped(field.value) {
         Value::Number(number) => number.as_u64().or_else(|| {
-            // Proto3 takes a whole number in any notation.
+            // Proto3 JSON allows an integer in any notation.
             let number = number.as_f64()?;
             (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number))
                 .then_some(number as u64)
@@ -150,7 +150,7 @@ pub(crate) fn read_u32(field: &Field<'_>) -> Result<u32, BootstrapError> {
         .ok_or_else(|| field.error(ErrorKind::InvalidValue("not a whole number of 32 bits")))
 }
 
-/// A finite number more than zero.
+/// Reads a finite number greater than zero.
 pub(crate) fn read_positive(field: &Field<'_>) -> Result<f64, BootstrapError> {
     let number = match unwrapped(field.value) {
         Value::Number(number) => number.as_f64(),

@@ -1,16 +1,17 @@
-//! The Envoy API's way of saying where configuration comes from (S0.052, B18).
+//! Config sources and bootstraps of the Envoy API.
 //!
-//! | message | here | says |
+//! | message | type | meaning |
 //! |---|---|---|
-//! | `ConfigSource` | [`ConfigSource`] | how to obtain the resources of one type |
-//! | `ApiConfigSource` | [`ApiConfigSource`] | a server: which transport, which services, which limits |
-//! | `AggregatedConfigSource`, `SelfConfigSource` | [`Specifier`] | the stream that is there already |
-//! | `PathConfigSource` | [`PathSource`] | a file |
-//! | `Bootstrap.dynamic_resources` | [`EnvoyBootstrap`] | where listeners, clusters and the aggregated stream come from |
-//! | `Bootstrap.static_resources` | [`StaticResource`], [`UpstreamCluster`] | resources without a server; where servers are |
+//! | `ConfigSource` | [`ConfigSource`] | source of the resources of one type |
+//! | `ApiConfigSource` | [`ApiConfigSource`] | server: transport, services and limits |
+//! | `AggregatedConfigSource`, `SelfConfigSource` | [`Specifier`] | existing stream |
+//! | `PathConfigSource` | [`PathSource`] | file |
+//! | `Bootstrap.dynamic_resources` | [`EnvoyBootstrap`] | sources of a proxy |
+//! | `Bootstrap.static_resources` | [`StaticResource`], [`UpstreamCluster`] | resources |
 //!
-//! The JSON form is proto3's: names in either spelling, `null` means not set, unknown fields are
-//! errors. Paths in errors are spelled as the input spells them.
+//! Messages are in proto3 JSON form: field names have two spellings, `null` means not set, and
+//! unknown fields are errors. Paths in errors use the spelling of the input.
+// S0.052, B18
 
 mod api;
 mod bootstrap;

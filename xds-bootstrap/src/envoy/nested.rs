@@ -1,4 +1,6 @@
-//! Sources that resources name for what they refer to: routes, scopes, endpoints, secrets, extensions (S0.052).
+//! Sources in listeners, clusters and scopes for the resources that these refer to: routes, scopes,
+//! endpoints, secrets and extensions.
+// S0.052
 
 use serde_json::Value;
 use xds_core::{TypeUrl, client::Interest, types, xdstp::Authority};
@@ -10,34 +12,34 @@ use super::{
 };
 use crate::{error::BootstrapError, json::Field};
 
-/// What a resource refers to, and where it says that it comes from.
+/// Reference of a resource to another one, with its source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NestedSource {
-    /// The type of what is referred to.
+    /// Type of the referenced resource.
     pub type_url: TypeUrl,
-    /// Which resources of the type.
+    /// Resources of the type that are referenced.
     pub wanted: Wanted,
-    /// Where they come from. [`self`](super::Specifier::SelfServer) stands here only where it is not known where the
-    /// referring resource came from.
+    /// Source of the referenced resource. It is [`self`](super::Specifier::SelfServer) only if the
+    /// origin of the referring resource is unknown.
     pub source: ConfigSource,
-    /// Of scopes: where the routes that they name come from, which the listener says. `None` for all else, and where
-    /// it does not.
+    /// For scopes, the source of the routes that they name, if the listener has one. `None` for
+    /// other types.
     pub routes: Option<ConfigSource>,
 }
 
-/// Which resources a reference is to.
+/// Resources that a reference selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Wanted {
-    /// The one of this name.
+    /// The resource of this name.
     Named(String),
-    /// Those of a collection, or all there are where it has no name: the scopes of a listener.
+    /// The scopes of a listener: those of the named collection, or all if there is no name.
     Collection(Option<String>),
 }
 
 impl Wanted {
-    /// The name of the resource or of the collection.
+    /// Returns the name of the resource or of the collection.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -46,7 +48,7 @@ impl Wanted {
         }
     }
 
-    /// What to watch.
+    /// Returns the interest with which a client watches the resources.
     #[must_use]
     pub fn interest(&self) -> Interest<'_> {
         match self {
@@ -57,23 +59,22 @@ impl Wanted {
 }
 
 impl EnvoyBootstrap {
-    /// What a resource in proto3's JSON form refers to, in its order:
+    /// Returns the references of a resource in proto3 JSON form, in its order:
     ///
-    /// | a resource | refers to |
-    /// |---|---|
-    /// | listener | routes and scopes of every HTTP connection manager, routes of the scopes that stand in it, secrets of TLS contexts, extensions of filters |
-    /// | scope | routes, from where the listener says that they come |
-    /// | cluster | endpoints, secrets of TLS contexts |
+    /// - A listener refers to routes and scopes of each HTTP connection manager, routes of inline
+    ///   scopes, secrets of TLS contexts, and extensions of filters.
+    /// - A scope refers to routes, from the source given in the listener.
+    /// - A cluster refers to endpoints, and secrets of TLS contexts.
     ///
-    /// Other types have none that are read here; what names no source is a static one. Routes that a scope loads on
-    /// demand only are not referred to.
+    /// Other types have no references here. A reference without a source is to a static resource.
+    /// Routes that a scope loads on demand are not included.
     ///
-    /// `via` is the reference that the resource was watched for. Without one it is of those that the bootstrap itself
-    /// says where to get. Either way it is known where it came from, and a source that says `self` is that one.
+    /// `via` is the reference through which the resource was obtained; `None` means that its source
+    /// is in the bootstrap. It determines the source that `self` means.
     ///
     /// # Errors
     ///
-    /// What is wrong in a source, and in which field.
+    /// If a source is invalid.
     pub fn references(
         &self,
         via: Option<&NestedSource>,
@@ -98,7 +99,7 @@ impl EnvoyBootstrap {
         Ok(found.references)
     }
 
-    /// Where a listener or cluster of this name comes from.
+    /// Returns the source of a listener or cluster, from the bootstrap.
     fn origin(&self, type_url: &str, name: &str) -> Option<&ConfigSource> {
         match (type_url, Authority::of(name)) {
             (_, Ok(Authority::Named(authority))) => self.source_of(&authority),
@@ -110,7 +111,7 @@ impl EnvoyBootstrap {
 }
 
 struct Found<'b> {
-    /// What `self` stands for.
+    /// Source that `self` means.
     origin: Option<&'b ConfigSource>,
     references: Vec<NestedSource>,
 }
@@ -140,14 +141,14 @@ impl Found<'_> {
         }
     }
 
-    /// The configuration of a filter may come by itself.
+    /// Adds the extension of a filter that gets its configuration from a source.
     fn in_filter(&mut self, filter: &Message<'_>) -> Result<(), BootstrapError> {
         let Some(discovery) = filter.get("config_discovery") else { return Ok(()) };
         let source = Message::open(discovery)?.get("config_source");
         self.add(types::EXTENSION_CONFIG, filter.string("name")?, source)
     }
 
-    /// Of filters only connection managers of HTTP have these fields.
+    /// Adds the references of an HTTP connection manager. Other filters do not have these fields.
     fn in_connection_manager(&mut self, config: Field<'_>) -> Result<(), BootstrapError> {
         let manager = Message::open(config)?;
         if let Some(rds) = manager.get("rds") {
@@ -164,7 +165,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Scopes stand in the listener or are asked for; the routes that they name come from one source in either case.
+    /// Adds scopes, or the routes of inline scopes. The routes of both come from one source.
     fn in_scoped_routes(&mut self, scoped: &Message<'_>) -> Result<(), BootstrapError> {
         let routes = self.read(scoped.get("rds_config_source"))?;
         if let Some(list) = scoped.get("scoped_route_configurations_list") {
@@ -228,7 +229,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Without a source it is a static one, or comes from where its owner does.
+    /// Adds a reference, if it has a source. Without one, it is to a static resource.
     fn add(
         &mut self,
         type_url: &str,

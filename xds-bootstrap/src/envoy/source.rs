@@ -1,4 +1,5 @@
-//! `ConfigSource`: how the resources of one type are obtained (S0.052).
+//! `ConfigSource`: the source of the resources of one type.
+// S0.052
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,59 +14,67 @@ use crate::{
     json::{self, Field},
 };
 
-/// How long the first response of a subscription is waited for unless stated otherwise (B18).
+/// Default timeout for the first response to a subscription.
+// B18
 const DEFAULT_INITIAL_FETCH: Duration = Duration::from_secs(15);
 
-/// How to obtain the resources of one type.
+/// Source of the resources of one type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ConfigSource {
-    /// The authorities for which it may be used (B20).
+    /// Authorities for which the source may be used.
+    // B20
     pub authorities: Vec<String>,
-    /// Where resources come from.
+    /// Location of the resources.
     pub specifier: Specifier,
-    /// How long the first response of a subscription is waited for, which is not the timer of a
-    /// single resource: 15 s unless stated. `None`, written as 0, waits for ever.
+    /// Timeout for the first response to a subscription; it is not the timer of a single resource.
+    /// Default: 15 s. `None`, written as 0, means no timeout.
     pub initial_fetch_timeout: Option<Duration>,
-    /// The version of the resources (S0.005).
+    /// Version of the resources.
+    // S0.005
     pub resource_api_version: ApiVersion,
 }
 
-/// Where resources come from.
+/// Location of resources.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Specifier {
-    /// A file (S0.010).
+    /// A file.
+    // S0.010
     Path(PathSource),
-    /// A server (S0.053).
+    /// A server.
+    // S0.053
     Api(Box<ApiConfigSource>),
-    /// The aggregated stream, which the bootstrap knows (S0.054).
+    /// The aggregated stream of the bootstrap.
+    // S0.054
     Ads,
-    /// The server that this source came from, though perhaps not the same stream. gRPC takes it for
-    /// [`Specifier::Ads`] (A47).
+    /// The server that sent the resource with this source, possibly over another stream. gRPC
+    /// treats it as [`Specifier::Ads`] ([gRFC
+    /// A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md)).
     SelfServer {
-        /// The version of requests and responses.
+        /// Version of requests and responses.
         transport_api_version: ApiVersion,
     },
 }
 
-/// A file, read again when it is replaced (X42).
+/// A file that is read again when it is replaced.
+// X42
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathSource {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The directory in which a move means that the file may be another; `None` watches the file
-    /// itself, a proxy for moves only, our client for any change.
+    /// Directory in which a move triggers a read of the file. `None` watches the file itself: in
+    /// Envoy for moves only, in this project's client for any change.
     pub watched_directory: Option<PathBuf>,
 }
 
 impl ConfigSource {
-    /// Reads the message's proto3 JSON form.
+    /// Parses the proto3 JSON form of the message.
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which field.
+    /// If the text is not JSON or a field is missing or invalid.
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         Self::read(Field::root(&json::parse(text)?))
     }
@@ -121,7 +130,8 @@ impl ConfigSource {
         Ok(Self { authorities, specifier, initial_fetch_timeout, resource_api_version })
     }
 
-    /// The source as somebody reads it who has it from `origin`: that one if it says `self`.
+    /// Returns the source as seen by a client that received it from `origin`: `self` becomes
+    /// `origin`.
     pub(super) fn seen_from(self, origin: Option<&Self>) -> Self {
         let (Specifier::SelfServer { transport_api_version }, Some(origin)) =
             (&self.specifier, origin)
@@ -137,13 +147,14 @@ impl ConfigSource {
         Self { specifier, ..self }
     }
 
-    /// Whether resources of the type can be had this way. `ads` is the source of the aggregated
-    /// stream, where there is one.
+    /// Checks that the source supports the resource type. `ads` is the source of the aggregated
+    /// stream, if there is one.
     ///
     /// # Errors
     ///
-    /// The type has only an incremental variant, and the transport is another (S0.042, S0.180). The
-    /// path is relative to this source, or begins with `ads_config`.
+    /// [`ErrorKind::IncrementalOnly`] if the type has only an incremental variant and the transport
+    /// is not incremental. The path is relative to this source, or begins with `ads_config`.
+    // S0.042, S0.180
     pub fn check_type(
         &self,
         type_url: &TypeUrl,
@@ -155,12 +166,12 @@ impl ConfigSource {
         let (path, api_type) = match (&self.specifier, ads) {
             (Specifier::Api(api), _) => ("api_config_source.api_type", api.api_type),
             (Specifier::Ads, Some(ads)) => ("ads_config.api_type", ads.api_type),
-            // A file states everything it has, which is what the variant is not.
+            // A file is state of the world.
             (Specifier::Path(_), _) => {
                 let kind = ErrorKind::IncrementalOnly { short: "VirtualHost", api_type: "a file" };
                 return Err(BootstrapError::new("path_config_source", kind));
             }
-            // The server and its transport are those of whoever sent this source.
+            // The server and its transport are those that this source came from.
             (Specifier::Ads, None) | (Specifier::SelfServer { .. }, _) => return Ok(()),
         };
         if api_type.is_incremental() {
@@ -170,12 +181,13 @@ impl ConfigSource {
         Err(BootstrapError::new(path, kind))
     }
 
-    /// Whether gRPC's profile takes the source in a Listener or a Cluster (S0.060, S0.062): only the
-    /// stream that is there already, by either of its names.
+    /// Checks that gRPC accepts the source in a Listener or a Cluster. It accepts only the
+    /// aggregated stream, as `ads` or as `self`.
     ///
     /// # Errors
     ///
-    /// It is another.
+    /// [`ErrorKind::NotAggregated`] if the source is a server or a file.
+    // S0.060, S0.062
     pub fn check_for_grpc(&self) -> Result<(), BootstrapError> {
         let path = match self.specifier {
             Specifier::Ads | Specifier::SelfServer { .. } => return Ok(()),
@@ -187,11 +199,12 @@ impl ConfigSource {
 }
 
 impl ApiConfigSource {
-    /// Whether the source can be the aggregated stream of a client.
+    /// Checks that the source can be the aggregated stream of a client.
     ///
     /// # Errors
     ///
-    /// It is REST, over which there is none (S0.204).
+    /// [`ErrorKind::RestAggregated`] if the source is REST, which has no aggregated stream.
+    // S0.204
     pub fn check_as_ads(&self) -> Result<(), BootstrapError> {
         match self.api_type {
             ApiType::Rest => Err(BootstrapError::new("api_type", ErrorKind::RestAggregated)),

@@ -1,5 +1,6 @@
-//! `Bootstrap.static_resources`: resources that need no server (S4.017, S4.018), and among them the clusters
-//! that servers are in.
+//! `Bootstrap.static_resources`: resources in the bootstrap itself, including the clusters of
+//! management servers.
+// S4.017, S4.018
 
 use serde_json::{Map, Value, json};
 use xds_core::{TypeUrl, types};
@@ -10,25 +11,25 @@ use crate::{
     json::{Field, RawJson},
 };
 
-/// A resource of the bootstrap itself: the same message that a server would send (S4.016, S4.019), in proto3's
-/// JSON form.
+/// Resource in the bootstrap itself: the message that a server would send, in proto3 JSON form.
+// S4.016, S4.019
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StaticResource {
-    /// Its type.
+    /// Resource type.
     pub type_url: TypeUrl,
-    /// The field that it stands in, as `static_resources.clusters[0]`.
+    /// Path of the field, such as `static_resources.clusters[0]`.
     pub path: String,
-    /// The message. Names of fields are as the file has them.
+    /// Message, with field names as in the file.
     pub message: RawJson,
 }
 
-/// The lists of `static_resources`.
+/// Fields of `static_resources` and their resource types.
 const LISTS: [(&str, &str); 3] =
     [("listeners", types::LISTENER), ("clusters", types::CLUSTER), ("secrets", types::SECRET)];
 
-/// Reads the field `static_resources`. What is in the messages is for whoever decodes them, but for what
-/// version 2 of the API said in other words.
+/// Reads the field `static_resources`. Messages are not interpreted, except that version 2 fields
+/// of clusters are upgraded.
 pub(super) fn read(
     field: Field<'_>,
     warnings: &mut Vec<Warning>,
@@ -50,8 +51,9 @@ pub(super) fn read(
 
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// A cluster in the words of version 3 (X43): `hosts` are its endpoints, and how HTTP is spoken to them is an
-/// extension's matter.
+/// Upgrades a cluster to version 3 of the API: `hosts` becomes `load_assignment`, and
+/// `http2_protocol_options` becomes an extension.
+// X43
 fn upgraded_cluster(
     field: &Field<'_>,
     warnings: &mut Vec<Warning>,

@@ -1,5 +1,5 @@
-//! A static cluster as the place of a management server: its addresses, and how a connection to them is
-//! watched over (S0.175).
+//! Static clusters that contain management servers: addresses and connection settings.
+// S0.175
 
 use std::time::Duration;
 
@@ -14,49 +14,49 @@ use crate::{
     json::Field,
 };
 
-/// What a static cluster says of the connections to it.
+/// Addresses and connection settings of a static cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamCluster {
-    /// Where its endpoints are, as `host:port` or `unix:/path`, in the order of the file.
+    /// Addresses of the endpoints, as `host:port` or `unix:/path`, in file order.
     pub addresses: Vec<String>,
-    /// How long connecting may take; 5 s unless stated, as in a proxy.
+    /// Timeout for connecting. Default: 5 s, as in Envoy.
     pub connect_timeout: Duration,
-    /// When the system probes an idle connection, where it is to.
+    /// TCP keepalive of connections, if enabled.
     pub tcp_keepalive: Option<TcpKeepalive>,
-    /// Whether connections have a transport socket, as those over TLS have. What it says is not read here.
+    /// Whether connections have a transport socket, such as TLS. Its configuration is not read.
     pub transport_socket: TransportSocket,
 }
 
-/// `TcpKeepalive`: what is not stated is the system's own.
+/// `TcpKeepalive` settings. `None` uses the default of the operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpKeepalive {
-    /// So many probes without an answer end the connection.
+    /// Number of unanswered probes after which the connection is closed.
     pub probes: Option<u32>,
-    /// How long it is idle before the first one.
+    /// Idle time before the first probe.
     pub time: Option<Duration>,
-    /// How long between two.
+    /// Time between two probes.
     pub interval: Option<Duration>,
 }
 
-/// Whether a cluster has a transport socket of its own.
+/// Whether a cluster has a transport socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportSocket {
-    /// It has none: plain text.
+    /// No transport socket: plain text.
     None,
-    /// It has one.
+    /// A transport socket is configured.
     Configured,
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl EnvoyBootstrap {
-    /// The static cluster of that name, as the place of a server; `None` if there is none.
+    /// Returns the static cluster with the given name; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// An endpoint has no address that can be dialled, or a field is not what it should be.
+    /// If an endpoint has no usable address, or a field is invalid.
     pub fn upstream_cluster(&self, name: &str) -> Result<Option<UpstreamCluster>, BootstrapError> {
         let is_it = |resource: &&super::StaticResource| {
             resource.type_url == types::CLUSTER
