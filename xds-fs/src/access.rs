@@ -1,4 +1,4 @@
-//! Who may read what is exported: the permissions of files and directories, where the system has them.
+//! Permissions of exported files and directories, on systems that have them.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -6,28 +6,28 @@ use std::{
     path::Path,
 };
 
-/// Who may read a file.
+/// Readers of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Its owner alone: mode 0600.
+    /// Only the owner: mode 0600.
     Owner,
-    /// Whoever the umask of the process says.
+    /// Readers that the umask of the process allows.
     Usual,
 }
 
-/// The mode of a directory that nobody but its owner can enter.
+/// Mode of a directory that only its owner can enter.
 #[cfg(unix)]
 const OWN_DIRECTORY: u32 = 0o700;
-/// The mode of a file that nobody but its owner can read.
+/// Mode of a file that only its owner can read.
 #[cfg(unix)]
 const OWN_FILE: u32 = 0o600;
-/// What the group and everybody else may do.
+/// Mode bits of the group and of all others.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
 impl Access {
-    /// Creates a file that is not there yet. At no moment can anybody read it who may not, and the umask makes no
-    /// difference for [`Owner`](Self::Owner).
+    /// Creates a file that must not exist yet. It has the right mode from the beginning, and for
+    /// [`Owner`](Self::Owner) the mode does not depend on the umask.
     pub(crate) fn create(self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -38,7 +38,7 @@ impl Access {
                 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 
                 let file = options.mode(OWN_FILE).open(path)?;
-                // The umask can only have taken away what the owner needs.
+                // The umask may have removed a permission that the owner needs.
                 file.set_permissions(fs::Permissions::from_mode(OWN_FILE))?;
                 Ok(file)
             }
@@ -47,12 +47,12 @@ impl Access {
         }
     }
 
-    /// Whether nobody can read the file who may not.
+    /// Whether the mode of the file allows no additional readers.
     pub(crate) fn is_kept(self, path: &Path) -> bool {
         self == Self::Usual || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
     }
 
-    /// Takes the file from those who may not read it.
+    /// Removes the permissions of additional readers.
     pub(crate) fn restrict(self, path: &Path) -> io::Result<()> {
         if self.is_kept(path) {
             return Ok(());
@@ -67,7 +67,7 @@ impl Access {
     }
 }
 
-/// Creates a directory that only its owner can enter, unless there is one.
+/// Creates a directory that only its owner can enter, unless it exists.
 pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
         fs::create_dir_all(above)?;
     }
     match create_own(path) {
-        // Somebody else was faster.
+        // Another process created it meanwhile.
         Err(why) if why.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         created => created,
     }
@@ -95,7 +95,7 @@ fn create_own(path: &Path) -> io::Result<()> {
     DirBuilder::new().create(path)
 }
 
-/// The mode, if it lets others than the owner do anything.
+/// Returns the mode if it gives any permission to others than the owner.
 #[cfg(unix)]
 pub(crate) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,24 +1,26 @@
-//! A file into the state of one type, as the bytes of a `DiscoveryResponse`.
+//! Conversion of a file to a `DiscoveryResponse` with the resources of one type.
 
 use blake3::Hash;
 use xds_core::TypeUrl;
 use xds_format::{Format, ParseOptions, Schema, parse_with};
 
-/// Files are read as Envoy reads them, which follows the same ones.
+/// Files are read as Envoy reads them, because Envoy may use the same files.
 pub(crate) const OPTIONS: ParseOptions = ParseOptions::envoy();
 
-/// Ends the names of types that are collections of others.
+/// Suffix of the names of collection types.
 const COLLECTION: &str = "Collection";
 
-/// What a file says of a type, or why it says nothing; the text begins with the path.
+/// Converts a file to a response for one type, or returns an error text that begins with the path.
 ///
-/// A single `DiscoveryResponse` is about one type, and what is of another type in it is for the client to
-/// reject, as from any server. In a list of resources, or in several responses, those of other types are
-/// for others: one file may have the resources of all types. The version is that of the response or, where
-/// it states none, begins the hash of the content. Times to live are left out: a file is not sent again.
+/// A single `DiscoveryResponse` is for one type. If a resource in it has another type, the client
+/// rejects it, as from any server. In a list of resources, or in several responses, resources of
+/// other types are ignored, so one file may contain the resources of all types. The version is that
+/// of the response, or if it has none, the beginning of the hash of the content. TTLs are removed,
+/// because a file is not sent again.
 ///
-/// A collection, which lists resources that may be in it or elsewhere, is nothing that a type consists of and would be
-/// passed over like what is for others; as nobody takes it, it is refused (FS-14).
+/// A collection, which lists inline or external resources, is rejected. It would otherwise be
+/// ignored as a resource of another type, without notice.
+// FS-14
 pub(crate) fn response(
     schema: &Schema,
     path: &str,

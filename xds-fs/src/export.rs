@@ -1,4 +1,4 @@
-//! What there is of each type, as files from which clients subscribe.
+//! Export of the resources of each type to files that xDS clients can subscribe to.
 
 use core::fmt::{self, Write as _};
 use std::{
@@ -26,14 +26,14 @@ use crate::{
     files::list,
 };
 
-/// What the files of an [`Export`] are written in.
+/// Format of the files of an [`Export`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// Canonical JSON (`.json`), which people can read. It has no form for an `Any` of a type that the schema lacks:
-    /// a resource with one is [`Unprintable`]. [`Binary`](Self::Binary) has.
+    /// Canonical JSON (`.json`). It has no form for an `Any` of a type that the schema lacks, so a
+    /// resource with one is [`Unprintable`]. [`Binary`](Self::Binary) has no such limit.
     #[default]
     Json,
-    /// Protobuf (`.pb`).
+    /// Binary protobuf (`.pb`).
     Binary,
 }
 
@@ -46,34 +46,34 @@ impl ExportFormat {
     }
 }
 
-/// What [`Export::write`] did.
+/// Result of [`Export::write`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// The files that were written.
+    /// Files that were written.
     pub changed: Vec<PathBuf>,
-    /// The resources that could not be written.
+    /// Resources that could not be written.
     pub unprintable: Vec<Unprintable>,
 }
 
-/// A resource that the format of an [`Export`] has no form for.
+/// Resource that the format of an [`Export`] cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unprintable {
-    /// The type of the resource.
+    /// Type of the resource.
     pub type_url: TypeUrl,
-    /// The name of the resource.
+    /// Name of the resource.
     pub name: ResourceName,
-    /// The part of the resource that cannot be written, and why.
+    /// Error with the path of the part that cannot be written.
     pub why: FormatError,
-    /// What became of the file of the type.
+    /// State of the file of the resource's type.
     pub file: FileState,
 }
 
-/// What became of a file that cannot have all resources of its type.
+/// State of a file that cannot contain all resources of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// The file has an older state of a resource that cannot be written now: it stays as it was.
+    /// The file is unchanged, because it has an older version of a resource that cannot be written.
     Kept,
-    /// The file has all other resources. There was no file, or the resource was not in it.
+    /// The file has all other resources. Before, there was no file, or it lacked the resource.
     WithoutIt,
 }
 
@@ -88,50 +88,55 @@ impl fmt::Display for Unprintable {
     }
 }
 
-/// A directory in which each resource type has a file: all there is of it, as one `DiscoveryResponse` (M199). It is
-/// what a proxy's filesystem subscription reads, and [`FileSubscription`](crate::FileSubscription).
+/// Directory with one file per resource type, which contains all resources of the type as one
+/// `DiscoveryResponse`.
 ///
-/// - A file is written beside its place, brought to the disk and renamed over the old one, for proxies take
-///   notice of nothing else (M200). Whoever reads at any moment, also after a crash, has all of the old state or all of
-///   the new one (M203).
-/// - What is no longer there is not in the next file (M201); a type of which nothing is left keeps a file that says
-///   so. That holds for files from before this process, too.
-/// - A resource that the format has no form for keeps the file of its type as it was, if the file has an older state of
-///   the resource. Otherwise the file is written without the resource, until the resource can be written. Both hold after
-///   a restart, too: what counts is what is in the file.
-/// - Where nothing has changed, nothing is written (M202). The version is made of the resources alone, so that it is
-///   the same after a restart (M203).
+/// Envoy's filesystem subscriptions and [`FileSubscription`](crate::FileSubscription) can read it.
 ///
-/// Files are called by the short name of the type, as in `cds.json`; other types by their type URL, in which what
-/// stands in the way is escaped as in URIs.
+/// - A new file is written under a temporary name, synced to disk, and renamed over the old one.
+///   Envoy only notices renames. A reader always gets either the old or the new state as a whole,
+///   even after a crash.
+/// - The next file does not contain removed resources. A type without resources keeps a file with
+///   an empty list. Both apply to files of an earlier process too.
+/// - If the format cannot represent a resource, the file of its type is unchanged if it has an
+///   older version of the resource. Otherwise the file is written without the resource. Both apply
+///   after a restart too, because the content of the file decides.
+/// - An unchanged file is not written. The version depends only on the resources, so it is the same
+///   after a restart.
 ///
-/// Secrets are written as they are. On Unix, only the owner can read a file (mode 0600) if it holds a secret: the type
-/// is SDS, or a field has a value that the API marks as sensitive. An `Any` of a type that the schema lacks counts as a
-/// secret, because nobody can tell what is in it. A file that stays as it was gets mode 0600 as well if it holds a secret.
-/// The directory is created with mode 0700, whatever the umask. A directory that exists keeps its mode; see [`open_to_others`](Self::open_to_others).
+/// The file name is the short name of the type, such as `cds.json`, or for other types the type
+/// URL, percent-encoded.
+///
+/// Secrets are written in plain text. On Unix, a file with a secret has mode 0600: its type is SDS,
+/// or a field with a value is annotated as sensitive in the API. An `Any` of a type that the schema
+/// lacks counts as a secret. An unchanged file with a secret is set to mode 0600 too. The directory
+/// is created with mode 0700, regardless of the umask. An existing directory keeps its mode; see
+/// [`open_to_others`](Self::open_to_others).
+// M199, M200, M201, M202, M203
 #[derive(Debug)]
 pub struct Export {
     directory: PathBuf,
     format: ExportFormat,
     schema: &'static Schema,
-    /// What is in the file of each type that has one.
+    /// Content of the existing file of each type.
     exported: BTreeMap<TypeUrl, InFile>,
 }
 
-/// What is in a file.
+/// Resources and permissions of a file.
 #[derive(Debug)]
 struct InFile {
     names: BTreeSet<ResourceName>,
-    /// Who may read it.
+    /// Readers of the file.
     access: Access,
 }
 
 impl Export {
-    /// Creates the directory, with mode 0700, if there is none, and looks for what was exported to it before.
+    /// Creates the directory with mode 0700, unless it exists, and reads the files of earlier
+    /// exports.
     ///
     /// # Errors
     ///
-    /// The directory cannot be created or read.
+    /// If the directory cannot be created or read.
     pub fn new(
         directory: impl Into<PathBuf>,
         format: ExportFormat,
@@ -147,7 +152,7 @@ impl Export {
                 continue;
             };
             let Some(type_url) = document.type_url.as_deref().map(TypeUrl::from) else { continue };
-            // What else lies there is not ours.
+            // Other files in the directory are not part of the export.
             if export.path_of(&type_url) == file.path {
                 let in_file = InFile::of(&type_url, &document, schema);
                 export.exported.insert(type_url, in_file);
@@ -156,35 +161,34 @@ impl Export {
         Ok(export)
     }
 
-    /// The mode of the directory, as in `0o755`, if others than its owner may list, enter or change it. Always `None`
-    /// where files have no modes.
+    /// Returns the mode of the directory, such as `0o755`, if it gives permissions to others than
+    /// the owner. Always `None` on systems without file modes.
     ///
     /// # Errors
     ///
-    /// The directory cannot be looked at.
+    /// If the metadata of the directory cannot be read.
     pub fn open_to_others(&self) -> io::Result<Option<u32>> {
         fs::metadata(&self.directory).map(|metadata| open_to_others(&metadata))
     }
 
-    /// Where the resources of a type are exported to.
+    /// Returns the path of the file for a type.
     #[must_use]
     pub fn path_of(&self, type_url: &TypeUrl) -> PathBuf {
         let stem = match short_name(type_url.as_str()) {
-            // The names of version 2 have files of their own.
+            // Type URLs of version 2 have separate files.
             Some(short) if by_short_name(short) == Some(type_url.as_str()) => short.to_owned(),
             _ => escaped(type_url.as_str()),
         };
         self.directory.join(format!("{stem}.{}", self.format.suffix()))
     }
 
-    /// Exports all resources of a view. A file that cannot be written stays as it was and keeps no other from being
-    /// written.
+    /// Exports all resources of a view. Blocks on file I/O.
     ///
-    /// This reads and writes, and so blocks.
+    /// If a file cannot be written, it is unchanged, and the other files are written all the same.
     ///
     /// # Errors
     ///
-    /// A file cannot be written; the error names the first such file.
+    /// If a file cannot be written. The error names the first such file.
     pub fn write<'a>(
         &mut self,
         resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
@@ -245,7 +249,7 @@ impl Export {
         failed.map_or(Ok(exported), Err)
     }
 
-    /// The resources that the format has no form for.
+    /// Returns the resources that the format cannot represent.
     fn unprintable(
         &self,
         type_url: &TypeUrl,
@@ -253,7 +257,7 @@ impl Export {
     ) -> Vec<Unprintable> {
         let has_file = self.path_of(type_url).is_file();
         let in_file = self.exported.get(type_url).filter(|_| has_file);
-        // One that the file does not have is not lost by the next file without it.
+        // A resource that is not in the file is not lost by a new file without it.
         let has_older = |name| in_file.is_some_and(|file| file.names.contains(name));
         let mut unprintable = Vec::new();
         let mut file = FileState::WithoutIt;
@@ -266,12 +270,12 @@ impl Export {
             let (type_url, name) = (type_url.clone(), (*name).clone());
             unprintable.push(Unprintable { type_url, name, why, file });
         }
-        // One of them keeps the file for all of them.
+        // If one resource keeps the file unchanged, it is unchanged for all of them.
         unprintable.iter_mut().for_each(|it| it.file = file);
         unprintable
     }
 
-    /// One whose bytes do not say its name goes with a wrapper that does.
+    /// Packs a resource into an `Any`, in a wrapper unless its name field has its name.
     fn wrapped(&self, type_url: &TypeUrl, name: &ResourceName, bytes: &Bytes) -> Any {
         let any = Any { type_url: type_url.as_str().into(), value: bytes.clone() };
         let own = resource_name(self.schema, type_url.as_str(), bytes);
@@ -283,7 +287,7 @@ impl Export {
         Any { type_url: WRAPPER.into(), value: wrapper.encode_to_vec().into() }
     }
 
-    /// The file of a type.
+    /// Returns the content of the file for a type.
     fn content(
         &self,
         type_url: &TypeUrl,
@@ -299,7 +303,8 @@ impl Export {
             return Ok(bytes);
         }
         let mut json = message_to_json(self.schema, RESPONSE, &bytes, &for_programs())?;
-        // An empty list would be left out, by which readers tell what the file is.
+        // An empty list would be omitted, but readers need the key `resources` to recognise a
+        // response.
         if response.resources.is_empty() {
             json["resources"] = Vec::<String>::new().into();
         }
@@ -324,7 +329,7 @@ impl InFile {
     }
 }
 
-/// Who may read a file with these resources, each a type URL and a value.
+/// Returns the readers of a file with these resources, given as type URLs and values.
 fn access<'a>(
     type_url: &TypeUrl,
     resources: impl IntoIterator<Item = (&'a str, &'a Bytes)>,
@@ -336,14 +341,14 @@ fn access<'a>(
     if is_secret { Access::Owner } else { Access::Usual }
 }
 
-/// A type URL as the name of a file.
+/// Encodes a type URL as a file name.
 fn escaped(type_url: &str) -> String {
     const USUAL: &str = "type.googleapis.com/";
     let name = type_url.strip_prefix(USUAL).unwrap_or(type_url);
     let mut file = String::with_capacity(name.len());
     for byte in name.bytes() {
         let is_plain = byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        // A file whose name begins with a dot is hidden.
+        // A leading dot would hide the file.
         match is_plain || (byte == b'.' && !file.is_empty()) {
             true => file.push(byte.into()),
             // Writing to a string does not fail.
@@ -353,12 +358,12 @@ fn escaped(type_url: &str) -> String {
     file
 }
 
-/// Has the file have this content, whole, at once and for good.
+/// Replaces a file atomically and durably.
 fn put(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
     };
-    // Hidden, so that nobody takes it for a file of resources. One that a crash left behind may be open to others.
+    // Hidden, so that it is not read as a resource file. One left by a crash may have another mode.
     let new = directory.join(format!(".{}.new", name.to_string_lossy()));
     let _ = fs::remove_file(&new);
     let written = access.create(&new).and_then(|mut file| {
@@ -369,7 +374,7 @@ fn put(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
         let _ = fs::remove_file(&new);
         return Err(why);
     }
-    // Not every file system lets a directory be synchronised; the file is whole all the same.
+    // Some file systems cannot sync a directory. The file is complete anyway.
     let _ = File::open(directory).and_then(|directory| directory.sync_all());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is in files that can hold resources, at one moment.
+//! Consistent reads of resource files.
 
 use core::time::Duration;
 use std::{
@@ -13,45 +13,47 @@ use std::{
 use bytes::Bytes;
 use xds_format::Format;
 
-/// The most bytes that a file of resources may have: several times what a large deployment needs,
-/// and little enough that a log or an image under such a name does not fill the memory.
+/// Maximum size of a resource file in bytes. It is several times what a large deployment needs, and
+/// keeps a log or an image with such a name from filling the memory.
 const LARGEST: u64 = 256 << 20;
 
-/// How often, and after which pause, an empty file is read again before it counts as empty: whoever saves it
-/// in place empties it first.
+/// Number of times that an empty file is read again before it counts as empty, and the pause
+/// between them. A program that saves in place truncates the file first.
 const EMPTY_LOOKS: u32 = 5;
 const EMPTY_PAUSE: Duration = Duration::from_millis(100);
 
-/// One file of a directory.
+/// File of a directory.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Where it is, and what errors call it.
+    /// Path of the file, also used in errors.
     pub path: PathBuf,
-    /// What it is written in, by its suffix.
+    /// Format of the file, by its suffix.
     pub format: Format,
-    /// What is in it, or why that cannot be read.
+    /// Content of the file, or the reason why it cannot be read.
     pub content: Result<Bytes, String>,
 }
 
-/// How often files are read that go on changing places. Whoever is that busy has the next look to come.
+/// Maximum number of reads while links keep changing. Further changes trigger a new look.
 const MOST_READS: usize = 8;
 
-/// Reads the files that lie directly in a directory and have a known suffix. Hidden ones are passed
-/// over: editors and the kubelet hide what is not ready.
+/// Reads the files in a directory, without subdirectories, that have a known suffix.
 ///
-/// A directory, pipe, socket or device with such a name is returned as a file that cannot be read: taken for no file,
-/// one that has taken the place of a file would delete all resources of that file.
+/// Hidden files are ignored, because editors and the kubelet hide incomplete files. A directory,
+/// pipe, socket or device with a known suffix is returned as an unreadable file. If it were ignored
+/// and had replaced a file, all resources of that file would be deleted.
 ///
-/// The kubelet swaps one link on the way to all files: all that is returned is from before, or from after.
+/// The kubelet updates all files by swapping one symbolic link. The result has all files either
+/// from before or from after the swap.
 ///
 /// # Errors
 ///
-/// The directory cannot be read. That a file cannot is part of what is returned.
+/// If the directory cannot be read. An unreadable file is part of the result.
 pub fn list(directory: &Path) -> io::Result<Vec<File>> {
     settled(|| places(directory), || read_all(directory))
 }
 
-/// The same, after up to half a second in which whoever has just emptied a file may fill it.
+/// Reads the files in a directory as [`list`] does, and waits up to half a second for empty files
+/// to be filled.
 ///
 /// # Errors
 ///
@@ -61,7 +63,7 @@ pub fn list_saved(directory: &Path) -> io::Result<Vec<File>> {
     saved(|| list(directory), |files| files.iter().any(is_empty))
 }
 
-/// What is in one file, after the same while.
+/// Reads one file, and waits up to half a second for an empty file to be filled.
 pub(crate) fn read_saved(path: &Path) -> io::Result<Bytes> {
     saved(|| read(path), Bytes::is_empty)
 }
@@ -77,7 +79,7 @@ fn saved<T>(read: impl Fn() -> io::Result<T>, is_empty: impl Fn(&T) -> bool) -> 
     read()
 }
 
-/// What is read while no place changes.
+/// Reads again until no link changes during the read.
 fn settled<P: PartialEq, T>(
     mut places: impl FnMut() -> io::Result<P>,
     mut read: impl FnMut() -> io::Result<T>,
@@ -94,7 +96,7 @@ fn settled<P: PartialEq, T>(
     read()
 }
 
-/// Where the files of a directory really are, as far as their links lead anywhere.
+/// Returns the canonical paths of the files of a directory, `None` for dangling links.
 fn places(directory: &Path) -> io::Result<BTreeMap<OsString, Option<PathBuf>>> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name());
     let names = fs::read_dir(directory)?.map(name);
@@ -118,7 +120,7 @@ fn read_all(directory: &Path) -> io::Result<Vec<File>> {
     Ok(files)
 }
 
-/// `None` if there is no such file: it has just been deleted.
+/// Reads a file; `None` if it was just deleted.
 fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
     match read(path) {
         Ok(content) => Some(Ok(content)),
@@ -130,8 +132,8 @@ fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
     }
 }
 
-/// Reads no more than the limit, whatever becomes of the file after it was measured. Nothing but a file is
-/// read at all: a pipe would never end.
+/// Reads a file up to the size limit, even if it grows after its size was checked. Only regular
+/// files are read, because a pipe would never end.
 fn read(path: &Path) -> io::Result<Bytes> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {

@@ -1,37 +1,38 @@
-//! xDS from files, without a runtime of its own.
+//! xDS from files, for any async runtime.
 //!
-//! A file of resources is the simplest management server there is: it says what there is of a type, and
-//! says it again when it changes (S0.010-S0.018). This crate reads such files and notices that they have
-//! changed, and has no rule of the protocol:
+//! A resource file is the simplest management server: it contains the resources of a type, and
+//! clients read it again when it changes. This crate reads such files and detects changes. The
+//! rules of the protocol are in `xds-core`.
 //!
-//! - [`FileSubscription`] is the transport of a client of one type in one file: `xds-core` decides when the
-//!   file is asked for and what its content means, see
+//! - [`FileSubscription`] is the transport of a client for one type in one file. `xds-core` decides
+//!   when to read the file and interprets its content; see
 //!   [`ManagementServer::with_files`](xds_core::client::ManagementServer::with_files).
-//! - [`Watch`] tells that something happened to a file or to a directory of files, and [`list`] reads the
-//!   files of a directory, for whoever serves them.
-//! - [`Export`] is the other way round: what a server has, as files from which proxies subscribe.
+//! - [`Watch`] reports changes of a file or of a directory of files, and [`list`] reads the files
+//!   of a directory, for a management server that serves them.
+//! - [`Export`] writes the resources of a server to files that proxies can subscribe to.
 //!
-//! The first two work in a thread of their own for each file or directory, so that a disk that hangs holds nobody
-//! up, and have a watcher of the operating system each. Where there are no more of those to be had, they look
-//! every two seconds.
+//! Each subscription or watch has its own thread, so that a disk that hangs blocks nothing else,
+//! and its own operating system watcher. If no watcher is available, the files are read every 2
+//! seconds.
 //!
-//! # What is noticed
+//! # Detected changes
 //!
-//! Another file that is renamed over the old one, saving in place, deleting and creating again, a swap of
-//! any symbolic link on the way to the file (as of `..data` in a mounted ConfigMap), a directory that
-//! comes to be, or is put in the place of another. What happened is not asked: the file is read again. Where the
-//! operating system notices nothing, as on many file systems over a network, the file is looked at every
-//! [`look_anyway`](xds_core::client::FilePolicy::look_anyway). On Linux that is inotify; elsewhere it is what the
-//! `notify` package chooses, kqueue on macOS, which is not tested here.
+//! A rename over the old file, saving in place, deletion and re-creation, a swap of any symbolic
+//! link on the path (such as `..data` in a mounted ConfigMap), and a directory that is created or
+//! replaced. The kind of change does not matter: the file is read again. On file systems without
+//! change notification, such as many network file systems, the file is read every
+//! [`look_anyway`](xds_core::client::FilePolicy::look_anyway). Linux uses inotify. Other systems
+//! use the choice of the `notify` package, such as kqueue on macOS, which is not tested here.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `subscription.rs` | one type in one file, as contents that are polled |
-//! | `content.rs` | a file into a `DiscoveryResponse` |
-//! | `files.rs` | what is in files at one moment |
-//! | `export.rs`, `access.rs` | a file of each type, for others to read; who may |
-//! | `watch.rs` | the thread that waits until something happened, and then nothing more for a moment |
-//! | `watcher.rs`, `links.rs` | which changes count, and where they are looked for |
+//! | `subscription.rs` | transport for one type in one file |
+//! | `content.rs` | conversion of a file to a `DiscoveryResponse` |
+//! | `files.rs` | consistent reads of files |
+//! | `export.rs`, `access.rs` | export of resources to files, and their permissions |
+//! | `watch.rs` | thread that waits for changes and then for a quiet period |
+//! | `watcher.rs`, `links.rs` | relevant changes, and the directories to watch |
+// S0.010, S0.011, S0.012, S0.013, S0.014, S0.015, S0.016, S0.017, S0.018
 
 #![deny(missing_docs)]
 

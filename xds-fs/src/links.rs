@@ -1,15 +1,15 @@
-//! Symbolic links on the way to a file: a swap of any of them changes what the file is.
+//! Symbolic links on the path to a file. A swap of any of them changes the file.
 
 use std::{
     collections::BTreeSet,
     path::{Component, Path, PathBuf},
 };
 
-/// As many as Linux follows.
+/// Maximum number of links followed, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// Where a path really leads, adding each link on the way to `links`, as the path it lies at.
-/// `None` if there is no end to the links.
+/// Resolves a path, and adds the path of each link on the way to `links`. Returns `None` if there
+/// are too many links.
 pub(crate) fn resolve(path: &Path, links: &mut BTreeSet<PathBuf>) -> Option<PathBuf> {
     let mut left = MOST_LINKS;
     walk(path, links, &mut left)

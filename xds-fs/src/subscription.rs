@@ -1,4 +1,4 @@
-//! One type in one file, as contents that are polled.
+//! File transport of a client for one type, as contents to poll.
 
 use core::{
     fmt,
@@ -21,18 +21,19 @@ use crate::{
     watch::{Cause, Place, Watch},
 };
 
-/// What was found in the place of a file.
+/// Result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Content {
-    /// What there is of the type: a `DiscoveryResponse`, encoded.
+    /// Encoded `DiscoveryResponse` with the resources of the type.
     Response(Bytes),
-    /// There is no file, or none that can be read (FS-02, FS-06). The text names the file, and the line and
-    /// the field where these are known.
+    /// Error text for a file that is missing or invalid. It names the file, and if known the line
+    /// and the field.
+    // FS-02, FS-06
     Unreadable(Arc<str>),
 }
 
-/// The transport of a channel to a file: one type in it, from the first [`read`](Self::read) until this is
+/// Transport of a client for one type in one file, from the first [`read`](Self::read) until it is
 /// dropped.
 pub struct FileSubscription {
     source: Source,
@@ -41,7 +42,7 @@ pub struct FileSubscription {
     watch: Option<Watch>,
 }
 
-/// What the thread of a watch reads.
+/// Arguments for the thread of the watch.
 #[derive(Clone)]
 struct Source {
     path: Arc<str>,
@@ -49,15 +50,16 @@ struct Source {
     schema: &'static Schema,
 }
 
-/// What was not polled yet.
+/// Results that were not polled yet.
 #[derive(Default)]
 struct Newest(Mutex<Unpolled>);
 
 #[derive(Default)]
 struct Unpolled {
-    /// The newest counts (FS-16), and stays good though what came after it is not.
+    /// Newest response. A later error does not discard it.
+    // FS-16
     response: Option<Bytes>,
-    /// What came after the response.
+    /// Error after the response.
     trouble: Option<Arc<str>>,
     waker: Option<Waker>,
 }
@@ -72,7 +74,7 @@ impl fmt::Debug for FileSubscription {
 }
 
 impl FileSubscription {
-    /// Nothing is read or watched yet.
+    /// Creates a subscription, without reading or watching the file.
     pub fn new(
         path: impl Into<Arc<str>>,
         type_url: TypeUrl,
@@ -83,7 +85,7 @@ impl FileSubscription {
         Self { source, policy, newest: Arc::default(), watch: None }
     }
 
-    /// Has the file read, once more if it was before. From now on it is read whenever it changes, too.
+    /// Reads the file in the background, and from now on also whenever it changes.
     pub fn read(&mut self) {
         if let Some(watch) = &self.watch {
             return watch.look();
@@ -108,7 +110,8 @@ impl FileSubscription {
         }
     }
 
-    /// The newest response, and then what there was behind it that cannot be read: each once.
+    /// Polls for the newest response, and then for an error that followed it. Each is returned
+    /// once.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Content> {
         let mut newest = self.newest.lock();
         if let Some(response) = newest.response.take() {
@@ -122,7 +125,7 @@ impl FileSubscription {
     }
 }
 
-/// What is read; a panic is a file that cannot be read, rather than one of which nothing is ever heard.
+/// Runs `read` and converts a panic to an error, so that the subscription does not go silent.
 fn or_unreadable(path: &str, read: impl FnOnce() -> Option<Content>) -> Option<Content> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| {
@@ -131,7 +134,7 @@ fn or_unreadable(path: &str, read: impl FnOnce() -> Option<Content>) -> Option<C
 }
 
 impl Source {
-    /// What there is, if anybody asked for it, something happened to the file, or it is not what it was.
+    /// Reads the file. Returns `None` for a periodic check that finds it unchanged.
     fn read(&self, cause: Cause, last: &mut Option<Result<Hash, String>>) -> Option<Content> {
         let content = read_saved(Path::new(&*self.path));
         let content = content.map_err(|why| format!("{}: {why}", self.path));
@@ -173,7 +176,7 @@ impl Newest {
     }
 
     fn lock(&self) -> MutexGuard<'_, Unpolled> {
-        // Nothing panics under this lock.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that waits until something happened, and then nothing more for a moment.
+//! Thread that waits for changes and then for a quiet period.
 
 use core::time::Duration;
 use std::{
@@ -18,37 +18,37 @@ use xds_core::client::FilePolicy;
 
 use crate::watcher::Watcher;
 
-/// How often to look if watching is not possible at all.
+/// Interval between checks if watching is not possible.
 const LOOK_OFTEN: Duration = Duration::from_secs(2);
 
-/// What is watched. It need not be there.
+/// Location to watch. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// One file, and the links on the way to it.
+    /// A file, and the symbolic links on its path.
     File(PathBuf),
-    /// All that lies directly in a directory, and the links on the way there and from there.
+    /// The files in a directory, and the symbolic links on its path and in it.
     Directory(PathBuf),
 }
 
-/// Why it is time to look.
+/// Reason for a call of the callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is the first time, or somebody [asked](Watch::look).
+    /// First call, or a call requested by [`Watch::look`].
     Asked,
-    /// Something happened.
+    /// A change was detected.
     Happened,
-    /// Nothing was noticed for [`look_anyway`](FilePolicy::look_anyway).
+    /// No change was detected for [`look_anyway`](FilePolicy::look_anyway).
     Anyway,
 }
 
-/// A watch on a place, until it is dropped.
+/// Watch on a place, which ends when it is dropped.
 pub struct Watch {
     signals: Sender<Signal>,
-    /// Known to the thread before it has come to the signal.
+    /// Set before the stop signal is sent, so that the thread notices it first.
     is_over: Arc<AtomicBool>,
 }
 
-/// What the thread wakes up for.
+/// Events that wake the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Happened,
@@ -63,13 +63,14 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Calls `look` as soon as the place is watched, and then whenever it is time to look again. What
-    /// happens while it looks makes it look once more. It is called in a thread of its own, in which it may
-    /// take its time, and not again once this is dropped. If it panics, it is called all the same when it is time again.
+    /// Starts a thread that calls `look` once the place is watched, and then after every change.
+    ///
+    /// A change during a call leads to another call. The callback may block. It is not called again
+    /// after the watch is dropped. If it panics, the watch continues.
     ///
     /// # Errors
     ///
-    /// There can be no more threads.
+    /// If the thread cannot be started.
     pub fn start(
         place: Place,
         policy: &FilePolicy,
@@ -88,9 +89,9 @@ impl Watch {
         Ok(Self { signals, is_over })
     }
 
-    /// Has the place looked at.
+    /// Requests a call of the callback.
     pub fn look(&self) {
-        // The thread ends after this only.
+        // The thread runs until the watch is dropped.
         let _ = self.signals.send(Signal::Look);
     }
 }
@@ -114,20 +115,22 @@ fn run(
         if cause == Cause::Anyway {
             watcher.distrust();
         }
-        // First watched, then looked at: nothing happens unseen in between.
+        // Watches are renewed before the callback, so that no change in between is missed.
         watcher.renew();
         if is_over.load(Ordering::Relaxed) {
             return;
         }
-        // What it panicked about may be gone the next time. Nobody would hear of the end of this thread.
+        // The cause of a panic may be gone next time. If the thread ended here, nobody would
+        // notice.
         let _ = catch_unwind(AssertUnwindSafe(|| look(cause)));
         let longest = if watcher.is_blind() { LOOK_OFTEN } else { policy.look_anyway };
         cause = match signals.recv_timeout(longest) {
             Err(RecvTimeoutError::Timeout) => Cause::Anyway,
-            // That something has happened may be on its way while somebody asks.
+            // A request may overtake the notification of a change, so it waits for the quiet period
+            // too.
             Ok(signal @ (Signal::Look | Signal::Happened)) => {
                 let cause = wait_for_quiet(signal, signals, policy, || watcher.is_being_written());
-                // Who has not closed the file by now may never do so.
+                // A writer that has not closed the file by now may never do so.
                 watcher.forget_writers();
                 match cause {
                     Some(cause) => cause,
@@ -139,8 +142,8 @@ fn run(
     }
 }
 
-/// Waits until nothing has happened for a moment and who has begun to write is done, but not for ever. Who
-/// asks meanwhile waits as well: what is written half may read well. `None` if it is time to stop.
+/// Waits until there was no change for a while and all writers have closed their files, up to a
+/// maximum time. Requests wait too, because a half-written file may parse. Returns `None` on stop.
 fn wait_for_quiet(
     first: Signal,
     signals: &Receiver<Signal>,
@@ -191,7 +194,7 @@ mod tests {
         let watch = watch.unwrap();
         assert_eq!(looks.recv(), Ok(Cause::Asked));
         drop(watch);
-        // The other end goes with the thread.
+        // The sender is dropped with the thread.
         while looks.recv_timeout(Duration::from_secs(30)).is_ok() {}
         assert_eq!(looks.try_recv(), Err(mpsc::TryRecvError::Disconnected));
     }
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn who_has_begun_to_write_is_waited_for_however_quiet_it_is() {
         let (_sender, signals) = mpsc::channel();
-        // It is closed the tenth time that somebody asks.
+        // The file counts as closed at the tenth check.
         let asked = Cell::new(0);
         let is_being_written = || {
             asked.set(asked.get() + 1);

@@ -1,9 +1,8 @@
-//! Tells when something happened to a file or to a directory of files, or to what they link to.
+//! Detection of changes to a file, to a directory of files, or to the targets of their links.
 //!
-//! A watch on a file dies with the file, and most ways of saving replace it. So directories are
-//! watched: the one in which the files lie, and each in which a symbolic link on the way to a file lies, as
-//! those of a mounted ConfigMap. Where the directory is missing, the nearest one above it is watched, until
-//! what is missing comes.
+//! A watch on a file ends with the file, and most ways of saving replace the file. Therefore
+//! directories are watched: that of the files, and that of each symbolic link on the path, as in a
+//! mounted ConfigMap. While a directory does not exist, its nearest existing ancestor is watched.
 
 use std::{
     collections::BTreeSet,
@@ -20,39 +19,39 @@ use xds_format::Format;
 
 use crate::{links, watch::Place};
 
-/// How often links are followed that go on changing.
+/// Maximum number of times that changing links are followed.
 const MOST_ROUNDS: usize = 16;
 
-/// Watches on directories.
+/// Operating system watches on directories.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     place: Place,
-    /// `None` if the operating system has no more watches to give, or none at all.
+    /// `None` if the operating system provides no watcher.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
     interest: Arc<Mutex<Interest>>,
 }
 
-/// Which events count.
+/// The events that count as a change.
 #[derive(Debug, Default)]
 struct Interest {
-    /// The directory in which everything counts.
+    /// Directory in which every event counts.
     directory: Option<PathBuf>,
-    /// The file that counts.
+    /// File whose events count.
     file: Option<PathBuf>,
-    /// What makes the place what it is: links and what they lead to, directories, and what is not there yet.
+    /// Paths that determine the location: links and their targets, directories, and missing paths.
     structure: BTreeSet<PathBuf>,
-    /// Some of that has changed: watches may be on what is no longer there.
+    /// Whether one of these paths has changed, so that watches may be on deleted directories.
     is_stale: bool,
-    /// Files that somebody has written to and not closed since.
+    /// Files that were written to and not closed since.
     open: BTreeSet<PathBuf>,
 }
 
-/// Whether the operating system tells when a file that was written to is closed.
+/// Whether the operating system reports that a written file is closed.
 const TELLS_CLOSING: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Watcher {
-    /// Watches nothing yet. `happened` is called whenever something counts.
+    /// Creates a watcher without watches. `happened` is called for every event that counts.
     pub(crate) fn new(place: Place, happened: impl Fn() + Send + 'static) -> Self {
         let interest = Arc::<Mutex<Interest>>::default();
         let for_events = Arc::clone(&interest);
@@ -74,31 +73,30 @@ impl Watcher {
         Self { place, watcher, watched: BTreeSet::new(), interest }
     }
 
-    /// Whether nothing is ever noticed.
+    /// Whether no events are reported.
     pub(crate) fn is_blind(&self) -> bool {
         self.watcher.is_none()
     }
 
-    /// Whether somebody has written to what is watched and not closed it, so that there may be more to come.
+    /// Whether a watched file was written to and is not closed yet.
     pub(crate) fn is_being_written(&self) -> bool {
         !lock(&self.interest).open.is_empty()
     }
 
-    /// Takes what is written to as it is, whether or not it is closed some day.
+    /// Ignores open writers, in case they never close their files.
     pub(crate) fn forget_writers(&self) {
         lock(&self.interest).open.clear();
     }
 
-    /// Has all watches renewed: directories further up, which are not watched, may have been replaced.
+    /// Marks all watches for renewal. Unwatched ancestor directories may have been replaced.
     pub(crate) fn distrust(&self) {
         lock(&self.interest).is_stale = true;
     }
 
-    /// Watches what has to be watched now. To be called before files are read, so that nothing happens
-    /// unseen in between.
+    /// Updates the watches. Call this before reading files, so that no change in between is missed.
     pub(crate) fn renew(&mut self) {
-        // Links may change while they are followed, and directories come to be; what is found first is watched
-        // by then.
+        // Links may change and directories may be created meanwhile; these changes are noticed
+        // because the paths found first are watched by then.
         for _ in 0..MOST_ROUNDS {
             let (interest, directories) = self.find_interest();
             let is_stale = {
@@ -117,7 +115,7 @@ impl Watcher {
         }
     }
 
-    /// What counts, and the directories to watch for it.
+    /// Returns the events that count, and the directories to watch for them.
     fn find_interest(&self) -> (Interest, BTreeSet<PathBuf>) {
         let mut structure = BTreeSet::new();
         let (Place::File(path) | Place::Directory(path)) = &self.place;
@@ -130,7 +128,7 @@ impl Watcher {
                 (None, Some(real.clone()))
             }
         };
-        // The directory may be moved away and another one put in its place, or be yet to come.
+        // The directory may be replaced, or not exist yet.
         let holder = if file.is_some() { real.parent().unwrap_or(&real) } else { &real };
         structure.insert(holder.to_owned());
         let missing = holder.ancestors().take_while(|it| !it.is_dir()).last();
@@ -152,7 +150,7 @@ impl Watcher {
                     let directory = directory.display();
                     tracing::warn!(%directory, %why, "cannot watch the directory");
                 }
-                // Then only the swap of a link goes unnoticed for a while.
+                // In this case only the swap of a link is noticed late.
                 Err(why) => {
                     let directory = directory.display();
                     tracing::debug!(%directory, %why, "cannot watch a directory on the way");
@@ -165,14 +163,14 @@ impl Watcher {
     fn unwatch(&mut self, except: &BTreeSet<PathBuf>) {
         let Some(watcher) = &mut self.watcher else { return };
         for directory in self.watched.difference(except) {
-            // What was deleted is no longer watched anyway.
+            // The watch of a deleted directory has already ended.
             let _ = watcher.unwatch(directory);
         }
         self.watched.retain(|directory| except.contains(directory));
     }
 }
 
-/// What the symbolic links in a directory are made of.
+/// Adds the symbolic links in a directory, and their targets, to `structure`.
 fn add_links_in(directory: &Path, structure: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -185,21 +183,21 @@ fn add_links_in(directory: &Path, structure: &mut BTreeSet<PathBuf>) {
 }
 
 fn lock(interest: &Mutex<Interest>) -> MutexGuard<'_, Interest> {
-    // Nothing panics under this lock.
+    // No code panics while it holds this lock.
     interest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Interest {
     fn counts(&mut self, event: &Event) -> bool {
         self.note_writers(event);
-        // That a file was opened or read is our own doing.
+        // Opening and reading is done by this process.
         let is_read = matches!(event.kind, EventKind::Access(kind)
             if kind != AccessKind::Close(AccessMode::Write));
         if is_read {
             return false;
         }
         if event.need_rescan() {
-            // Somebody may have closed a file unseen.
+            // The close event of a file may have been lost.
             self.open.clear();
             return true;
         }
@@ -208,8 +206,7 @@ impl Interest {
         is_structure || event.paths.iter().any(|path| self.is_meant(path))
     }
 
-    /// Notes who begins to write and who is done. A file that was put in the place of another, or is gone, is
-    /// not written to under that name any more.
+    /// Records which files are being written. A file that is replaced or removed is not.
     fn note_writers(&mut self, event: &Event) {
         let is_written = match event.kind {
             EventKind::Modify(ModifyKind::Data(_)) => TELLS_CLOSING,
@@ -228,7 +225,7 @@ impl Interest {
         }
     }
 
-    /// Whether the file is one that is read when it is time to look.
+    /// Whether the file is read after a change.
     fn is_read(&self, path: &Path) -> bool {
         let is_hidden = path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'));
         self.file.as_deref() == Some(path)
@@ -240,7 +237,7 @@ impl Interest {
         is_in_directory || self.file.as_deref() == Some(path)
     }
 
-    /// Whether what counts lies directly in the directory.
+    /// Whether the watched file or files are directly in the directory.
     fn is_in(&self, directory: &Path) -> bool {
         let of_file = self.file.as_deref().and_then(Path::parent);
         self.directory.as_deref().or(of_file) == Some(directory)
@@ -293,7 +290,7 @@ mod tests {
             assert_eq!(open_after(modified, "/etc/xds/cds.yaml"), usize::from(TELLS_CLOSING));
             assert_eq!(open_after(end, "/etc/xds/cds.yaml"), 0);
         }
-        // Nobody reads these, and who writes a log never closes it.
+        // These files are never read, and a log file is never closed.
         for path in ["/etc/xds/.cds.yaml.swp", "/etc/xds/access.log", "/var/cds.yaml"] {
             assert_eq!(open_after(modified, path), 0, "{path}");
         }
