@@ -1,11 +1,11 @@
-//! REST-JSON in front of discovery services that speak gRPC.
+//! REST-JSON gateway to discovery services over gRPC.
 //!
 //! ```text
 //!  POST /v3/discovery:clusters        FetchClusters
-//!  {"version_info": "7", ..}  ──────▶ DiscoveryRequest ──▶ the service, which answers when it has
-//!                                                           something else than version 7
+//!  {"version_info": "7", ..}  ──────▶ DiscoveryRequest ──▶ the service, which answers once it has
+//!                                                           another version than 7
 //!  200 {"resources": [..], ..} ◀───── DiscoveryResponse ◀──┘
-//!  304, after a while without; 503 if the service is not ready by then
+//!  304 if there was no other version during the hold; 503 if the service is not ready by then
 //! ```
 
 use core::{
@@ -35,22 +35,25 @@ use crate::{
     unprintable::{Reported, stated_version, without_unprintable},
 };
 
-/// How a [`Gateway`] answers.
+/// Options of a [`Gateway`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// How long a request is held that there is nothing new for; then it is answered with status 304, or 503 if the
-    /// service is not [ready](Gateway::with_readiness). 25 s by default. It has to be shorter than the clients' request timeout, which in Envoy is 1 s unless its
-    /// configuration says otherwise (RJ-05).
+    /// Time that a request without a new response is held (long polling). It is then answered with
+    /// status 304, or with 503 if the service is not [ready](Gateway::with_readiness). Default:
+    /// 25 s. It must be shorter than the request timeout of the clients, which in Envoy is 1 s by
+    /// default.
+    // RJ-05
     pub hold: Duration,
-    /// How long the body of a request may take to come; then it is refused with status 408. 10 s by default.
+    /// Timeout for receiving the body of a request, which is then rejected with status 408.
+    /// Default: 10 s.
     pub body_timeout: Duration,
-    /// The longest request, in bytes; 4 MiB by default.
+    /// Maximum length of a request in bytes. Default: 4 MiB.
     pub max_request_bytes: usize,
-    /// How many bytes of printed responses are kept for clients that ask for the same, with what they were printed
-    /// from; 64 MiB by default. Of short ones at most 4,096 are.
+    /// Maximum size in bytes of the cache of printed responses, including the messages from which
+    /// they were printed. Default: 64 MiB. The cache also has at most 4,096 entries.
     pub max_printed_bytes: usize,
-    /// How responses are printed. Secrets are always shown: clients have asked for them.
+    /// Options for printing responses. Secrets are always shown, because clients need them.
     pub print: PrintOptions,
 }
 
@@ -67,14 +70,14 @@ impl Default for GatewayOptions {
 }
 
 impl GatewayOptions {
-    /// Sets how long a request is held that there is nothing new for.
+    /// Sets the time that a request without a new response is held.
     #[must_use]
     pub fn with_hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
         self
     }
 
-    /// Sets how long the body of a request may take to come.
+    /// Sets the timeout for receiving the body of a request.
     #[must_use]
     pub fn with_body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
@@ -82,28 +85,31 @@ impl GatewayOptions {
     }
 }
 
-/// The REST paths of discovery services, as a service itself; `S` serves the services over gRPC, their
-/// `Fetch` methods among others.
+/// REST-JSON gateway: a service for the REST paths of discovery services that calls the `Fetch`
+/// methods of a gRPC service `S`.
 ///
-/// | status | when |
+/// | status | condition |
 /// |---|---|
-/// | 200 | there is something else than the client has |
-/// | 304 | there is not, for as long as a request is [held](GatewayOptions::hold) (M185) |
-/// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
-/// | 408 | the body takes [too long](GatewayOptions::body_timeout) |
-/// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
-/// | 503 | who decides what the client sees waits no longer for there to be something; or the service is not [ready](Self::with_readiness) at the end of the hold, so that it is not known whether there is something new |
-/// | 500 | a resource has no form in JSON, and the client may have an older one |
-/// | else | that of the service, as HTTP has it |
+/// | 200 | there is another response than the client has |
+/// | 304 | there is none during the [hold](GatewayOptions::hold) |
+/// | 400 | the body is not a `DiscoveryRequest` |
+/// | 404, 405 | no type has this path, or the method is not POST |
+/// | 408 | the body exceeds its [timeout](GatewayOptions::body_timeout) |
+/// | 413, 415 | the body is too long, or its content type is not JSON |
+/// | 500 | a resource has no JSON form, and the client may have an older version of it |
+/// | 503 | the service is unavailable, or not [ready](Self::with_readiness) after the hold |
+/// | other | the HTTP equivalent of the gRPC status of the service |
 ///
-/// JSON has no form for an `Any` of a type that the schema lacks. A response without such a resource would have a client
-/// delete the resource. A client that states a version therefore gets status 500, whose text names the resource, and
-/// keeps what it has. A client that states no version has nothing to lose: it gets the response without the resource.
-/// The version of that response ends in `-without-` and a hash of the names left out. A client that states such a version
-/// gets further responses without the same resources, and the whole response once it can be printed. All of this is
-/// logged and [counted](Self::unprintable).
+/// JSON has no form for an `Any` of a type that the schema lacks. If such a resource were omitted
+/// from a response, the client would delete it. A client that states a version therefore gets
+/// status 500 with the name of the resource, and keeps its resources. A client that states no
+/// version gets the response without the resource. The version of that response ends in `-without-`
+/// and a hash of the omitted names. A client that states such a version gets further responses
+/// without the same resources, and the whole response once it can be printed. Each case is logged
+/// and [counted](Self::unprintable).
 ///
-/// Clones are cheap and share what was printed.
+/// Clones are cheap and share the cache of printed responses.
+// M181, M182, M185, M194, M197, M198
 pub struct Gateway<S> {
     service: S,
     schema: &'static Schema,
@@ -135,7 +141,7 @@ impl<S> fmt::Debug for Gateway<S> {
 }
 
 impl<S> Gateway<S> {
-    /// A gateway to `service`. Responses are printed by `schema`.
+    /// Creates a gateway to `service`. `schema` is used to print responses.
     pub fn new(
         service: S,
         schema: &'static Schema,
@@ -148,18 +154,19 @@ impl<S> Gateway<S> {
         Self { service, schema, timer: Arc::new(timer), options, printed, reported, is_ready }
     }
 
-    /// Sets how to find out whether the service is ready to answer. By default it always is.
+    /// Sets a callback that returns whether the service is ready. By default it always is.
     ///
-    /// A request whose [hold](GatewayOptions::hold) ends while the service is not ready gets status 503. With status 304
-    /// a client would conclude that what it has is complete, and later that missing resources do not exist.
+    /// A request whose [hold](GatewayOptions::hold) ends while the service is not ready gets status
+    /// 503. After status 304 a client would treat its resources as complete, and later report
+    /// missing resources as nonexistent.
     #[must_use]
     pub fn with_readiness(mut self, is_ready: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.is_ready = Some(Arc::new(is_ready));
         self
     }
 
-    /// How often a resource was left out of a response, or kept a client from getting one, because it has no form in
-    /// JSON. Clones count together.
+    /// Returns the number of times that a resource without a JSON form was omitted from a response
+    /// or prevented one. All clones share this counter.
     #[must_use]
     pub fn unprintable(&self) -> u64 {
         self.reported.count()
@@ -229,7 +236,7 @@ where
         let message = match select(pin!(call), held).await {
             Either::Left((message, _)) => message
                 .map_err(|status| Refusal::new(status::over_http(status.code), status.message))?,
-            // The call is given up, and whoever serves it hears of that (M192).
+            // Dropping the call cancels it at the service (M192).
             Either::Right(_) if self.is_ready.as_ref().is_none_or(|is_ready| is_ready()) => {
                 return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new()));
             }
@@ -253,8 +260,8 @@ where
 }
 
 impl<S> Gateway<S> {
-    /// A response that cannot be printed, without the resources that are to blame; `None` if the client has that already,
-    /// an error if the client may have one of the resources.
+    /// Prints a response without its unprintable resources. Returns `None` if the client has that
+    /// response already, and an error if the client may have one of the omitted resources.
     fn without_unprintable(
         &self,
         message: &[u8],
@@ -296,14 +303,14 @@ where
 
 const JSON: &str = "application/json";
 
-/// The method of gRPC that a request means.
+/// Returns the gRPC method for a request.
 fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'static str, Refusal> {
     let no_such = || Refusal::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
     let fetch = fetch_path_at(path).ok_or_else(no_such)?;
     if method != Method::POST {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only POST is served".into()));
     }
-    // Whoever says nothing means what there is.
+    // A request without a content type is taken as JSON.
     let is_json = headers.get(header::CONTENT_TYPE).is_none_or(|stated| {
         let stated = stated.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default();
         stated.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes())
@@ -317,7 +324,7 @@ fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'stati
     }
 }
 
-/// Why there is no response.
+/// Error response.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
@@ -329,7 +336,7 @@ impl Refusal {
         Self { status, reason }
     }
 
-    /// The reason is for people.
+    /// Converts the error to a plain-text response.
     fn into_answer(self) -> Answer {
         let mut text = self.reason;
         text.push('\n');

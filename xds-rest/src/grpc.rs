@@ -1,5 +1,5 @@
-//! One call of gRPC with one message each way, by hand: frames of five bytes and a message, and a status
-//! in the trailers.
+//! Unary gRPC calls without a gRPC library: one length-prefixed message each way, and a status in
+//! the trailers.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
@@ -8,11 +8,11 @@ use http_body_util::{BodyExt as _, Full};
 
 use crate::status::{INTERNAL, OK, Status, UNAVAILABLE, UNKNOWN};
 
-/// Not compressed, and the length.
+/// Length of the message prefix: a compression flag and the message length.
 const PREFIX: usize = 5;
 
-/// A call of the method at `path`. What the caller of the gateway stated goes with it, but for what is
-/// about its body; what its connection is known by goes with it as well.
+/// Creates a request for the method at `path`. It has the headers of the REST request, except those
+/// about its body and connection, and its extensions.
 pub(crate) fn request(
     path: &'static str,
     message: &[u8],
@@ -21,7 +21,7 @@ pub(crate) fn request(
 ) -> Request<Full<Bytes>> {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
-    // What came over HTTP within a limit is not longer than that.
+    // The length limit of HTTP bodies is far below `u32::MAX`.
     framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     framed.put_slice(message);
     let mut request = Request::new(Full::new(framed.freeze()));
@@ -50,7 +50,7 @@ pub(crate) fn request(
     request
 }
 
-/// The message that a call brought, or how it ended without one.
+/// Returns the message of a response, or the status without one.
 pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, Status> {
     if let Some(status) = status_in(response.headers()).filter(|status| status.code != OK) {
         return Err(status);
@@ -86,7 +86,7 @@ fn status_in(headers: &HeaderMap) -> Option<Status> {
     Some(Status { code, message })
 }
 
-/// A message as gRPC writes it, with `%XX` for bytes that have no place in a header.
+/// Decodes a percent-encoded gRPC status message.
 fn decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

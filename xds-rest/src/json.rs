@@ -1,4 +1,5 @@
-//! The two messages of REST between protobuf and JSON (S0.203).
+//! Conversion of requests and responses between protobuf and JSON.
+// S0.203
 
 use xds_format::{
     Format, FormatError, ParseOptions, PrintOptions, Redaction, Schema, UnknownFields,
@@ -8,12 +9,12 @@ use xds_format::{
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
-/// What a client sends, as protobuf.
+/// Converts the JSON of a `DiscoveryRequest` to protobuf.
 pub(crate) fn read_request(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, FormatError> {
     read(schema, "request", REQUEST, body)
 }
 
-/// What a server sends, as protobuf.
+/// Converts the JSON of a `DiscoveryResponse` to protobuf.
 pub(crate) fn read_response(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, FormatError> {
     read(schema, "response", RESPONSE, body)
 }
@@ -31,7 +32,7 @@ pub(crate) fn print_response(
 }
 
 fn read(schema: &Schema, what: &str, name: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
-    // The other side may know a newer API (M183).
+    // The peer may use a newer API (M183).
     let options = ParseOptions::default().with_unknown_fields(UnknownFields::Skipped);
     encode_message_with(schema, what, name, Format::Json, body, options)
 }
@@ -46,7 +47,7 @@ fn print(
     Ok(json.to_string().into_bytes())
 }
 
-/// Options for what a program reads, which needs the secrets that it is sent and cannot read what is only marked.
+/// Returns the options for output that a program reads: secrets shown, and unknown types rejected.
 pub(crate) fn for_programs(options: PrintOptions) -> PrintOptions {
     options.with_redaction(Redaction::Shown).with_unknown_types(UnknownTypes::Refused)
 }

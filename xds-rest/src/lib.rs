@@ -1,29 +1,30 @@
-//! xDS over REST-JSON, without a runtime of its own.
+//! xDS over REST-JSON, for any async runtime.
 //!
-//! REST is xDS for those who cannot or will not speak gRPC: a client posts a `DiscoveryRequest` as JSON
-//! to a path that stands for a resource type, gets a `DiscoveryResponse` as JSON, and after a pause asks
-//! again (S0.199-S0.205). There is no stream, so there is no push: a server can only hold a request
-//! until it has something new, which is called long polling.
+//! REST is the xDS variant without gRPC. A client posts a `DiscoveryRequest` as JSON to the path of
+//! a resource type, gets a `DiscoveryResponse` as JSON, and repeats this after a delay. There are
+//! no streams and so no pushes. A server can only hold a request until it has something new (long
+//! polling). See the [xDS
+//! protocol](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol).
 //!
-//! This crate has both ends of that and no rule of the protocol:
+//! This crate contains the transports. The rules of the protocol are in `xds-core`.
 //!
-//! - [`Gateway`] stands in front of any server of the discovery services that speaks gRPC, as a
-//!   [`tower_service::Service`], and turns one into the other.
-//! - [`Poller`] is the transport of a client that polls: `xds-core` decides when and what it asks, see
-//!   [`ManagementServer::with_polls`](xds_core::client::ManagementServer::with_polls).
+//! - [`Gateway`] is a [`tower_service::Service`] that answers REST requests by calling a gRPC
+//!   discovery service.
+//! - [`Poller`] is the transport of a polling client. `xds-core` decides when and what to request;
+//!   see [`ManagementServer::with_polls`](xds_core::client::ManagementServer::with_polls).
 //!
-//! Both need a connection and a timer from outside, in the form that [`hyper::rt`] gives them, and run on
-//! whatever runtime has these.
+//! The application provides connections and timers through the traits of [`hyper::rt`].
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `json.rs` | requests and responses between protobuf and JSON |
-//! | `gateway.rs` | one request of HTTP on its way to a call of gRPC and back |
-//! | `grpc.rs` | one call of gRPC, by hand: a message in its frame, a status in its trailers |
-//! | `printed.rs` | responses that were printed before |
-//! | `poller.rs` | one request after the other over one connection |
-//! | `status.rs` | statuses of gRPC and of HTTP |
-//! | `unprintable.rs` | responses of which a resource has no form in JSON |
+//! | `gateway.rs` | conversion of an HTTP request to a gRPC call |
+//! | `grpc.rs` | unary gRPC calls |
+//! | `printed.rs` | cache of printed responses |
+//! | `poller.rs` | polling over one connection |
+//! | `status.rs` | conversion of gRPC and HTTP statuses |
+//! | `unprintable.rs` | responses with a resource that has no JSON form |
+// S0.199, S0.200, S0.201, S0.202, S0.203, S0.204, S0.205
 
 #![deny(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! One request after the other, over one connection as long as that holds.
+//! Client transport that sends one request at a time over one reused connection.
 
 use core::{
     fmt,
@@ -26,49 +26,50 @@ use crate::{
     status::{self, DEADLINE_EXCEEDED, UNAVAILABLE},
 };
 
-/// What bytes go over: a connection of a runtime in the form that hyper has for it.
+/// Connection of an async runtime, through hyper's traits.
 pub trait Io: Read + Write + Send + Unpin {}
 
 impl<T: Read + Write + Send + Unpin> Io for T {}
 
-/// Makes connections to one server; an error says why there is none.
+/// Opens a connection to the server. The error is a text.
 pub type Dial = Arc<
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<Box<dyn Io>, String>> + Send>> + Send + Sync,
 >;
 
-/// Finds out what one request states beside what all do, as the token that authorizes it; an error says why that
-/// is not known.
+/// Returns additional headers for one request, such as an authorization token, or an error if they
+/// are not available.
 pub type Authorize = Arc<
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<HeaderMap, ChannelError>> + Send>> + Send + Sync,
 >;
 
-/// Whom a [`Poller`] asks, and how.
+/// Server and settings of a [`Poller`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PollerOptions {
-    /// Connects.
+    /// Opens connections.
     pub dial: Dial,
-    /// Counts the time that an answer may take.
+    /// Timer for the request timeout.
     pub timer: Arc<dyn Timer + Send + Sync>,
-    /// The `host` header.
+    /// Value of the `host` header.
     pub host: HeaderValue,
-    /// Where requests are posted, as [`rest_path`](xds_core::service::rest_path) says.
+    /// Path of requests, as returned by [`rest_path`](xds_core::service::rest_path).
     pub path: &'static str,
-    /// What else all requests state.
+    /// Additional headers of all requests.
     pub headers: HeaderMap,
-    /// What each request states, found out for each: tokens are renewed while a server is polled. Nothing by default.
+    /// Source of additional headers for each request, such as tokens that expire. Default: `None`.
     pub authorize: Option<Authorize>,
-    /// How long an answer may take, connecting included:
+    /// Timeout of a request, including connecting. Default: 60 s. Usually that of
     /// [`PollPolicy::request_timeout`](xds_core::client::PollPolicy).
     pub request_timeout: Duration,
-    /// The longest answer, in bytes.
+    /// Maximum length of a response in bytes. Default: 256 MiB.
     pub max_response_bytes: usize,
-    /// Knows the types of resources.
+    /// Schema with the types of resources.
     pub schema: &'static Schema,
 }
 
 impl PollerOptions {
-    /// Posts requests to `path` of the server that `dial` connects to, without more headers than `host`.
+    /// Creates options for requests to `path` of the server that `dial` connects to, with no
+    /// additional headers.
     pub fn new(
         dial: Dial,
         timer: Arc<dyn Timer + Send + Sync>,
@@ -100,42 +101,46 @@ impl fmt::Debug for PollerOptions {
     }
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// A `DiscoveryResponse`, encoded.
+    /// Encoded `DiscoveryResponse`.
     Response(Bytes),
-    /// There is nothing new (RJ-03).
+    /// The server has no new response.
+    // RJ-03
     Unchanged,
-    /// A body came that cannot be read (RJ-06).
+    /// The body of the response, or the request, cannot be converted.
+    // RJ-06
     Unusable(Arc<str>),
-    /// There was no answer, or none that counts (RJ-04, RJ-05).
+    /// The request failed, timed out, or got an error status.
+    // RJ-04, RJ-05
     Failed(ChannelError),
 }
 
-/// The transport of a channel that polls. One request is under way at a time (S0.201): another one that is
-/// asked takes its place.
+/// Transport of a polling client. It has at most one request in flight: a new request cancels the
+/// previous one.
+// S0.201
 pub struct Poller {
     options: PollerOptions,
     state: State,
 }
 
 enum State {
-    /// Between two requests, with the connection of the last one, if it can take another.
+    /// No request, with the connection of the last one if it can be reused.
     Idle(Option<Connection>),
     Asking(Pin<Box<dyn Future<Output = (Answer, Option<Connection>)> + Send>>),
 }
 
-/// A connection, and what keeps it going.
+/// A connection, and the future that drives it.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// `None` once the server has closed it.
+    /// `None` once the connection is closed.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Connection {
-    /// Keeps it going. Returns whether it still goes.
+    /// Drives the connection. Returns whether it is still open.
     fn drive(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(driver) = &mut self.driver
             && driver.as_mut().poll(cx).is_ready()
@@ -153,17 +158,19 @@ impl fmt::Debug for Poller {
 }
 
 impl Poller {
-    /// Asks nothing yet, and connects to nothing.
+    /// Creates a poller, without connecting.
     #[must_use]
     pub fn new(options: PollerOptions) -> Self {
         Self { options, state: State::Idle(None) }
     }
 
-    /// Asks: `request` is an encoded `DiscoveryRequest`. What was asked before is given up.
+    /// Starts a request. `request` is an encoded `DiscoveryRequest`. A previous request is
+    /// cancelled.
     pub fn ask(&mut self, request: &[u8]) {
         let connection = match core::mem::replace(&mut self.state, State::Idle(None)) {
             State::Idle(connection) => connection,
-            // An answer may be on its way there, so that connection is of no more use.
+            // The response to the cancelled request would come first, so the connection cannot be
+            // reused.
             State::Asking(_) => None,
         };
         let body = json::print_request(self.options.schema, request);
@@ -178,8 +185,8 @@ impl Poller {
         }));
     }
 
-    /// What came of the request that is under way. Without one, this keeps an eye on the connection, and
-    /// is never ready.
+    /// Polls for the result of the current request. Without one, this drives the idle connection
+    /// and returns `Pending`.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         match &mut self.state {
             State::Idle(None) => Poll::Pending,
@@ -221,7 +228,7 @@ impl PollerOptions {
         if let Some(authorize) = &self.authorize {
             headers.extend(authorize().await?);
         }
-        // A connection that is kept may just have been closed by the server: then there is a new one.
+        // The server may just have closed the idle connection. In that case a new one is opened.
         if let Some(mut connection) = last
             && let Ok(response) = self.send(&mut connection, &headers, body.clone()).await
         {
@@ -231,7 +238,7 @@ impl PollerOptions {
         let io = (self.dial)().await.map_err(unreachable)?;
         let (sender, driver) =
             http1::handshake(io).await.map_err(|why| unreachable(why.to_string()))?;
-        // How a connection ends is told by what goes over it.
+        // The error of the connection is reported by the request on it.
         let driver = Box::pin(async move { drop(driver.await) });
         let mut connection = Connection { sender, driver: Some(driver) };
         let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
@@ -296,7 +303,7 @@ impl PollerOptions {
     }
 }
 
-/// Keeps a connection going until something that goes over it is done.
+/// Drives a connection until `work` is done.
 async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
     let mut work = core::pin::pin!(work);
     poll_fn(|cx| {
@@ -306,7 +313,8 @@ async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -
     .await
 }
 
-/// Servers state whatever content type they like with what is JSON, so it tells something only of what is none.
+/// Creates the error text for an unreadable body. Some servers send JSON with another content type,
+/// so the type is only shown for an error.
 fn unreadable(why: &str, stated: Option<&HeaderValue>) -> Arc<str> {
     match stated.and_then(|stated| stated.to_str().ok()) {
         Some(stated) => format!("{why} (the answer says it is {stated})").into(),
@@ -314,7 +322,7 @@ fn unreadable(why: &str, stated: Option<&HeaderValue>) -> Arc<str> {
     }
 }
 
-/// What a server says that has no response, cut to a line that fits a log.
+/// Creates the error for a response with an error status, with the first line of its body.
 fn failure(status: StatusCode, body: &[u8]) -> ChannelError {
     const SHOWN: usize = 200;
     let text = String::from_utf8_lossy(body.get(..SHOWN).unwrap_or(body));

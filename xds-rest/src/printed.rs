@@ -1,4 +1,5 @@
-//! Responses that were printed before. Many clients are sent the same, and printing is what costs (M195).
+//! Cache of printed responses. Many clients get equal responses, and printing is expensive.
+// M195
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -7,24 +8,24 @@ use std::{
 
 use bytes::Bytes;
 
-/// So many responses are kept at most, however short they are.
+/// Maximum number of cached responses.
 const MOST: usize = 4_096;
 
-/// The newest responses with what they look like in JSON.
+/// Cache of the newest responses and their JSON.
 #[derive(Debug)]
 pub(crate) struct Printed {
     kept: Mutex<Kept>,
-    /// How many bytes are kept at most, of messages and of JSON.
+    /// Maximum number of bytes of messages and JSON.
     limit: usize,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Only ever looked up: its order shows nowhere.
+    /// JSON by message. It is never iterated, so its order does not matter.
     json: HashMap<Bytes, Bytes>,
-    /// The messages, the oldest first.
+    /// Messages, oldest first.
     order: VecDeque<Bytes>,
-    /// How many bytes there are of both.
+    /// Number of bytes of messages and JSON.
     bytes: usize,
 }
 
@@ -33,7 +34,7 @@ impl Printed {
         Self { kept: Mutex::default(), limit }
     }
 
-    /// What the message looks like, printed now if it was not before.
+    /// Returns the JSON of a message, printing it if it is not cached.
     pub(crate) fn get<E>(
         &self,
         message: &Bytes,
@@ -42,7 +43,7 @@ impl Printed {
         if let Some(known) = self.find(message) {
             return Ok(known);
         }
-        // Meanwhile another may print the same, which does no harm.
+        // Two threads may print the same message, which is harmless.
         let json = Bytes::from(print(message)?);
         self.keep(message, &json);
         Ok(json)
@@ -55,7 +56,7 @@ impl Printed {
 
     fn keep(&self, message: &Bytes, json: &Bytes) {
         let bytes = message.len() + json.len();
-        // All else would go for it, and then it as well.
+        // It would evict all other responses, and then itself.
         if bytes > self.limit {
             return;
         }
@@ -63,7 +64,7 @@ impl Printed {
         if kept.json.contains_key(message) {
             return;
         }
-        // What is kept holds on to nothing beside it.
+        // A copy, so that the cache does not keep a larger buffer alive.
         let message = Bytes::copy_from_slice(message);
         kept.json.insert(message.clone(), json.clone());
         kept.order.push_back(message);
@@ -81,7 +82,7 @@ impl Printed {
 mod tests {
     use super::*;
 
-    /// Gets a message, which looks like itself twice, and tells whether it was printed for that.
+    /// Gets a message, whose JSON is the message twice, and returns whether it was printed.
     fn is_printed(printed: &Printed, message: &Bytes) -> bool {
         let mut is_printed = false;
         let json = printed.get(message, |message| {
@@ -106,7 +107,7 @@ mod tests {
         println!("covers: M195");
     }
 
-    /// IS24: however much JSON there is of each.
+    // IS24: The limit applies to messages and to the number of entries, however short the JSON is.
     #[test]
     fn messages_count_and_so_does_their_number() {
         let printed = Printed::new(100);
@@ -115,7 +116,7 @@ mod tests {
             printed.get(&message, |_| Ok::<_, ()>(vec![b'0'])).expect("no error");
         }
         assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);
-        // One that is too long to be kept drives nobody out.
+        // A message too long to be cached evicts no other.
         let long = Bytes::from(vec![0; 200]);
         assert!(is_printed(&printed, &long) && is_printed(&printed, &long));
         assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);

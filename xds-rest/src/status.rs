@@ -1,4 +1,4 @@
-//! What a status of gRPC is over HTTP, and the other way round. Both are those of gRPC's own mapping.
+//! Conversion between gRPC and HTTP statuses, by gRPC's own mapping.
 
 use http::StatusCode;
 
@@ -21,7 +21,7 @@ pub(crate) const INTERNAL: i32 = 13;
 pub(crate) const UNAVAILABLE: i32 = 14;
 pub(crate) const UNAUTHENTICATED: i32 = 16;
 
-/// The status of HTTP with which a call ends that ended with this one of gRPC.
+/// Returns the HTTP status for a gRPC status.
 pub(crate) fn over_http(code: i32) -> StatusCode {
     match code {
         OK => StatusCode::OK,
@@ -36,7 +36,7 @@ pub(crate) fn over_http(code: i32) -> StatusCode {
     }
 }
 
-/// The code of gRPC that stands for an answer which is no response.
+/// Returns the gRPC status for an HTTP response without a gRPC status.
 pub(crate) fn over_grpc(status: StatusCode) -> i32 {
     match status {
         StatusCode::BAD_REQUEST => INTERNAL,
@@ -55,7 +55,7 @@ pub(crate) fn over_grpc(status: StatusCode) -> i32 {
 mod tests {
     use super::*;
 
-    /// gRPC's own table of what an answer without a status of gRPC stands for.
+    /// gRPC's table of statuses for HTTP responses without a gRPC status.
     #[test]
     fn what_is_no_response_is_a_status_of_grpc() {
         for (http, grpc) in [
@@ -84,7 +84,7 @@ mod tests {
         for (code, expected) in (0..).zip(expected) {
             assert_eq!(over_http(code).as_u16(), expected, "{code}");
         }
-        // What is none is no success.
+        // An unknown code is not a success.
         assert_eq!((over_http(-1).as_u16(), over_http(17).as_u16()), (500, 500));
     }
 }

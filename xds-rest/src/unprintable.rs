@@ -1,4 +1,4 @@
-//! Responses of which a resource has no form in JSON, most often because of an `Any` of a type that the schema lacks.
+//! Responses with resources that have no JSON form, usually because of an `Any` of an unknown type.
 
 use core::fmt;
 use std::sync::{
@@ -12,18 +12,18 @@ use xds_format::{FormatError, PrintOptions, Schema, resource_name, to_json};
 
 const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
-/// A response without the resources that have no form in JSON.
+/// A response without the resources that have no JSON form.
 pub(crate) struct Printable {
-    /// The response, encoded. Its version says what it lacks.
+    /// Encoded response. Its version identifies the omitted resources.
     pub(crate) message: Vec<u8>,
     pub(crate) version: String,
     pub(crate) left_out: LeftOut,
 }
 
-/// The resources that have no form in JSON.
+/// Resources that have no JSON form.
 pub(crate) struct LeftOut {
     type_url: String,
-    /// How many resources the response had.
+    /// Number of resources in the response.
     of: usize,
     resources: Vec<(String, FormatError)>,
 }
@@ -33,16 +33,17 @@ impl LeftOut {
         self.resources.len() as u64
     }
 
-    /// Whether a client that states this version holds none of the resources, so that a response without them takes
-    /// nothing from it: it holds nothing, or has accepted a response without the same resources.
+    /// Whether a client that states this version has none of the resources, so that a response
+    /// without them deletes nothing: it has no resources, or has accepted a response without the
+    /// same ones.
     pub(crate) fn is_lacked_at(&self, version: &str) -> bool {
         version.is_empty() || version.ends_with(&self.mark())
     }
 
-    /// The end of the version of a response without these resources. It keeps that version from being taken for the one
-    /// of the whole response, which a client would then never ask for.
+    /// Returns the suffix for the version of a response without these resources. It distinguishes
+    /// the version from that of the whole response, which the client would otherwise never request.
     fn mark(&self) -> String {
-        // FNV-1a, which is the same in every process.
+        // FNV-1a, which is equal in every process.
         let names = self.resources.iter().flat_map(|(name, _)| name.bytes().chain([0xff]));
         let hash = names.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -62,7 +63,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// The count of resources that have no form in JSON, and the last message about them.
+/// Number of omitted resources, and the last log message about them.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     count: AtomicU64,
@@ -74,7 +75,8 @@ impl Reported {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts the resources. Logs them unless the last message was the same: a client polls again and again.
+    /// Counts the resources. Logs them unless the last message was equal, because clients poll
+    /// repeatedly.
     pub(crate) fn report(&self, left_out: &LeftOut) {
         let before = self.count.fetch_add(left_out.count(), Ordering::Relaxed);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +88,8 @@ impl Reported {
     }
 }
 
-/// Leaves out of a response what has no form in JSON; `None` if that is nothing, or this is no response.
+/// Removes the resources without a JSON form from a response. Returns `None` if there are none, or
+/// if the message is not a response.
 pub(crate) fn without_unprintable(
     schema: &Schema,
     message: &[u8],
@@ -120,7 +123,7 @@ fn name_of(schema: &Schema, resource: &Any) -> String {
     resource_name(schema, &resource.type_url, &resource.value).unwrap_or_else(|_| "?".to_owned())
 }
 
-/// The version that a client has accepted last.
+/// Returns the version that a client has accepted last.
 pub(crate) fn stated_version(request: &[u8]) -> String {
     DiscoveryRequest::decode(request).map(|request| request.version_info).unwrap_or_default()
 }
