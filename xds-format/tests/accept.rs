@@ -1,5 +1,5 @@
-//! What files may look like (S0.012 to S0.016, S0.176, S4.056), and that the bytes do not depend on
-//! how they look.
+//! Accepted forms of files, and the independence of the bytes from the form.
+// S0.012, S0.013, S0.014, S0.015, S0.016, S0.176, S4.056
 
 #![cfg(feature = "envoy")]
 
@@ -22,7 +22,7 @@ fn names(document: &Document) -> Vec<&str> {
     document.resources.iter().map(|resource| resource.name.as_str()).collect()
 }
 
-/// The bytes of a cluster given in JSON.
+/// Returns the bytes of a cluster given in JSON.
 fn cluster(members: &str) -> Vec<u8> {
     let json = format!(r#"{{"@type": "{CLUSTER}", "name": "c", {members}}}"#);
     read(Format::Json, json).resources[0].bytes.to_vec()
@@ -128,7 +128,7 @@ fn a_wrapper_without_a_name_leaves_it_to_the_resource() {
         wrapped(&format!(r#""resource": {{"@type": "{CLUSTER}", "name": "inner"}}"#)),
         "inner"
     );
-    // A type without a name of its own.
+    // A type without a name field.
     assert_eq!(
         wrapped(r#""name": "ep", "resource": {"@type": "t/envoy.config.endpoint.v3.LbEndpoint"}"#),
         "ep"
@@ -170,7 +170,7 @@ fn binary_keeps_the_bytes_of_resources() {
     assert_eq!(again.type_url.as_deref(), Some(CLUSTER));
     assert_eq!(again.to_discovery_response(), binary);
 
-    // An unknown field of a resource: kept.
+    // Unknown fields of a resource are kept.
     let cluster = b"\x0a\x01z\xfa\xff\xff\xff\x0f\x02hi";
     let any =
         [&[0x0a, CLUSTER.len() as u8], CLUSTER.as_bytes(), &[0x12, cluster.len() as u8], cluster]
@@ -180,7 +180,7 @@ fn binary_keeps_the_bytes_of_resources() {
     assert_eq!(&read(Format::Binary, &binary).resources[2].bytes[..], cluster);
 }
 
-/// The numbers that documents are read and written by, against the schema.
+/// Checks the field numbers of documents against the schema.
 #[test]
 fn a_discovery_response_decodes_as_one() {
     let document = read(
@@ -314,7 +314,7 @@ fn well_known_types_inside_any() {
     inner(r#"{"@type": "t/google.protobuf.Any", "value": {"@type": "t/google.protobuf.Empty"}}"#);
 }
 
-/// Envoy configurations use it for everything that has no descriptors; generated descriptor sets
+/// Envoy configurations use `TypedStruct` for types without descriptors. Generated descriptor sets
 /// lack it.
 #[test]
 fn typed_struct_is_known() {
@@ -354,8 +354,8 @@ fn yaml_and_text_and_json_give_the_same_bytes() {
     println!("covers: S4.025 S4.026");
 }
 
-/// `HashMap`s have a new order in every map and every process; our bytes must not. The fixed bytes
-/// catch a change between processes, the permutations one within.
+/// The order of a `HashMap` differs between maps and processes. The expected bytes detect a
+/// dependence on the process, the permutations one on the map.
 #[test]
 fn map_order_never_shows() {
     let keys: Vec<String> = (0..12).map(|i| format!("k{i}")).collect();
@@ -458,7 +458,7 @@ fn a_byte_order_mark_is_skipped() {
     assert_eq!(names(&read(Format::Yaml, &file)), ["a"]);
 }
 
-/// The budgets are for bombs, not for large files.
+/// The limits stop bombs, not large files.
 #[test]
 fn a_large_file_fits() {
     let mut yaml = "resources:\n".to_owned();
@@ -468,7 +468,7 @@ fn a_large_file_fits() {
     assert_eq!(read(Format::Yaml, yaml).resources.len(), 20_000);
 }
 
-/// M183: a newer program may say more than the schema knows.
+// M183: the peer may use a newer schema.
 #[test]
 fn fields_that_nobody_knows_are_passed_over_where_that_is_asked_for() {
     let name = "envoy.service.discovery.v3.DiscoveryRequest";

@@ -1,4 +1,4 @@
-//! `Any` in every form: empty, of types that the schema lacks, and of what is no type.
+//! `Any` in every form: empty, of unknown types, and with invalid type URLs.
 
 #![cfg(feature = "envoy")]
 
@@ -11,7 +11,7 @@ use xds_format::{
 const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
 const URL: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 
-/// An extension by the name of `x` in the text format.
+/// Encodes an extension with the name `x`, given in the text format.
 fn extension(typed_config: &str) -> Vec<u8> {
     let text = format!("name: 'x' typed_config {{ {typed_config} }}");
     encode_message(Schema::envoy(), "f", EXTENSION, Format::Text, text.as_bytes())
@@ -27,7 +27,7 @@ fn printed(bytes: &[u8]) -> Json {
     to_json(Schema::envoy(), URL, bytes, &PrintOptions::default()).unwrap()["typed_config"].clone()
 }
 
-/// What all three formats print is read back as the same bytes.
+/// Asserts that output in the given formats parses to the same bytes.
 #[track_caller]
 fn assert_round_trips(bytes: &[u8], formats: &[Format]) {
     let (schema, options) = (Schema::envoy(), for_programs());
@@ -71,7 +71,7 @@ fn empty_any_inside_of_an_any_round_trips() {
     let bytes = extension(config);
     assert_eq!(printed(&bytes)["config"], json!({}));
     assert_round_trips(&bytes, &ALL);
-    // In lists, in maps, and as the value of an `Any` of the type `Any`.
+    // Also in lists, in maps, and as the value of an `Any` of type `Any`.
     let any = "[type.googleapis.com/google.protobuf.Any] { }";
     assert_eq!(printed(&extension(any))["value"], json!({}));
     assert_round_trips(&extension(any), &ALL);
@@ -85,7 +85,7 @@ fn empty_any_inside_of_an_any_round_trips() {
     assert_eq!(message_to_json(Schema::envoy(), name, &bytes, &for_programs()).unwrap(), response);
 }
 
-/// A resource has a type.
+/// A resource must have a type.
 #[test]
 fn empty_object_is_no_resource() {
     for file in [r#"{}"#, r#"[{}]"#, r#"{"resources": [{}]}"#] {
@@ -122,13 +122,13 @@ fn any_without_a_known_type_has_no_form_in_json() {
             assert!(matches!(refused.kind(), ErrorKind::UnprintableAny { .. }), "{refused:?}");
             assert_eq!(refused.to_string(), expected);
         }
-        // For people it is marked, and no reader takes it back.
+        // By default it is marked, and the marked form cannot be parsed.
         let marked = printed(&bytes);
         assert_eq!(marked["@type"], type_url);
         assert!(marked["[unknown type]"].is_string(), "{marked}");
         let marked = to_json_string(Schema::envoy(), URL, &bytes, &PrintOptions::default());
         parse(Schema::envoy(), "f", Format::Json, marked.unwrap().as_bytes()).unwrap_err();
-        // The text format has it in its bytes.
+        // The text format prints its bytes.
         assert_round_trips(&bytes, &[Format::Text]);
     }
     println!("covers: S4.050");
@@ -155,7 +155,7 @@ fn every_any_without_a_known_type_is_listed_with_its_path() {
     assert_eq!(listed[0].path(), "");
 }
 
-/// What stands before the last slash of a type URL may be anything.
+/// The part of a type URL before the last slash is arbitrary.
 #[test]
 fn any_with_an_unusual_type_url_round_trips() {
     let odd = format!("type_url: 'wow: \\\"]/{EXTENSION}' value: '\\n\\001y'");
@@ -164,7 +164,7 @@ fn any_with_an_unusual_type_url_round_trips() {
     assert_round_trips(&bytes, &ALL);
 }
 
-/// A known type whose bytes do not decode is an error wherever it is read or printed.
+/// If the type is known, invalid bytes are an error in parsing and in printing.
 #[test]
 fn any_of_a_known_type_with_other_bytes_is_an_error() {
     let text = |header: &str| {

@@ -1,4 +1,4 @@
-//! `decode_check`: the validator of clients that do not decode.
+//! `decode_check`, the validator for clients that do not decode resources.
 
 #![cfg(feature = "envoy")]
 
@@ -102,7 +102,7 @@ fn every_kind_of_break_is_told() {
     assert_eq!(because(b"\xfc\x3f"), "the encoding holds an unbalanced group");
     assert_eq!(because(b"\xfb\x3f\x08\x01"), "the encoding is truncated");
     assert_eq!(because(b"\x08\x01"), "the field `name` has the wrong wire type");
-    // A group that nobody knows, closed properly.
+    // An unknown group that is closed properly.
     assert_eq!(check(CLUSTER, b"\xfb\x3f\x08\x01\xfc\x3f"), Ok(()));
 }
 
@@ -130,7 +130,7 @@ fn nesting_is_bounded() {
     let error = check("google.protobuf.Value", &value(51)).unwrap_err();
     assert!(error.ends_with(": nested deeper than 100 levels"), "{error}");
     assert!(check("google.protobuf.Value", &value(20_000)).is_err());
-    // The decoder of prost draws the line at the same place.
+    // prost's decoder has the same limit.
     let message = Schema::envoy().message("google.protobuf.Value").unwrap();
     assert!(DynamicMessage::decode(message.clone(), value(50).as_slice()).is_ok());
     assert!(DynamicMessage::decode(message, value(51).as_slice()).is_err());
@@ -184,15 +184,15 @@ proptest! {
             bytes[at] = byte;
         }
         let checked = check(name, &bytes);
-        // Only this way round: dynamic messages, unlike prost's own, read map entries whatever
-        // their wire type.
+        // The reverse does not hold: unlike prost's generated messages, dynamic messages accept map
+        // entries of any wire type.
         if checked.is_ok() {
             prop_assert!(decodes(name, &bytes));
         }
     }
 }
 
-/// What `decode_check` promises, done the slow way.
+/// Implements the check of `decode_check` by decoding every message.
 fn decodes(name: &str, bytes: &[u8]) -> bool {
     match Schema::envoy().message(name) {
         None => true,

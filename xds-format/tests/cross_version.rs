@@ -1,5 +1,5 @@
-//! Two versions of a schema in one conversation: an old client with a new server, and the other way
-//! round, in every format.
+//! Two versions of a schema in one conversation: an old client with a new server, and the reverse,
+//! in every format.
 
 #![cfg(feature = "envoy")]
 
@@ -15,7 +15,7 @@ use xds_format::{
 const THING: &str = "acme.v1.Thing";
 const URL: &str = "type.googleapis.com/acme.v1.Thing";
 
-/// What everybody has today.
+/// Schema of the old version.
 fn old() -> Schema {
     schema(
         "message Thing { string name = 1; Colour colour = 2; google.protobuf.Any extension = 3; \
@@ -24,7 +24,7 @@ fn old() -> Schema {
     )
 }
 
-/// The same with a new field, a new value, a new member of the oneof, and a new type.
+/// Schema of the new version, with an additional field, enum value, oneof member and type.
 fn new() -> Schema {
     schema(
         "message Thing { string name = 1; Colour colour = 2; google.protobuf.Any extension = 3; \
@@ -34,7 +34,7 @@ fn new() -> Schema {
     )
 }
 
-/// A thing that uses all that is new.
+/// A thing that uses all additions of the new version.
 fn newest() -> Json {
     json!({
         "name": "t",
@@ -60,7 +60,8 @@ fn an_old_client_reads_what_a_new_server_sends() {
     assert_eq!(compare(&old, &new), []);
     let sent = bytes(&new, &newest());
     assert!(decode_check(&old, URL, &sent).is_ok());
-    // It sees what it knows; a value without a name is a number, a type without descriptors is bytes.
+    // The client sees the known fields. An unknown enum value is a number, and an unknown type
+    // bytes.
     assert_eq!(
         read(&old, &sent),
         json!({
@@ -77,7 +78,7 @@ fn an_old_client_reads_what_a_new_server_sends() {
 fn what_an_old_client_does_not_know_survives_on_its_way() {
     let (old, new) = (old(), new());
     let thing = bytes(&new, &newest());
-    // A response in binary, as a file or a relay has it: Any { type_url, value } in field 2.
+    // A binary response, as in a file or a relay: Any { type_url, value } in field 2.
     let mut response = Vec::new();
     let put = |out: &mut Vec<u8>, tag: u8, value: &[u8]| {
         out.extend([tag, u8::try_from(value.len()).unwrap()]);
@@ -96,7 +97,7 @@ fn what_an_old_client_does_not_know_survives_on_its_way() {
     println!("covers: S4.044 S4.050");
 }
 
-/// Text has names: what has none here cannot be kept, and is named.
+/// Text contains names, so unknown names are an error that contains the name.
 #[test]
 fn what_an_old_reader_of_text_does_not_know_is_named() {
     let old = old();
@@ -121,10 +122,10 @@ fn what_an_old_reader_of_text_does_not_know_is_named() {
         matches!(unknown_type.kind(), ErrorKind::UnknownType { type_url, .. } if type_url == "t/acme.v1.Gadget")
     );
     assert_eq!(unknown_type.path(), "extension.@type");
-    // What a program wrote may be newer: then its fields are passed over, as on the wire.
+    // The writer may use a newer schema; then unknown fields are skipped, as on the wire.
     let skipped = error(json!({"name": "t", "size": 7}), UnknownFields::Skipped).unwrap();
     assert_eq!(read(&old, &skipped), json!({"name": "t"}));
-    // A number stands for a value that has no name yet.
+    // A number can represent an unknown enum value.
     let numbered = error(json!({"colour": 2}), UnknownFields::Refused).unwrap();
     assert_eq!(read(&new(), &numbered), json!({"colour": "GREEN"}));
     println!("covers: S4.044 S4.050");
@@ -147,18 +148,18 @@ fn a_new_client_reads_what_an_old_server_sends() {
     println!("covers: S4.036 S4.071");
 }
 
-/// A change, what one side says, and what the other makes of it on the wire; `None` if not what was
-/// meant. Then the same back.
+/// A schema change, with messages sent from the old to the new version and back. Each has the
+/// message sent and the one read, or `None` if the meaning is not preserved.
 struct Change {
     old: &'static str,
     new: &'static str,
     there: (Json, Option<Json>),
     back: (Json, Option<Json>),
-    /// Whether texts can be read both ways.
+    /// Whether text formats can be read in both directions.
     text: bool,
 }
 
-/// Reads the bytes of one version by the other; whatever differs from what was meant is a break.
+/// Reads bytes of one version with the other, and returns whether the meaning is preserved.
 #[track_caller]
 fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
     let sent = bytes(from, said);
@@ -183,7 +184,7 @@ fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
         .all(|(format, text)| encode_message(to, "f", THING, format, text.as_bytes()).is_ok())
 }
 
-/// The checker says of each change what really becomes of messages that cross it.
+/// The reported axes agree with the actual effect on messages.
 #[test]
 fn what_the_checker_says_is_what_happens() {
     let same = |json: Json| (json.clone(), Some(json));
@@ -282,7 +283,7 @@ fn what_the_checker_says_is_what_happens() {
     println!("covers: S4.052 S4.054 S4.055 S4.071 X40");
 }
 
-/// On the wire a package shows nowhere but in an `Any`.
+/// On the wire, a package name appears only in an `Any`.
 #[test]
 fn a_message_that_moved_is_unknown_in_an_any_alone() {
     let thing = "message Thing { string name = 1; } message User { Thing thing = 1; }";
@@ -302,8 +303,8 @@ fn a_message_that_moved_is_unknown_in_an_any_alone() {
     println!("covers: S4.048 S4.049 S4.050 S4.071");
 }
 
-/// A message that says what it was called before is known by that name, too: version 2 of the API is read and printed by
-/// the descriptors of version 3.
+/// A message is also known by its previous name: resources of version 2 of the API are parsed and
+/// printed with the descriptors of version 3.
 #[test]
 fn a_resource_of_version_2_is_read_and_printed_by_its_own_name() {
     let schema = Schema::envoy();
@@ -329,7 +330,7 @@ fn a_resource_of_version_2_is_read_and_printed_by_its_own_name() {
     let text = to_text(schema, older, &old.bytes, &options).unwrap();
     assert!(text.contains("http_connection_manager.v2.HttpConnectionManager"), "{text}");
 
-    // What only version 2 had is unknown, and named.
+    // Fields that only version 2 has are unknown, and the error contains their names.
     let hosts = json!({"@type": older, "name": "c", "hosts": []}).to_string();
     let why = parse(schema, "f", Format::Json, hosts.as_bytes()).unwrap_err().to_string();
     assert!(why.contains("hosts") && why.contains("unknown field"), "{why}");

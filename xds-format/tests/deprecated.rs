@@ -1,4 +1,5 @@
-//! What resources use that the schema says is deprecated (S4.011).
+//! Deprecated fields and values that resources use.
+// S4.011
 
 #![cfg(feature = "envoy")]
 

@@ -1,4 +1,4 @@
-//! Every error says which file, where in it, which field, and what is wrong, in one line.
+//! Error messages: file, position, field path and reason in one line.
 
 #![cfg(feature = "envoy")]
 
@@ -20,7 +20,7 @@ fn text(text: &str) -> String {
     error(Format::Text, text)
 }
 
-/// One cluster with these members.
+/// Returns a cluster with the given members.
 fn cluster(members: &str) -> String {
     format!(r#"{{"@type": "t/envoy.config.cluster.v3.Cluster", "name": "c", {members}}}"#)
 }
@@ -309,7 +309,7 @@ fn a_file_is_one_of_the_known_shapes() {
     );
 }
 
-/// An editor that truncates before it writes must not remove all resources for a moment.
+/// Editors truncate a file before writing it, which must not remove all resources.
 #[test]
 fn an_empty_file_is_no_empty_list() {
     assert_eq!(json(""), "f:1:1: invalid JSON: expected a value, found the end of the text");

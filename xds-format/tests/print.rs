@@ -1,4 +1,4 @@
-//! What people see, and what they must not see.
+//! Printing of resources, and hiding of secrets.
 
 #![cfg(feature = "envoy")]
 
@@ -10,14 +10,14 @@ use xds_format::{
 
 const PREFIX: &str = "type.googleapis.com";
 
-/// The one resource of a YAML file.
+/// Returns the only resource of a YAML file.
 fn resource(yaml: &str) -> (String, Vec<u8>) {
     let document = parse(Schema::envoy(), "f", Format::Yaml, yaml.as_bytes())
         .unwrap_or_else(|error| panic!("{error}"));
     (document.resources[0].type_url.clone(), document.resources[0].bytes.to_vec())
 }
 
-/// A resource in all three printed forms.
+/// Prints a resource in all three formats.
 fn printed(yaml: &str, options: &PrintOptions) -> [String; 3] {
     let (type_url, bytes) = resource(yaml);
     [
@@ -27,7 +27,7 @@ fn printed(yaml: &str, options: &PrintOptions) -> [String; 3] {
     ]
 }
 
-/// Nothing of `secrets` shows unless asked for; `kept` always shows.
+/// Asserts that `secrets` are only printed on request, and `kept` always.
 fn assert_hidden(yaml: &str, secrets: &[&str], kept: &[&str]) {
     let hidden = PrintOptions::default();
     let shown = hidden.with_redaction(Redaction::Shown);
@@ -243,7 +243,7 @@ fn unknown_types_show_as_they_are() {
         "# proto-message: google.protobuf.Any\ntype_url: \"x/a.B\"\nvalue: \"\\n\\001a\\377\"\n"
     );
 
-    // Inside a known one.
+    // Inside a known type.
     let text = "# proto-message: envoy.config.core.v3.TypedExtensionConfig\nname: 'x' typed_config { type_url: 'x/a.B' value: '\\377' }";
     let document = parse(schema, "f", Format::Text, text.as_bytes()).unwrap();
     let (type_url, bytes) = (&document.resources[0].type_url, &document.resources[0].bytes);
@@ -282,14 +282,14 @@ fn broken_resources_are_errors_with_a_path() {
         print(b"\x22\x01\x08"),
         "connect_timeout: cannot decode as `google.protobuf.Duration`: the encoding is truncated"
     );
-    // Decodes, but is no duration: nanoseconds and seconds of different signs.
+    // It decodes, but is not a valid duration: the signs of seconds and nanoseconds differ.
     assert_eq!(
         print(b"\x22\x0d\x08\x01\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         "expected a printable value, found a duration out of range"
     );
 }
 
-/// It is another number, with other bytes: versions are made of these.
+/// Negative zero has other bytes than zero, and versions are made from the bytes.
 #[test]
 fn a_negative_zero_keeps_its_sign() {
     let yaml = format!(
@@ -384,7 +384,7 @@ transport_socket:
     );
     assert_hidden(&yaml, &["hunter2"], &["example.com", "/etc/chain.pem"]);
 
-    // A whole secret, in an `Any` in an `Any`.
+    // A whole secret, inside two nested `Any`s.
     let yaml = format!(
         r"
 '@type': {PREFIX}/envoy.config.core.v3.TypedExtensionConfig
@@ -436,7 +436,7 @@ typed_config:
     }
 }
 
-/// Inside a secret, an `Any` that cannot be read may hold its key.
+/// Inside a secret, the content of an unknown type may be a key.
 #[test]
 fn unknown_types_inside_a_secret_do_not_show() {
     let text = "# proto-message: envoy.extensions.transport_sockets.tls.v3.Secret\nname: 's'\n\
@@ -450,7 +450,7 @@ fn unknown_types_inside_a_secret_do_not_show() {
     assert!(!to_text(Schema::envoy(), type_url, bytes, &options).unwrap().contains("hunter2"));
 }
 
-/// However deep `Any` nests in `Any`: what is read can be printed, and is refused where it is too deep for that.
+/// Nested `Any`s that can be parsed can be printed; deeper ones are rejected when parsed.
 #[test]
 fn what_is_read_can_be_printed_however_deep_it_is() {
     let nested = |levels: usize| {
@@ -498,7 +498,7 @@ transport_socket:
       tls_certificates: [{{private_key: {{filename: /etc/key.pem}}}}]
 "
     ));
-    // The API marks the whole `private_key`, wherever it is.
+    // The whole `private_key` is annotated as sensitive, even without inline data.
     assert!(sensitive(&cluster, &bytes));
     let (listener, bytes) = resource(&format!(
         r"

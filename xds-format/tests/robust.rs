@@ -1,4 +1,4 @@
-//! No input panics, overflows the stack or takes the machine down.
+//! No input causes a panic, a stack overflow or excessive memory use.
 
 #![cfg(feature = "envoy")]
 
@@ -23,7 +23,7 @@ const NAMES: [&str; 6] = [
     "xds.type.v3.TypedStruct",
 ];
 
-/// Everything one can do with some bytes.
+/// Passes the input to every function that takes bytes.
 fn try_everything(input: &[u8]) {
     let schema = Schema::envoy();
     let options = PrintOptions::default();
@@ -57,13 +57,13 @@ proptest! {
         try_everything(input.as_bytes());
     }
 
-    /// The characters that grammars are made of.
+    /// Random sequences of characters from the grammars.
     #[test]
     fn random_punctuation(input in r#"([\[\]{}<>:,;"'&*!|>%@`#?~.\-+\\ \n\t]|@type|name|resources|[0-9a]|- |: |<<){0,80}"#) {
         try_everything(input.as_bytes());
     }
 
-    /// A printed resource with a few characters changed.
+    /// Printed resources with a few characters changed.
     #[test]
     fn damaged_files(seed: u64, damage in prop::collection::vec((any::<prop::sample::Index>(), "\\PC"), 1..5)) {
         let mut rng = Rng(seed);
@@ -87,7 +87,7 @@ proptest! {
         }
     }
 
-    /// Descriptor sets come from files too.
+    /// Damaged descriptor sets, which users may load from files.
     #[test]
     fn damaged_descriptor_sets(
         file in any::<prop::sample::Index>(),
@@ -114,8 +114,8 @@ proptest! {
     }
 }
 
-/// Appends a file and, before it, what it imports, as fields of a `FileDescriptorSet`. Large sets
-/// stay incomplete.
+/// Appends the imports of a file and then the file, as fields of a `FileDescriptorSet`. Large sets
+/// are left incomplete.
 fn append_file(file: &FileDescriptor, set: &mut Vec<u8>, done: &mut Vec<String>) {
     if set.len() > 20_000 || done.iter().any(|name| name == file.name()) {
         return;
@@ -135,8 +135,8 @@ fn append_file(file: &FileDescriptor, set: &mut Vec<u8>, done: &mut Vec<String>)
     set.extend_from_slice(&encoded);
 }
 
-/// On a small stack, in the shapes that nest: lists, objects, structs, `Any` in `Any`, messages
-/// that contain themselves.
+/// Uses a small stack and the shapes that nest: lists, objects, structs, `Any` in `Any`, and
+/// recursive messages.
 #[test]
 fn deep_nesting_is_an_error_not_an_overflow() {
     let deep = |open: &str, close: &str, levels: usize| {
@@ -186,7 +186,7 @@ fn messages_nest_up_to_the_limit_of_decoders_and_no_further() {
             nested(levels).as_bytes(),
         )
     };
-    // Entry and value, and then list and value for each level.
+    // An entry and a value, and then a list and a value for each level.
     let deepest = encode(49).unwrap();
     assert_eq!(decode_check(schema, "t/google.protobuf.Struct", &deepest), Ok(()));
     assert!(
@@ -197,7 +197,7 @@ fn messages_nest_up_to_the_limit_of_decoders_and_no_further() {
     assert!(error.ends_with(": nested deeper than 100 levels"), "{error}");
 }
 
-/// `Any` in `Any`, as deep as anything may be, on a small stack.
+/// Uses a small stack and `Any`s nested to the maximum depth.
 #[test]
 fn constraints_are_looked_for_as_deep_as_resources_go() {
     let any = "google.protobuf.Any";

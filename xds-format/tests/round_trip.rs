@@ -1,5 +1,6 @@
-//! What is printed reads back as the same message, in every format, for random messages of every
-//! Envoy type (S4.022); and our readings and writings agree with those of prost-reflect.
+//! Round trips of random messages of every Envoy type through every format, and comparison with the
+//! formats of prost-reflect.
+// S4.022
 
 #![cfg(feature = "envoy")]
 
@@ -29,20 +30,20 @@ fn url(message: &MessageDescriptor) -> String {
     format!("type.googleapis.com/{}", message.full_name())
 }
 
-/// Reads one message and gives its canonical bytes.
+/// Parses one message and returns its canonical bytes.
 fn read(message: &MessageDescriptor, format: Format, text: &str) -> Vec<u8> {
     encode_message(Schema::envoy(), "printed", message.full_name(), format, text.as_bytes())
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// `@type` is for `Any`; the message itself has no such field.
+/// Removes `@type`, which belongs to an `Any` and is not a field of the message.
 fn without_type(mut json: serde_json::Value) -> serde_json::Value {
     json.as_object_mut().expect("an object").shift_remove("@type");
     json
 }
 
-/// Messages compare through what decodes from their canonical bytes: maps have no order, `Any`s
-/// hold bytes.
+/// Returns the canonical bytes of a message, for comparison: map entries are unordered, and `Any`s
+/// contain bytes.
 fn canonical(message: &MessageDescriptor, value: &DynamicMessage) -> Vec<u8> {
     let json =
         message_to_json(Schema::envoy(), message.full_name(), &value.encode_to_vec(), &shown())
@@ -69,7 +70,7 @@ proptest! {
         let untyped = yaml.split_once('\n').map_or("{}", |(_, rest)| rest);
         let untyped = if untyped.is_empty() { "{}" } else { untyped };
         prop_assert_eq!(&read(&message, Format::Yaml, untyped), &bytes, "{}", yaml);
-        // Another reader sees the same document in it.
+        // Another YAML parser reads the same document.
         let theirs: serde_json::Value = serde_saphyr::from_str(untyped).unwrap();
         prop_assert_eq!(&read(&message, Format::Json, &theirs.to_string()), &bytes, "{}", yaml);
 
@@ -77,7 +78,7 @@ proptest! {
         prop_assert_eq!(&read(&message, Format::Text, &text), &bytes, "{}", text);
     }
 
-    /// Nothing is lost on the way: the canonical bytes decode to the message we began with.
+    /// The canonical bytes decode to the original message.
     #[test]
     fn canonical_bytes_mean_the_same(seed: u64) {
         let (message, value) = random(seed);
@@ -91,11 +92,11 @@ proptest! {
         let (message, value) = random(seed);
         let bytes = canonical(&message, &value);
 
-        // We read what it writes ...
+        // The parser accepts prost-reflect's output.
         let theirs = serde_json::to_string(&value).unwrap();
         prop_assert_eq!(&read(&message, Format::Json, &theirs), &bytes, "{}", theirs);
 
-        // ... and it reads what we write.
+        // prost-reflect accepts the printer's output.
         let ours = message_to_json(Schema::envoy(), message.full_name(), &bytes, &shown()).unwrap().to_string();
         let mut deserializer = serde_json::Deserializer::from_str(&ours);
         let options = DeserializeOptions::new().deny_unknown_fields(true);
@@ -117,7 +118,7 @@ proptest! {
     }
 }
 
-/// The types that configurations are made of, each many times, whatever the random runs above come to.
+/// Tests the common resource types many times, in addition to the random types above.
 #[test]
 fn every_resource_type_maps_to_json_and_back() {
     for name in RESOURCE_TYPES {
@@ -131,7 +132,7 @@ fn every_resource_type_maps_to_json_and_back() {
     println!("covers: S4.022");
 }
 
-/// The generator must not degenerate into empty messages.
+/// The random messages are not mostly empty.
 #[test]
 fn random_messages_say_something() {
     let sizes: Vec<_> = (0..2_000).map(|seed| random(seed).1.encoded_len()).collect();

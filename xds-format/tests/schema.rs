@@ -1,4 +1,4 @@
-//! Descriptor sets: the embedded one, and those of users.
+//! The embedded descriptor set, and those of users.
 
 #![cfg(feature = "envoy")]
 
@@ -22,7 +22,8 @@ fn string_field(name: &str, number: i32) -> FieldDescriptorProto {
     }
 }
 
-/// `acme.Gadget { string gadget_name = 1; string note = 2; }`, in a file that imports `dependency`.
+/// Returns a file with `acme.Gadget { string gadget_name = 1; string note = 2; }`, which imports
+/// `dependency`.
 fn gadgets(dependency: Option<&str>) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("acme/gadget.proto".to_owned()),
@@ -84,7 +85,7 @@ fn descriptor_sets_add_types() {
         json,
         serde_json::json!({"@type": "t/acme.Gadget", "gadget_name": "g", "note": "hi"})
     );
-    // The schema it was made from is as it was.
+    // The original schema is unchanged.
     assert!(Schema::envoy().message("acme.Gadget").is_none());
 }
 
@@ -142,7 +143,7 @@ fn broken_sets_are_errors() {
     assert_eq!(Schema::from_descriptor_set(b"").unwrap().pool().all_messages().len(), 0);
 }
 
-/// What the schema has in another version stays, and is told.
+/// The schema keeps its version of a file, and the ignored definitions are listed.
 #[test]
 fn definitions_of_known_files_that_are_passed_over_are_listed() {
     let schema = Schema::envoy().with_descriptor_set(&set([gadgets(None)])).unwrap();
@@ -157,7 +158,7 @@ fn definitions_of_known_files_that_are_passed_over_are_listed() {
     assert_eq!(Schema::envoy().passed_over(&set([gadgets(None)])).unwrap(), [""; 0]);
 }
 
-/// The Envoy API names most of them only inside an `Any`, so that its descriptor sets lack them.
+/// The Envoy API names most of them only inside an `Any`, so its descriptor sets lack them.
 #[test]
 fn an_any_of_every_message_of_cncf_xds_is_read_and_printed() {
     let schema = Schema::envoy();
@@ -197,7 +198,8 @@ fn an_any_of_every_message_of_cncf_xds_is_read_and_printed() {
     }
 }
 
-/// A type of a schema that has to be added must not be answered with a stranger of the same short name.
+/// For a type that requires an additional schema, no unrelated type with the same short name is
+/// suggested.
 #[test]
 fn unknown_types_suggest_what_is_near_and_nothing_else() {
     let said = |name: &str| {
@@ -247,12 +249,12 @@ fn a_small_schema_works_without_envoy() {
     );
 }
 
-/// The option is an extension of field options: it must survive the trimming of the embedded set,
-/// and count in added sets.
+/// The option is an extension of the field options. It is kept in the embedded set and works in
+/// additional sets.
 #[test]
 fn sensitive_fields_of_added_sets_are_hidden_too() {
     let mut file = set([gadgets(None)]);
-    // `note` gets options { 76569463: true }: field 8 of the field, appended to its encoding.
+    // `note` gets the options { 76569463: true }, as field 8 of its encoded descriptor.
     let note = string_field("note", 2).encode_to_vec();
     let mut options = vec![];
     let mut tag = 76_569_463_u64 << 3;
@@ -267,7 +269,7 @@ fn sensitive_fields_of_added_sets_are_hidden_too() {
     let at = file.windows(note.len()).position(|window| window == note).unwrap();
     let grown = sensitive.len() - note.len();
     file.splice(at..at + note.len(), sensitive);
-    // The lengths around it: of the field, the message, the file. All are below 128.
+    // The enclosing lengths of the field, the message and the file. All are below 128.
     file[at - 1] += grown as u8;
     let message = file.windows(8).position(|window| window == b"\x0a\x06Gadget").unwrap();
     file[message - 1] += grown as u8;

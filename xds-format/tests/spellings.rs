@@ -1,4 +1,4 @@
-//! The table of `docs/FORMATS.md`, held against the two rules by which texts are read.
+//! Comparison of the table in `docs/FORMATS.md` with strict and lenient reading.
 
 #![cfg(feature = "envoy")]
 
@@ -59,7 +59,7 @@ fn is_yes(cell: &str) -> bool {
     }
 }
 
-/// The text of a cell; `None` if the cell is empty.
+/// Returns the text of a cell; `None` if it is empty.
 fn text_of(cell: &str) -> Option<String> {
     match cell.trim() {
         "" => None,
@@ -71,7 +71,7 @@ fn text_of(cell: &str) -> Option<String> {
     }
 }
 
-/// The bootstrap that a row is about.
+/// Encodes the bootstrap of a row.
 fn read(place: &str, text: &str, leniency: Leniency) -> Result<Vec<u8>, FormatError> {
     let (format, text) = match place {
         "YAML" => (Format::Yaml, format!("static_resources:\n  clusters:\n  - {text}\n")),
@@ -119,7 +119,7 @@ fn every_spelling_is_read_as_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A difference from Envoy is a decision, and has a reason.
+/// Every difference from Envoy has a reason in the table.
 #[test]
 fn every_difference_from_envoy_has_a_reason() {
     for row in rows() {
@@ -131,7 +131,7 @@ fn every_difference_from_envoy_has_a_reason() {
 }
 
 proptest! {
-    /// What strict reading accepts means the same leniently.
+    /// Text that strict reading accepts has the same meaning in lenient reading.
     #[test]
     fn leniency_changes_no_meaning(seed: u64) {
         let mut rng = Rng(seed);

@@ -173,7 +173,7 @@ impl Comparison<'_> {
 }
 
 enum Successor {
-    /// The same field, possibly changed.
+    /// A field of the new schema that is the same field, possibly changed.
     Same(FieldDescriptor),
     /// No field. Another field may have its number.
     Gone(Option<FieldDescriptor>),

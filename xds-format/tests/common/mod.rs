@@ -1,4 +1,4 @@
-//! Random messages of any type, made from its descriptor.
+//! Random messages of any type, generated from descriptors.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 
@@ -10,7 +10,7 @@ use prost_reflect::{
 };
 use xds_format::Schema;
 
-/// The types that configurations are mostly made of.
+/// Types that most configurations consist of.
 pub const RESOURCE_TYPES: [&str; 7] = [
     "envoy.config.cluster.v3.Cluster",
     "envoy.config.endpoint.v3.ClusterLoadAssignment",
@@ -21,7 +21,7 @@ pub const RESOURCE_TYPES: [&str; 7] = [
     "envoy.service.runtime.v3.Runtime",
 ];
 
-/// What random `Any`s hold.
+/// Types inside random `Any`s.
 const ANY_TYPES: [&str; 6] = [
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     "envoy.extensions.filters.http.router.v3.Router",
@@ -56,7 +56,7 @@ const STRINGS: [&str; 22] = [
     "<<",
 ];
 
-/// A small generator (splitmix64): the same seed gives the same message on every machine.
+/// Random number generator (splitmix64). A seed gives the same message on every machine.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -77,7 +77,7 @@ impl Rng {
     }
 }
 
-/// A message with some of its fields set, nested `depth` deep.
+/// Creates a message with some of its fields set, nested `depth` levels.
 pub fn random_message(rng: &mut Rng, message: &MessageDescriptor, depth: usize) -> DynamicMessage {
     let mut out = DynamicMessage::new(message.clone());
     match message.full_name() {
@@ -93,7 +93,7 @@ pub fn random_message(rng: &mut Rng, message: &MessageDescriptor, depth: usize) 
         "google.protobuf.Value" => fill_value(rng, &mut out, depth),
         _ => {
             for field in message.fields() {
-                // Denser at the top, or half of the messages would be empty.
+                // More fields at the top, because half of the messages would be empty otherwise.
                 if rng.one_in(if depth > 3 { 2 } else { 4 }) {
                     out.set_field(&field, random_field(rng, &field, depth));
                 }
@@ -154,7 +154,7 @@ fn random_value(rng: &mut Rng, kind: &Kind, depth: usize) -> Value {
     }
 }
 
-/// The smallest message of a type that can be printed: a `Value` must have a kind, an `Any` a type.
+/// Creates the smallest printable message of a type: a `Value` must have a kind, an `Any` a type.
 fn leaf(message: &MessageDescriptor) -> DynamicMessage {
     let mut out = DynamicMessage::new(message.clone());
     match message.full_name() {
@@ -201,7 +201,7 @@ fn fill_value(rng: &mut Rng, out: &mut DynamicMessage, depth: usize) {
     out.set_field(&field, value);
 }
 
-/// A random resource type: mostly one of those that matter, else any message of the schema.
+/// Returns a random type: in half of the cases a common resource type, otherwise any message type.
 pub fn random_type(rng: &mut Rng, schema: &Schema) -> MessageDescriptor {
     if rng.one_in(2) {
         let name = RESOURCE_TYPES[rng.below(RESOURCE_TYPES.len())];

@@ -1,4 +1,4 @@
-//! Schemas written as .proto, which may import whatever the Envoy API has.
+//! Schemas written as .proto text, which may import files of the Envoy API.
 
 use std::sync::OnceLock;
 
@@ -8,20 +8,19 @@ use protox::file::{
 };
 use xds_format::Schema;
 
-/// The schema of one file `acme/v1/thing.proto`, of the package `acme.v1` in proto3 unless it says
-/// otherwise itself.
+/// Compiles one file `acme/v1/thing.proto`, by default of package `acme.v1` and in proto3.
 #[track_caller]
 pub fn schema(text: &str) -> Schema {
     schema_of(&[("acme/v1/thing.proto", text)])
 }
 
-/// The schema of these files, and of what they import.
+/// Compiles the given files, with their imports.
 #[track_caller]
 pub fn schema_of(files: &[(&str, &str)]) -> Schema {
     Schema::from_descriptor_set(&descriptor_set(files)).expect("a compiled schema")
 }
 
-/// The files as `protoc --include_imports` would give them.
+/// Compiles the given files as `protoc --include_imports` does.
 #[track_caller]
 pub fn descriptor_set(files: &[(&str, &str)]) -> Vec<u8> {
     let mut resolver = ChainFileResolver::new();
@@ -39,10 +38,10 @@ pub fn descriptor_set(files: &[(&str, &str)]) -> Vec<u8> {
     compiler.encode_file_descriptor_set()
 }
 
-/// What a text begins with that is not in proto3.
+/// First line of a text in proto2.
 pub const PROTO2: &str = "syntax = \"proto2\";";
 
-/// Adds what nearly every file begins with.
+/// Adds the usual first lines of a file.
 fn complete(text: &str) -> String {
     let (syntax, text) = match text.strip_prefix(PROTO2) {
         Some(text) => (PROTO2, text),

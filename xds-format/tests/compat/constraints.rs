@@ -1,4 +1,4 @@
-//! Constraints that grow tighter.
+//! Tightened constraints.
 
 use crate::expect;
 
@@ -29,7 +29,7 @@ pub(crate) fn constraints() {
         ("uint32.lt = 56", "uint32.lt = 55"),
         ("uint32.lt = 56", "uint32 = { lt: 56, gte: 3 }"),
         ("uint32.gte = 3", "uint32.gt = 3"),
-        // With the lower bound above the upper one, what is between them is forbidden.
+        // If the lower bound exceeds the upper one, the range between them is forbidden.
         ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gt: 5, lt: 10 }"),
         ("uint32 = { gt: 5, lt: 10 }", "uint32 = { gt: 10, lt: 5 }"),
         ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gt: 11, lt: 5 }"),
@@ -86,12 +86,12 @@ pub(crate) fn constraints() {
         ("uint32.gt = 10", "uint32 = { gt: 10, lt: 5 }"),
         ("uint32 = { gte: 1, lte: 4 }", "uint32 = { gt: 10, lt: 5 }"),
         ("double.lt = 5", "double = { gte: 10, lt: 5 }"),
-        // Nothing is between these two.
+        // The range between these bounds is empty.
         ("uint32 = { gte: 2, lte: 9 }", "uint32 = { gte: 6, lte: 5 }"),
     ] {
         expect(&of(tighter), &of(looser), &[]);
     }
-    // A new field that cannot be left out, by those who do not know it.
+    // A new field whose absence is rejected. Writers of the old version do not set it.
     for (field, is_refused) in [
         ("string x = 2 [(validate.rules).string.min_len = 1];", true),
         ("uint32 x = 2 [(validate.rules).uint32.gt = 0];", true),

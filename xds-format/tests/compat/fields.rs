@@ -1,4 +1,4 @@
-//! Numbers, types and shapes of fields.
+//! Numbers, types and cardinality of fields.
 
 use crate::common::protos::PROTO2;
 use crate::expect;
@@ -20,7 +20,7 @@ pub(crate) fn fields() {
         "message Thing { int32 a = 2; int32 b = 1; }",
         &["field-renumbered Thing.a: binary", "field-renumbered Thing.b: binary"],
     );
-    // Another encoding.
+    // Types with different encodings.
     for (old, new) in [
         ("int32", "string"),
         ("int64", "double"),
@@ -34,7 +34,7 @@ pub(crate) fn fields() {
             &["field-retyped Thing.it: binary, text, code"],
         );
     }
-    // Numbers read as the same in a text.
+    // In text, these numbers have the same form.
     for (old, new) in [("int32", "sint32"), ("fixed32", "fixed64"), ("float", "double")] {
         expect(
             &format!("message Thing {{ {old} it = 1; }}"),
@@ -98,7 +98,7 @@ pub(crate) fn into_oneof() {
         "message Thing { oneof kind { string name = 1; bool fresh = 3; } int32 size = 2; }",
         &["field-into-oneof Thing.name: code"],
     );
-    // Together with another one it is none of the exceptions: both may have been set.
+    // Together with another old field the exception does not apply: both may have been set.
     expect(
         "message Thing { string name = 1; int32 size = 2; }",
         "message Thing { oneof kind { string name = 1; int32 size = 2; } }",
@@ -154,7 +154,7 @@ pub(crate) fn to_repeated() {
             &["field-to-repeated Thing.it: text, code"],
         );
     }
-    // Numbers in a list are packed, unless one says otherwise: there the exception ends.
+    // Repeated numbers are packed by default, and then the exception does not apply.
     expect(
         "message Thing { int32 it = 1; }",
         "message Thing { repeated int32 it = 1; }",

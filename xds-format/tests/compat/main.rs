@@ -1,4 +1,4 @@
-//! What breaks between two versions of a schema: a fixture for each rule.
+//! Breaking changes between two versions of a schema, with a fixture for each rule.
 
 #![cfg(feature = "envoy")]
 
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use common::protos::schema;
 use xds_format::{Axis, Exemption, Rule, Schema, compare};
 
-/// Each finding as `rule element: broken axes`, without the package.
+/// Formats each finding as `rule element: broken axes`, without the package.
 pub(crate) fn found(old: &Schema, new: &Schema) -> Vec<String> {
     let short = |name: &str| name.replace("acme.v1.", "");
     compare(old, new)
@@ -35,7 +35,7 @@ pub(crate) fn expect(old: &str, new: &str, expected: &[&str]) {
 }
 
 thread_local! {
-    /// The rules that this test has seen broken.
+    /// Rules that this test has reported.
     static SHOWN: RefCell<BTreeSet<String>> = RefCell::default();
 }
 
@@ -93,7 +93,7 @@ fn unstable_parts_are_exempt() {
             "message Thing { int32 a = 1; int32 b = 2 [(xds.annotations.v3.field_status).work_in_progress = true]; }",
             [None, Some(Exemption::WorkInProgress)],
         ),
-        // What becomes work in progress was none.
+        // A new work-in-progress annotation exempts nothing.
         ("message Thing { int32 a = 1; int32 b = 2; }", [None, None]),
     ] {
         assert_eq!(exemptions(status, new), expected, "{status}");
@@ -117,7 +117,7 @@ fn every_rule_has_a_fixture() {
     services::rest_paths();
     services::methods();
     constraints::constraints();
-    // Those that need several files do not go through `expect`.
+    // Rules that need several files are not tested through `expect`.
     let elsewhere = [Rule::EnumMoved, Rule::FileMoved];
     let shown = SHOWN.take();
     let missing: Vec<_> = Rule::ALL
@@ -128,7 +128,7 @@ fn every_rule_has_a_fixture() {
     println!("covers: S4.064");
 }
 
-/// What people read and what the checker does are the same rules.
+/// The style guide and the checker have the same rules.
 #[test]
 fn the_style_guide_names_every_rule_and_axis() {
     let guide = include_str!("../../../docs/API_EVOLUTION.md");

@@ -1,4 +1,4 @@
-//! Names: of fields and values, of messages, packages and files.
+//! Names of fields, values, messages, packages and files.
 
 use xds_format::{Axis, Break, Rule, compare};
 
@@ -14,7 +14,7 @@ fn a_new_name_breaks_json_yaml_and_text_and_nothing_on_the_wire() {
     let [Break { rule: Rule::FieldRenamed, broken, .. }] = found.as_slice() else {
         panic!("{found:?}")
     };
-    // Compatible on the wire is not compatible.
+    // Wire compatibility is not sufficient.
     assert!(!broken.contains(Axis::Binary) && broken.contains(Axis::Text) && found[0].counts());
     assert_eq!(
         found[0].to_string(),
@@ -76,7 +76,7 @@ pub(crate) fn moves() {
     let of =
         |package: &str, path: &str| schema_of(&[(path, &format!("package {package};\n{thing}"))]);
     let old = of("acme.v1", "acme/v1/thing.proto");
-    // To another package and file. On the wire nothing of it shows.
+    // To another package and file: the wire format is not affected.
     assert_eq!(
         found(&old, &of("acme.thing.v1", "acme/thing/v1/thing.proto")),
         [
@@ -86,7 +86,7 @@ pub(crate) fn moves() {
             "message-moved User: type-url, code",
         ]
     );
-    // To another file alone.
+    // To another file only.
     assert_eq!(
         found(&old, &of("acme.v1", "acme/v1/things.proto")),
         ["file-moved acme/v1/thing.proto: code"]
@@ -98,13 +98,13 @@ pub(crate) fn moves() {
         ("acme/v1/old.proto", "message Third {}"),
     ]);
     assert_eq!(found(&both, &moved), ["file-moved Thing: code"]);
-    // Under another name beside itself; what it is made of is compared all the same.
+    // To another name in the same scope: its content is compared all the same.
     expect(
         "message Thing { string name = 1; } message User { Thing thing = 1; }",
         "message Item { string name = 1; } message User { Item thing = 1; }",
         &["message-moved Thing: type-url, code"],
     );
-    // It says what it was called.
+    // By an annotation with the previous name.
     assert_eq!(
         found(
             &schema("message Thing { string name = 1; }"),

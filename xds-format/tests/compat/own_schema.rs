@@ -1,4 +1,4 @@
-//! Our own schema is a part of Envoy's: whoever has the one understands whoever has the other.
+//! This project's own schema is a compatible subset of Envoy's.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn files_below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
 
 #[test]
 fn our_schema_is_a_part_of_envoys() {
-    /// Packages of version 2, which Envoy has no more; `xtask` compares them with version 3.
+    /// Packages of version 2, which Envoy no longer has. `xtask` compares them with version 3.
     const OLDER: [&str; 3] =
         ["envoy.api.v2.", "envoy.service.discovery.v2.", "envoy.type.SemanticVersion"];
 
@@ -34,7 +34,7 @@ fn our_schema_is_a_part_of_envoys() {
         assert!(ours.message(&format!("envoy.service.discovery.v3.{name}")).is_some(), "{name}");
     }
 
-    // Ours states no constraints, and where a message stands shows in generated code only.
+    // This project's schema has no constraints, and file moves only affect generated code.
     let breaks: Vec<_> = compare(&ours, Schema::envoy())
         .into_iter()
         .filter(|it| !it.broken.without(Axis::Validation).without(Axis::Code).is_empty())

@@ -1,4 +1,4 @@
-//! What goes, and what comes in its place.
+//! Removed definitions and their replacements.
 
 use crate::expect;
 
@@ -54,13 +54,13 @@ fn a_number_never_stands_for_something_else() {
 }
 
 pub(crate) fn reuse() {
-    // Removed and taken at once.
+    // Removed, and the number reused in the same change.
     expect(
         "message Thing { string name = 1; int32 size = 2; }",
         "message Thing { string name = 1; bool fresh = 2; }",
         &["number-reused Thing.size: binary, text, code, policy"],
     );
-    // Removed while another field moved to its place.
+    // Removed, and the number taken by another old field.
     expect(
         "message Thing { string name = 1; string title = 2; }",
         "message Thing { string title = 1; }",
@@ -69,7 +69,7 @@ pub(crate) fn reuse() {
             "field-renumbered Thing.title: binary",
         ],
     );
-    // It moved away, and its place was taken.
+    // Renumbered, and the old number taken by a new field.
     expect(
         "message Thing { string name = 1; }",
         "message Thing { string name = 2; string title = 1; }",
@@ -78,7 +78,7 @@ pub(crate) fn reuse() {
             "number-reused Thing.name: binary, text, code, policy",
         ],
     );
-    // Removed earlier and reserved; removed now and not reserved.
+    // First: removed and reserved in an earlier change. Then: removed now and not reserved.
     expect(
         "message Thing { reserved 2; reserved \"size\"; string name = 1; }",
         "message Thing { string name = 1; int32 size = 2; }",

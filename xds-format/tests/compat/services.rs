@@ -1,4 +1,4 @@
-//! Services, methods, and the paths at which they are called.
+//! Services, methods and their paths.
 
 use crate::common::protos::schema;
 use crate::{expect, found};
@@ -37,7 +37,7 @@ pub(crate) fn rest_paths() {
         &of("option (google.api.http) = { post: \"/v3/discovery:things\" };"),
         &["rest-body-changed S.Fetch: rest-path"],
     );
-    // The old path may stay beside a new one.
+    // The old path may be kept as an additional binding.
     expect(
         &path,
         &of("option (google.api.http) = { post: \"/v4/discovery:things\" body: \"*\" \

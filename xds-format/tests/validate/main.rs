@@ -1,4 +1,4 @@
-//! Constraints of the schema, checked against resources.
+//! Validation of resources against the constraints of the schema.
 
 #![cfg(feature = "envoy")]
 
@@ -13,7 +13,7 @@ use common::protos::schema;
 use prost_reflect::ReflectMessage as _;
 use xds_format::{ErrorKind, Format, Schema, Validator, encode_message, parse};
 
-/// A message `Thing` with one field of this type and these rules.
+/// Creates a message type `Thing` with one field of the given type and rules.
 fn thing(of_type: &str, rules: &str) -> Validator {
     let text = format!(
         "message Thing {{ {of_type} it = 1 [(validate.rules).{rules}]; }}\n\
@@ -28,7 +28,7 @@ thread_local! {
     static SCHEMA: std::cell::RefCell<Option<Schema>> = const { std::cell::RefCell::new(None) };
 }
 
-/// All that is wrong with a `Thing` in JSON.
+/// Returns all violations of a `Thing` given in JSON.
 #[track_caller]
 fn faults(validator: &Validator, json: &str) -> Vec<String> {
     let schema = SCHEMA.with_borrow(|it| it.clone()).unwrap();
@@ -40,7 +40,8 @@ fn faults(validator: &Validator, json: &str) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 
-/// What a field of this type and with these rules takes, and what it does not, with the reason.
+/// Asserts which values a field with the given type and rules accepts, and the reasons for
+/// rejection.
 #[track_caller]
 fn expect(of_type: &str, rules: &str, good: &[&str], bad: &[(&str, &str)]) {
     let validator = thing(of_type, rules);
@@ -202,7 +203,7 @@ fn what_is_disabled_is_not_looked_at() {
     }
 }
 
-/// The rules stand next to the fields that they are about: no list of ours could fall behind.
+/// The rules are read from the schema, so no separate list can be outdated.
 #[test]
 fn the_constraints_are_those_of_the_schema() {
     let file = br#"
@@ -216,7 +217,7 @@ fn the_constraints_are_those_of_the_schema() {
       - load_balancing_weight: 0
 "#;
     let document = parse(Schema::envoy(), "f", Format::Yaml, file).map(|it| it.resources);
-    // Without a name it is none for a server.
+    // A server cannot serve a cluster without a name.
     assert!(document.is_err());
     let named = String::from_utf8_lossy(file).replace("  connect", "  name: c\n  connect");
     let cluster =
@@ -236,7 +237,8 @@ fn the_constraints_are_those_of_the_schema() {
     println!("covers: S4.027 S4.032 S4.033");
 }
 
-/// Whoever does not ask for it does not get it (B15): reading and decoding know no constraints.
+/// Validation is optional: parsing and `decode_check` do not apply constraints.
+// B15
 #[test]
 fn nobody_is_made_to_validate() {
     let file =
@@ -256,7 +258,7 @@ fn odd_input_is_an_error_or_passes_and_never_panics() {
     );
     let corrupt = validator.check("t/envoy.config.cluster.v3.Cluster", b"\x0a\x05").unwrap_err();
     assert!(matches!(corrupt.kind(), ErrorKind::Corrupt { .. }), "{corrupt}");
-    // No constraints in a schema without the file that defines them.
+    // A schema without `validate/validate.proto` has no constraints.
     let bare = Schema::from_descriptor_set(b"").unwrap();
     assert!(Validator::new(&bare).unwrap().check("t/a.B", b"").is_ok());
     let broken =
@@ -275,8 +277,8 @@ fn a_resource_full_of_faults_is_told_briefly() {
     assert_eq!(faults(&validator, &format!("{{\"it\": [{parts}]}}")).len(), 100);
 }
 
-/// The constraints that the API is written with are all among those that are checked: a later edition
-/// with others fails here.
+/// The validator supports all kinds of constraints in the API. A later version of the API with
+/// another kind fails this test.
 #[test]
 fn no_constraint_of_the_api_is_passed_over() {
     const CHECKED: [&str; 32] = [
@@ -328,7 +330,8 @@ fn no_constraint_of_the_api_is_passed_over() {
     assert!(fields > 800, "{fields}");
     let mut unknown = BTreeSet::new();
     while let Some(rules) = pending.pop() {
-        // `string { .. }`, and in lists and maps `items`, `keys` and `values`, hold rules again.
+        // `string { .. }`, and `items`, `keys` and `values` in lists and maps, contain nested
+        // rules.
         for (_, kind) in rules.fields() {
             for (member, value) in kind.as_message().unwrap().fields() {
                 match value.as_message() {

@@ -50,7 +50,7 @@ fn numbers_of_all_kinds() {
         &["", "10"],
         &[("9", "it: must be greater than 9, is 9")],
     );
-    // What lies between the bounds is forbidden.
+    // The range between the bounds is forbidden.
     expect(
         "uint32",
         "uint32 = { lt: 3, gt: 9 }",
@@ -58,7 +58,7 @@ fn numbers_of_all_kinds() {
         &[("5", "it: must be greater than 9 or be less than 3, is 5")],
     );
     expect("bool", "bool.const = true", &["true"], &[("", "it: must be true")]);
-    // A wrapper that is not there is not looked at.
+    // An absent wrapper is not checked.
     expect(
         "google.protobuf.UInt32Value",
         "uint32.gte = 1",
@@ -100,7 +100,7 @@ fn strings_and_bytes_look_as_they_must() {
         &["\"ab\""],
         &[("\"a\"", "it: must have at least 2 characters, is \"a\"")],
     );
-    // The whole text has to match, as in Envoy.
+    // The whole text must match, as in Envoy.
     expect(
         "string",
         "string.pattern = \"b+|bc\"",

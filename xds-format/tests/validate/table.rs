@@ -1,8 +1,8 @@
-//! The table of constraints that interop compares with Envoy, held against the schema and against our validator.
+//! Comparison of the table of constraints with the schema and with the validator.
 //!
-//! The files in `tests/interop/config/constraints` are read by this test and by the driver of interop: each row is a
-//! bootstrap and whether Envoy accepts it. Here no Envoy runs: the test shows that no kind of rule and no edge value is
-//! missing from the table, and that our validator decides as the table says.
+//! The files in `tests/interop/config/constraints` are read by this test and by the interop driver.
+//! Each row is a bootstrap, with whether Envoy accepts it. This test does not run Envoy. It checks
+//! that the table has every kind of rule and every edge value, and that the validator agrees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,8 +17,8 @@ const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/interop/c
 const FILES: [&str; 5] = ["numbers", "texts", "durations", "lists", "messages"];
 const BOOTSTRAP: &str = "envoy.config.bootstrap.v3.Bootstrap";
 
-/// A rule by name, such as `uint32.lte`, and what it stands at: a plain field, a wrapper, a member of a oneof, a list,
-/// an element of a list.
+/// Name of a rule, such as `uint32.lte`, and its location: a plain field, a wrapper, a member of a
+/// oneof, a list, or an element of a list.
 type RuleKind = (String, String);
 
 #[test]
@@ -34,7 +34,7 @@ fn each_kind_of_rule_in_the_schema_has_its_edge_values_in_the_table() {
         );
         let edges = edges.entry(kind).or_default();
         edges.extend(group["rows"].as_array().unwrap().iter().flat_map(edges_of));
-        // Each with a reason why there is no such value.
+        // Edges without a row have a reason.
         edges.extend(
             group["without"].as_object().into_iter().flatten().map(|(edge, _)| edge.clone()),
         );
@@ -67,8 +67,8 @@ fn our_validator_decides_as_the_table_says() {
     println!("covers: S4.027 S4.028 S4.029 S4.030 S4.031");
 }
 
-/// The edges that every rule of a kind needs rows for. `limit` is the last value that is allowed, `beyond` the first
-/// one that is not; of a message or of an element, `empty` is one that is there and holds nothing.
+/// Returns the edges for which every rule of a kind needs rows. `limit` is the last allowed value
+/// and `beyond` the first forbidden one; `empty` is an empty message or element.
 fn required_edges((rule, carrier): &RuleKind) -> Vec<&'static str> {
     match (rule.rsplit('.').next().unwrap(), carrier.as_str()) {
         ("required", "choice") => vec!["unset", "limit"],
@@ -76,12 +76,12 @@ fn required_edges((rule, carrier): &RuleKind) -> Vec<&'static str> {
         (_, "wrapper" | "oneof" | "message" | "element") => {
             vec!["unset", "empty", "limit", "beyond"]
         }
-        // Without presence and empty are the same.
+        // Without presence, unset and empty are the same.
         _ => vec!["unset", "limit", "beyond"],
     }
 }
 
-/// Every kind of rule that the schema has, with the fields that have it.
+/// Returns every kind of rule in the schema, with its fields.
 fn kinds() -> BTreeMap<RuleKind, BTreeSet<String>> {
     let pool = Schema::envoy().pool();
     let rules = pool.get_extension_by_name("validate.rules").unwrap();
@@ -122,7 +122,7 @@ fn collect(rules: &DynamicMessage, prefix: &str, add: &mut dyn FnMut(String, boo
                 ("items" | "keys" | "values", Value::Message(rules)) => {
                     collect(rules, &format!("{name}."), add);
                 }
-                // Says how strict another rule is.
+                // A setting of another rule.
                 ("strict", _) => {}
                 ("well_known_regex", Value::EnumNumber(form)) => {
                     let is_strict =
@@ -150,12 +150,12 @@ fn carrier(field: &FieldDescriptor) -> &'static str {
     }
 }
 
-/// Whether our validator decides as a row says, for the reason that the row is there for.
+/// Checks that the validator decides as a row states, because of the rule that the row tests.
 fn check(templates: &Json, group: &Json, row: &Json) -> Result<(), String> {
     let (of_type, content) = content(templates, group, row);
     let json = content.to_string();
     let bytes = encode_message(Schema::envoy(), "row", &of_type, Format::Json, json.as_bytes());
-    // A number that its type cannot hold is no matter of constraints.
+    // A number out of the range of its type is not a matter of constraints.
     let bytes = bytes.map_err(|why| format!("cannot encode: {why}"))?;
     let faults = Validator::envoy().violations(&format!("t/{of_type}"), &bytes).unwrap();
     let wanted = row.get("ours").unwrap_or_else(|| &row["envoy"]);
@@ -184,7 +184,7 @@ fn check(templates: &Json, group: &Json, row: &Json) -> Result<(), String> {
     if is_for_the_rule { Ok(()) } else { Err(format!("for another reason: {faults:?}")) }
 }
 
-/// The bootstrap, or the other message, that a row is about.
+/// Returns the type and content of the bootstrap, or of the other message, of a row.
 fn content(templates: &Json, group: &Json, row: &Json) -> (String, Json) {
     let mut root = Json::Object(serde_json::Map::new());
     let mut place = Vec::new();
@@ -193,7 +193,7 @@ fn content(templates: &Json, group: &Json, row: &Json) -> (String, Json) {
     for patch in [&group["with"], &row["with"], &row["set"]] {
         merge(hole, &expanded(patch));
     }
-    // A oneof has no value of its own; all else has one or is unset.
+    // A oneof itself has no value. Other fields have a value or are unset.
     if row.get("set").is_none() {
         let name = text(&group["field"]).rsplit('.').next().unwrap().to_owned();
         let hole = hole.as_object_mut().unwrap();
@@ -205,7 +205,7 @@ fn content(templates: &Json, group: &Json, row: &Json) -> (String, Json) {
     (of_type, root)
 }
 
-/// Builds a template and those below it; `place` is where the next one goes.
+/// Applies a template after its parent templates. `place` is the location for the next one.
 fn apply(templates: &Json, name: &str, root: &mut Json, place: &mut Vec<Json>) -> String {
     let template = &templates[name];
     assert!(template.is_object(), "no template {name}");
@@ -225,7 +225,7 @@ fn at<'j>(root: &'j mut Json, place: &[Json]) -> &'j mut Json {
     })
 }
 
-/// RFC 7396: `null` takes a member away.
+/// Applies a merge patch (RFC 7396), in which `null` removes a member.
 fn merge(target: &mut Json, patch: &Json) {
     for (key, value) in patch.as_object().into_iter().flatten() {
         let target = target.as_object_mut().unwrap();
@@ -237,8 +237,8 @@ fn merge(target: &mut Json, patch: &Json) {
     }
 }
 
-/// `{"repeat": [text, times]}`, `{"copies": [element, times]}` and `{"base64 of": length}` stand for what is too long
-/// for a table.
+/// Expands `{"repeat": [text, times]}`, `{"copies": [element, times]}` and `{"base64 of": length}`,
+/// which abbreviate long values in the table.
 fn expanded(value: &Json) -> Json {
     let times = |list: &Json| usize::try_from(list[1].as_u64().unwrap()).unwrap();
     match value {
