@@ -1,4 +1,4 @@
-//! What a configuration decides, as it shows in what the client does.
+//! The effect of a configuration on the behaviour of a client.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use xds_core::{
 
 use prost::Message as _;
 
-/// A client of a configuration that watches the cluster `foo`, on a stream that is open.
+/// A client that watches the cluster `foo` on an open stream.
 struct Driven {
     client: Client,
     channel: ChannelId,
@@ -54,7 +54,7 @@ impl Driven {
         while self.client.poll_transmit(self.channel, T0, &mut frame).is_some() {}
     }
 
-    /// A response of clusters, with what the server reports of single ones.
+    /// Handles a response with clusters and resource errors.
     fn respond(&mut self, nonce: &str, names: &[&str], errors: &[(&str, i32)], at: Duration) {
         let resources = names.iter().map(|name| proto::Any {
             type_url: types::CLUSTER.into(),
@@ -77,7 +77,7 @@ impl Driven {
         self.transmit();
     }
 
-    /// What the watch of `foo` is told.
+    /// Returns the notifications of the watch of `foo`.
     fn told(&mut self) -> Vec<Notice> {
         let mut told = Vec::new();
         while let Some(output) = self.client.poll_output() {
@@ -91,7 +91,7 @@ impl Driven {
         told
     }
 
-    /// Why there is no `foo` at that time; `None` if the watch is not told.
+    /// Returns the error of `foo` reported at that time; `None` if there is no such notification.
     fn reason_at(&mut self, after: Duration) -> Option<WatchErrorKind> {
         self.client.handle_timeout(T0.after(after));
         self.told().into_iter().find_map(|notice| match notice {
@@ -132,7 +132,7 @@ fn without_its_guard_the_longer_timer_is_not_used() {
 
 #[test]
 fn without_its_guard_fail_on_data_errors_says_nothing() {
-    // The old way, in which `ignore_resource_deletion` still decides.
+    // With the guard off, `ignore_resource_deletion` decides, as before A88.
     let told_of_deletion = |features, guards| {
         let mut driven = Driven::new(grpc(features, guards));
         driven.respond("1", &["foo"], &[], Duration::ZERO);
@@ -170,7 +170,7 @@ fn grpc_uses_the_aggregated_stream_of_the_bootstraps_server_for_everything() {
     let aggregated = xds_core::service::grpc_path(None, Variant::StateOfTheWorld, ApiVersion::V3);
     assert_eq!(driven.paths, [aggregated], "one stream for clusters and listeners");
 
-    // What else a Listener or a Cluster may say of where its children come from.
+    // Other sources that a Listener or a Cluster may have.
     let check = |value: Value| {
         let source = ConfigSource::from_json(&value.to_string()).expect("the source is right");
         source.check_for_grpc().is_ok()

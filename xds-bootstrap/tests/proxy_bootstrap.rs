@@ -1,4 +1,4 @@
-//! A proxy's bootstrap from the file to the watchers: who it is, where it asks, and what it has already.
+//! An Envoy bootstrap from the file to the watchers: node, sources and static resources.
 
 use bytes::Bytes;
 use xds_bootstrap::envoy::EnvoyBootstrap;
@@ -9,7 +9,7 @@ use xds_core::{
 };
 use xds_format::{Format, Leniency, Schema, YamlFile, encode_message, message_to_json};
 
-/// The example of the protocol's first description, with something in the places it leaves open.
+/// The example of the first version of the xDS documentation, with placeholders filled in.
 const OLDEST: &str = "\
 node:
   id: proxy-1
@@ -42,7 +42,7 @@ admin:
     socket_address: { address: 127.0.0.1, port_value: 0 }
 ";
 
-/// A client of the bootstrap in YAML, which has its static resources, and what it asks of whom.
+/// Creates a client from a YAML bootstrap, with its static resources.
 fn client_of(text: &str) -> (Client, EnvoyBootstrap) {
     let file = YamlFile::parse("bootstrap.yaml", text.as_bytes(), Leniency::Envoy);
     let json = file.expect("it is YAML").to_json();
@@ -68,7 +68,7 @@ fn client_of(text: &str) -> (Client, EnvoyBootstrap) {
     (client, bootstrap)
 }
 
-/// What a watch of a name is told before anybody is asked.
+/// Watches a name and returns the resource that is available without a request.
 fn told_of(client: &mut Client, type_url: &str, name: &str) -> Option<Bytes> {
     let watch = client.watch(&TypeUrl::from(type_url), Interest::Name(name), Time::ZERO);
     let watch = watch.expect("a good watch");
@@ -110,7 +110,7 @@ fn the_oldest_example_loads_and_its_cluster_reaches_who_watches_it() {
         "{json}"
     );
 
-    // And the aggregated stream is asked for all others.
+    // The aggregated stream is used for all other types.
     let watch = client.watch(&TypeUrl::from(types::LISTENER), Interest::Wildcard, Time::ZERO);
     watch.expect("a good watch");
     let mut opened: Option<(ChannelId, String)> = None;

@@ -1,4 +1,4 @@
-//! What a configuration says, as a management server hears it.
+//! The effect of a configuration on the requests of a client.
 
 use prost::Message as _;
 use serde_json::json;
@@ -12,7 +12,7 @@ use xds_core::{
 
 use crate::{load, with_top};
 
-/// The first request of a client that watches one cluster.
+/// Returns the first request of a client that watches one cluster.
 fn first_request(config: ClientConfig) -> DiscoveryRequest {
     let now = Time::ZERO;
     let mut client = Client::new(config.with_type(OpaqueType::new(types::CLUSTER)), 1, now);
@@ -98,7 +98,7 @@ fn one_uri_with_other_credentials_is_another_server() {
             credentials.push((entry.channel_credentials.clone(), entry.call_credentials.len()));
         }
     }
-    // The second is the first, and the last is the bootstrap's own server.
+    // The second server equals the first, and the last is the bootstrap's top-level server.
     let (tls, with_ca) = (TlsFiles::default(), TlsFiles::default().with_ca_certificate("/ca"));
     let expected = [
         (ChannelCredentials::Tls(tls.clone()), 0),

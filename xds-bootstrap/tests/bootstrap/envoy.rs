@@ -1,4 +1,4 @@
-//! The Envoy API's config sources: every transport, every default, and what is refused.
+//! Config sources of the Envoy API: every transport, the defaults, and rejected input.
 
 use std::{path::Path, time::Duration};
 
@@ -74,7 +74,7 @@ fn transports_that_are_gone_or_never_were_are_refused() {
         value["api_type"] = unknown;
         assert_eq!(refusal(api(value)), format!("api_type: {known}"));
     }
-    // Envoy reads names of values in any case.
+    // Envoy reads names of enum values in any case.
     let mut value = grpc("GRPC");
     value["api_type"] = json!("grpc");
     assert_eq!(api(value).unwrap(), api(grpc("GRPC")).unwrap());
@@ -344,7 +344,7 @@ fn virtual_hosts_come_incrementally_or_not_at_all() {
 
 #[test]
 fn grpc_takes_only_the_stream_that_is_there() {
-    // S0.060, S0.062 and A47, for whoever validates a Listener or a Cluster.
+    // S0.060, S0.062, A47: for programs that validate a Listener or a Cluster.
     for (value, path) in [
         (json!({ "ads": {} }), None),
         (json!({ "self": {} }), None),

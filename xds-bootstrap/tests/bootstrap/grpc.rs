@@ -1,4 +1,4 @@
-//! gRPC's bootstrap as a whole: nodes, authorities, templates, providers.
+//! gRPC's bootstrap: nodes, authorities, templates, certificate providers.
 
 use serde_json::json;
 use xds_bootstrap::{Bootstrap, ChannelCredentials, TlsFiles, UnknownAuthority};

@@ -1,4 +1,4 @@
-//! Whatever the input: nothing panics, and nothing that may be a secret is printed.
+//! No input causes a panic, and no secret is printed.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::first_server;
 
 const SECRET: &str = "hunter2";
 
-/// A bootstrap of each kind that uses every field there is.
+/// Returns a bootstrap that uses every field.
 fn grpc() -> Value {
     let server = json!({
         "server_uri": "a",
@@ -67,14 +67,14 @@ fn envoy() -> Value {
     })
 }
 
-/// Reads the text as everything there is and gives back all that can be printed of it.
+/// Parses a text as every kind of configuration, and returns everything that can be printed of it.
 fn print(text: &str) -> Vec<String> {
     let off = Guards::from_variables(|_| Some("false".into()));
     let mut printed = Vec::new();
     for guards in [Guards::default(), off] {
         match Bootstrap::from_json_with(text, guards) {
             Ok(bootstrap) => {
-                // What these give holds the target, so it is not printed.
+                // The results contain the target, so they are not included.
                 let _ = bootstrap.client_listener_name(Some("a.b"), text);
                 let _ = bootstrap.server_listener_name(text);
                 let servers = bootstrap.servers_of("a.b");
@@ -123,12 +123,12 @@ fn deep_nesting_is_an_error() {
     }
 }
 
-/// Replaces the `steps`-th value at or below `value`, counted in the order of the text.
+/// Replaces the `steps`-th value at or below `value`, in the order of the text.
 fn replace(value: &mut Value, steps: &mut usize, new: &Value) {
     if *steps == 0 {
         *value = new.clone();
     }
-    // Once it is at zero, wrapping keeps it from being there again.
+    // After zero it wraps, so it does not reach zero again.
     *steps = steps.wrapping_sub(1);
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, steps, new)),

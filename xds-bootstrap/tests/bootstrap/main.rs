@@ -1,4 +1,4 @@
-//! The tests of this crate, in one program: they share how a bootstrap is written down.
+//! Tests of bootstraps, in one program to share helpers.
 
 mod client;
 mod envoy;
@@ -30,7 +30,7 @@ pub(crate) fn server(uri: &str) -> Value {
     json!({ "server_uri": uri, "channel_creds": [{ "type": "insecure" }] })
 }
 
-/// A bootstrap with one server whose entry gets further fields.
+/// Returns a bootstrap with one server that has additional fields.
 pub(crate) fn with(entry: Value) -> Value {
     let mut server = server("a");
     for (key, value) in entry.as_object().expect("an object") {
@@ -49,7 +49,7 @@ pub(crate) fn warnings(bootstrap: &Bootstrap) -> Vec<String> {
     bootstrap.warnings.iter().map(ToString::to_string).collect()
 }
 
-/// The server that a client turns to first.
+/// Returns the first server of a client.
 pub(crate) fn first_server(config: &ClientConfig) -> &ManagementServer {
     &config.servers[0]
 }

@@ -1,4 +1,4 @@
-//! Sources that resources name for what they refer to.
+//! Sources in resources for the resources that they refer to.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use xds_bootstrap::{
 };
 use xds_core::{client::Interest, types};
 
-/// Listeners over REST, clusters from a file, and what has an authority over the aggregated stream.
+/// Returns a bootstrap with listeners over REST, clusters from a file, and resources with an
+/// authority over the aggregated stream.
 fn bootstrap() -> EnvoyBootstrap {
     let grpc = json!({ "envoy_grpc": { "cluster_name": "streamed" } });
     let text = json!({
@@ -31,7 +32,7 @@ fn references(type_url: &str, resource: &Value) -> Result<Vec<NestedSource>, Boo
     bootstrap().references(None, type_url, "it", resource)
 }
 
-/// Type and name of each reference.
+/// Returns the type and name of each reference.
 fn read(type_url: &str, resource: &Value) -> Vec<(String, String)> {
     let read = references(type_url, resource).expect("it is right");
     let named = |it: NestedSource| match it.wanted {
@@ -45,7 +46,7 @@ fn file(path: &str) -> Value {
     json!({ "path_config_source": { "path": path } })
 }
 
-/// What of a source matters here: the file, or the first place.
+/// Returns the file of a source, or its first target.
 fn place(source: &ConfigSource) -> String {
     match &source.specifier {
         Specifier::Path(file) => file.path.display().to_string(),
@@ -110,7 +111,8 @@ fn clusters_refer_to_endpoints_by_their_own_name_or_another() {
     assert!(why.contains("eds_cluster_config.eds_config.path_config_source.path"), "{why}");
 }
 
-/// Scopes that are asked for, and scopes in the listener: their routes come from where the listener says.
+/// Tests both inline scopes and scopes from a source. The listener determines the source of their
+/// routes.
 #[test]
 fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
     let scoped = |specifier: Value| {
@@ -160,8 +162,9 @@ fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
     println!("covers: S0.052 S0.056");
 }
 
-/// `self` is where the resource came from: for listeners another place than for clusters, for what a scope leads to
-/// that of the listener, and for names with an authority that of the authority.
+/// `self` is the origin of the resource. Listeners and clusters have different origins, references
+/// of a scope have the origin of the listener, and names with an authority have that of the
+/// authority.
 #[test]
 fn self_is_the_source_of_whoever_says_it() {
     let bootstrap = bootstrap();
@@ -190,7 +193,7 @@ fn self_is_the_source_of_whoever_says_it() {
     let scope = json!({ "name": "one", "route_configuration_name": "r" });
     let routes = read(Some(&found[1]), types::SCOPED_ROUTE_CONFIGURATION, "one", &scope);
     assert_eq!(place(&routes[0].source), "lds", "the listener says it, not the scope");
-    // Of a static resource nobody knows more than who else is there.
+    // The origin of a static resource is unknown.
     let none = EnvoyBootstrap::from_json("{}").expect("it is right");
     let found = none.references(None, types::CLUSTER, "c", &cluster).expect("it is right");
     assert!(matches!(found[0].source.specifier, Specifier::SelfServer { .. }));

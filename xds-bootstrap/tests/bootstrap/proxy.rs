@@ -1,4 +1,4 @@
-//! A proxy's bootstrap: where it says that configuration comes from, and what becomes of that.
+//! Sources in an Envoy bootstrap, and the client configuration made from them.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
     first_server,
 };
 
-/// A proxy's bootstrap with the aggregated stream for everything.
+/// Returns an Envoy bootstrap with the aggregated stream for all types.
 fn proxy() -> Value {
     json!({
         "node": { "id": "n", "cluster": "c" },
@@ -53,7 +53,7 @@ fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
     assert_eq!(stated, (seconds(20), seconds(15), None), "each source has its own (B18)");
     assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(15)));
 
-    // The form in which the documentation has it, of YAML and older than versions.
+    // The form in Envoy's documentation: converted from YAML, and without versions.
     let old = json!({
         "node": { "id": "n" },
         "dynamic_resources": {
@@ -130,7 +130,7 @@ fn types_may_come_from_files() {
     assert_eq!(&*clusters.uri, "/etc/xds/cds.yaml");
     let watched = FilePolicy::default().with_watched_directory("/etc/xds");
     assert_eq!(clusters.exchange, Exchange::Files(watched));
-    // Beside a server there has to be a node all the same.
+    // The node is required if there is a server in addition to the file.
     let mut beside = proxy();
     beside["node"]["id"] = "".into();
     beside["dynamic_resources"]["lds_config"] = json!({ "path": "/lds.json" });
@@ -208,7 +208,7 @@ fn listeners_and_clusters_come_each_from_their_source() {
     let same = config(ads(), ads());
     assert!(same.sources.is_empty(), "one server for all");
 
-    // Over REST: what is asked for, how often, and how long an answer may take.
+    // Over REST, with the delay and timeout of the source.
     let rested = config(json!({ "api_config_source": rest() }), ads());
     assert_eq!(rested.servers, same.servers, "for all other types it is the aggregated stream");
     let listeners = &rested.sources[&TypeUrl::from(LISTENER)][0];
@@ -217,13 +217,13 @@ fn listeners_and_clusters_come_each_from_their_source() {
     assert_eq!(listeners.exchange, Exchange::Polls(expected));
     assert_eq!(listeners.streams, Streams::PerType);
 
-    // The same server with one stream for each type.
+    // The same server with one stream per type.
     let apart = config(ads(), json!({ "api_config_source": grpc("GRPC") }));
     let clusters = &apart.sources[&TypeUrl::from(CLUSTER)][0];
     assert_eq!((apart.sources.len(), clusters.streams), (1, Streams::PerType));
     assert_eq!(clusters.transport, apart.servers[0].transport, "it is reached in the same way");
 
-    // Without an aggregated stream, other types come from where listeners come from.
+    // Without an aggregated stream, other types come from the source of listeners.
     let mut value = proxy();
     value["dynamic_resources"] = json!({ "lds_config": { "api_config_source": rest() } });
     let listeners_only = envoy(&value).expect("it is right").client_config().expect("it can");
@@ -286,7 +286,7 @@ fn version_3_is_spoken_unless_version_2_is_asked_for() {
     assert_eq!(config("V2", "V3"), (V2, V3));
     assert_eq!(config("V3", "V2"), (V3, V2));
 
-    // Both on the aggregated stream: it is one, for all types.
+    // Both on one aggregated stream for all types.
     let mut older = proxy();
     for source in ["lds_config", "cds_config"] {
         let source = &mut older["dynamic_resources"][source];

@@ -1,4 +1,4 @@
-//! The entries of `xds_servers`: credentials, features, guards, equality.
+//! Entries of `xds_servers`: credentials, features, guards, equality.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -166,7 +166,7 @@ fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
 
 #[test]
 fn guards_keep_features_out_of_use() {
-    // DL-15 and FE-14 as far as they are configuration.
+    // The configuration part of DL-15 and FE-14.
     println!("covers: BS-12 BS-14 BS-23 BS-24 S2.064 S2.065 S3.024 S3.099 S3.100");
     let mut value = with(json!({
         "server_features": ["fail_on_data_errors", "resource_timer_is_transient_error",
@@ -217,10 +217,10 @@ fn guards_keep_features_out_of_use() {
     );
     let profile = guarded.client_config().profile;
     assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
-    // What that does to a response is in 28-reported-errors.txt.
+    // 28-reported-errors.txt tests the effect on a response.
     assert_eq!(profile.reported_errors, ReportedErrors::Ignored);
     assert_eq!(config.profile.reported_errors, ReportedErrors::Used);
-    // Without the guard of data errors, deletions drop what is deleted.
+    // With the guard of data errors off, deleted resources are dropped.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");
     assert_eq!(

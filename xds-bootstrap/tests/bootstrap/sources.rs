@@ -1,4 +1,4 @@
-//! Where a bootstrap comes from.
+//! Sources of a bootstrap.
 
 use std::{fs, path::PathBuf, process};
 
@@ -9,7 +9,7 @@ use xds_bootstrap::{
 const TEXT: &str =
     r#"{"xds_servers": [{"server_uri": "inline", "channel_creds": [{"type": "insecure"}]}]}"#;
 
-/// A file that is gone when the test is over.
+/// A file that is removed at the end of the test.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -97,7 +97,7 @@ fn a_file_that_cannot_be_used_is_named() {
 #[test]
 fn a_process_reads_its_bootstrap_once() {
     println!("covers: BS-27");
-    // The environment of tests names no bootstrap, or one that the first call reads.
+    // The environment of the test has no bootstrap, or one that the first call reads.
     let address = || match Bootstrap::of_process() {
         Ok(bootstrap) => std::ptr::from_ref(bootstrap).addr(),
         Err(why) => std::ptr::from_ref(why).addr(),

@@ -1,4 +1,4 @@
-//! What a proxy's bootstrap has without any server, and where it says its servers are.
+//! Static resources of an Envoy bootstrap, and addresses of management servers in static clusters.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn socket(host: &str, port: u32) -> Value {
     json!({ "socket_address": { "address": host, "port_value": port } })
 }
 
-/// A cluster of these endpoints.
+/// Returns a cluster with the given endpoints.
 fn cluster(name: &str, addresses: &[Value]) -> Value {
     let endpoints: Vec<_> =
         addresses.iter().map(|address| json!({ "endpoint": { "address": address } })).collect();
@@ -111,7 +111,7 @@ fn a_static_cluster_says_where_a_server_is_and_how_its_connection_is_watched_ove
     own["connect_timeout"] = json!("0.25s");
     own["upstream_connection_options"] = json!({ "tcp_keepalive":
         { "keepalive_probes": 3, "keepaliveTime": 60, "keepalive_interval": { "value": 5 } } });
-    // A wrapper is written as its value. Envoy takes it spelt out as well.
+    // A wrapper is usually written as its value. Envoy also accepts the message form.
     let read_own = |own: &Value| {
         let bootstrap = read(&json!({ "clusters": [own] })).expect("right");
         format!("{:?}", bootstrap.upstream_cluster("xds").expect("it is right"))
