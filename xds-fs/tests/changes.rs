@@ -1,4 +1,4 @@
-//! In whatever way a file changes, what it says in the end is read.
+//! The final content of a file is read, however the file changes.
 
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, reason = "a test")]
@@ -130,7 +130,7 @@ fn neither_it_nor_its_folders_need_be_there_at_first() {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, clusters(&["a"])).unwrap();
     reader.wait_for_names(&["a"]);
-    // Nor do they have to stay.
+    // The directories may also be removed and created again.
     fs::remove_dir_all(folder.path("one")).unwrap();
     reader.wait_for_trouble();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -167,7 +167,7 @@ fn what_is_written_in_two_halves_is_read_whole() {
     assert!(whole.starts_with(&half), "the half reads well");
     let mut file = File::create(folder.path("cds.yaml")).unwrap();
     file.write_all(half.as_bytes()).unwrap();
-    // Another one asks, and then it is quiet for longer than anything else is waited for.
+    // Requests during the write, and a pause longer than the quiet period.
     reader.0.read();
     thread::sleep(3 * noticing().quiet);
     reader.0.read();
@@ -193,14 +193,14 @@ fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
     let _watch = Watch::start(Place::File(file.clone()), &policy, look).unwrap();
     let wait_for = |cause| {
         let mut causes = iter::from_fn(|| looks.recv_timeout(support::LONGEST).ok());
-        // By then it has looked a thousand times.
+        // By then it has checked a thousand times.
         assert!(causes.by_ref().take(1_000).any(|it| it == cause), "{cause:?} does not come");
     };
     wait_for(Cause::Asked);
     fs::rename(folder.path("now"), folder.path("before")).unwrap();
     fs::rename(folder.path("next"), folder.path("now")).unwrap();
     while looks.try_recv().is_ok() {}
-    // One look may have been on its way.
+    // One check may have started before.
     wait_for(Cause::Anyway);
     wait_for(Cause::Anyway);
     fs::write(&file, "").unwrap();

@@ -1,4 +1,4 @@
-//! A client of files, over the driver of xds-tokio: from its watches to the disk.
+//! A client of files with the driver of xds-tokio, from watchers to the disk.
 
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, reason = "a test")]
@@ -28,7 +28,7 @@ fn client(path: &str, profile: Profile) -> ClientHandle {
     Client::connect(config, ClientOptions::default())
 }
 
-/// What a watch is told, in a few words.
+/// Waits for the next notification of a watch and formats it briefly.
 async fn next(watch: &mut Watch) -> String {
     let notice = timeout(Duration::from_secs(30), watch.next()).await.expect("soon");
     let notice = notice.expect("the client is there").expect("a sound watch");
@@ -71,7 +71,7 @@ async fn the_last_good_state_stays_until_there_is_a_good_one() {
             of_version("two", &["b"]).replace("name: b", "name: a, type: EDS"),
         );
         assert_eq!(next(&mut watch).await, "version two");
-        // One that nobody wanted before.
+        // A resource that was not requested before.
         let mut other = client.watch_untyped(types::CLUSTER_LOAD_ASSIGNMENT, "a");
         let about_another = next(&mut other).await;
         assert!(about_another.starts_with("none: "), "{about_another}");
@@ -102,7 +102,7 @@ async fn what_became_of_each_content_is_counted() {
     println!("covers: S0.017");
 }
 
-/// A proxy's bootstrap may have one type from one file and another from a ConfigMap's.
+/// An Envoy bootstrap may have one type in a file and another in a mounted ConfigMap.
 #[tokio::test]
 async fn a_bootstrap_names_a_file_for_each_type() {
     let folder = Folder::new("bootstrap");
@@ -134,7 +134,8 @@ async fn a_bootstrap_names_a_file_for_each_type() {
     println!("covers: S0.010 B18");
 }
 
-/// In a client that is made from a proxy's bootstrap, what no proxy would take is rejected, and what was there stays.
+/// In a client made from an Envoy bootstrap, a resource that violates the constraints is rejected,
+/// and the previous one is kept.
 #[tokio::test]
 async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
     let folder = Folder::new("validated");
@@ -162,7 +163,7 @@ async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
     let status = client.status().await.expect("it runs");
     assert_eq!(status[0].version.as_str(), "one");
 
-    // It is not done by itself.
+    // Validation is not the default.
     let careless = Client::connect(plain(), ClientOptions::default());
     assert_eq!(next(&mut careless.watch_untyped(types::CLUSTER, "a")).await, "version two");
     println!("covers: S4.032 X39");

@@ -1,4 +1,4 @@
-//! What a file may hold, and what is said of one that cannot be used.
+//! Contents of files, and errors of unusable files.
 
 #![allow(missing_docs, reason = "a test")]
 
@@ -62,7 +62,7 @@ fn a_response_is_about_one_type() {
     let stated = format!("type_url: {}\nresources: []\n", types::LISTENER);
     let why = trouble_in(&folder, "cds.yaml", stated);
     assert!(why.contains("Listener") && why.contains("Cluster"), "{why}");
-    // What is another type's in a response is not passed over: the client rejects it.
+    // A resource of another type in a response is not ignored: the client rejects it.
     let mixed = format!("resources:\n- {{'@type': {}, name: a}}\n", types::LISTENER);
     let response = clusters_in(&folder, "mixed.yaml", mixed);
     assert_eq!((response.resources.len(), response.type_url.as_str()), (1, ""));
@@ -107,7 +107,8 @@ fn errors_name_the_file_the_line_and_the_field() {
     println!("covers: S0.017 FS-06 FS-07");
 }
 
-/// Passed over, it would be taken for a file without clusters, which deletes all there are.
+/// If a collection were ignored, the file would appear to have no clusters, and all would be
+/// deleted.
 #[test]
 fn a_collection_is_refused() {
     let folder = Folder::new("collection");
@@ -120,7 +121,7 @@ fn a_collection_is_refused() {
     );
     let why = trouble_in(&folder, "cds.yaml", file);
     assert_eq!(why, format!(": all is a {collection}, and collections are not read"));
-    // As a proxy has it: the envelope alone.
+    // The form that Envoy uses: the collection without `@type`.
     let bare = format!("name: all\nresource: {{'@type': {collection}}}\n");
     let why = trouble_in(&folder, "bare.yaml", bare);
     assert!(why.contains("expected an object with `@type`"), "{why}");

@@ -1,4 +1,4 @@
-//! A view as files: what is written when, and who can read it.
+//! Export of a view to files: when they are written, and their permissions.
 
 #![allow(missing_docs, reason = "a test")]
 
@@ -32,7 +32,7 @@ fn endpoints(name: &str) -> Bytes {
     encoded("config.endpoint.v3.ClusterLoadAssignment", &json)
 }
 
-/// A server whose view is exported.
+/// A server and the export of its view.
 struct World {
     server: Server,
     export: Export,
@@ -50,7 +50,7 @@ impl World {
         self.server.apply(transaction, xds_core::Time::ZERO).unwrap();
     }
 
-    /// The names of the files that were written.
+    /// Writes the export, and returns the names of the changed files.
     fn write(&mut self) -> Vec<String> {
         let contents = self.server.contents(&ViewName::default());
         let changed = self.export.write(contents.iter()).unwrap();
@@ -77,13 +77,13 @@ fn each_type_has_a_file_that_a_client_can_read() {
         assert_eq!(names_in(&first).unwrap(), ["a", "b"]);
         assert_eq!(response(&first).unwrap().resources[0].value, cluster("a"));
 
-        // What is gone is not in the next file, of which whoever watches hears by the rename.
+        // The next file lacks the removed resource. A watcher notices the rename.
         world.apply(|it| {
             it.remove(CLUSTER, "a");
         });
         assert_eq!(world.write(), [format!("cds.{suffix}")]);
         reader.wait_for_names(&["b"]);
-        // Nor is what was the last of its type.
+        // Removal of the last resource of a type.
         world.apply(|it| {
             it.remove(CLUSTER, "b");
         });
@@ -93,7 +93,7 @@ fn each_type_has_a_file_that_a_client_can_read() {
     println!("covers: M199 M201");
 }
 
-/// A hard link to the old file shows that it was not written into: another one took its place.
+/// A hard link to the old file shows that it was replaced and not overwritten.
 #[test]
 fn a_file_is_replaced_and_only_when_it_changes() {
     let folder = Folder::new("export-replace");
@@ -106,7 +106,7 @@ fn a_file_is_replaced_and_only_when_it_changes() {
     fs::hard_link(&path, folder.path("old")).unwrap();
     let old = fs::read(&path).unwrap();
 
-    // Nothing changed, for this process or for the next one.
+    // Nothing changed, in this process or after a restart.
     assert!(world.write().is_empty());
     let mut restarted = World::new(&folder, ExportFormat::Json);
     restarted.apply(|it| {
@@ -125,7 +125,8 @@ fn a_file_is_replaced_and_only_when_it_changes() {
     println!("covers: M200 M202");
 }
 
-/// A process that dies before the rename leaves the old file, and half of a new one that nobody reads.
+/// A process that dies before the rename leaves the old file, and a partial new one that is not
+/// read.
 #[test]
 fn a_crash_in_mid_write_leaves_the_old_state_and_the_version_survives_it() {
     let folder = Folder::new("export-crash");
@@ -146,7 +147,8 @@ fn a_crash_in_mid_write_leaves_the_old_state_and_the_version_survives_it() {
     drop(world);
     assert!(matches!(Reader::of_clusters(&path).next(), Content::Response(_)));
 
-    // The next process has other endpoints and no clusters at first: the old files are told so, too.
+    // After the restart there are other endpoints and at first no clusters. The old files are
+    // updated.
     let mut world = World::new(&folder, ExportFormat::Binary);
     world.apply(|it| {
         it.set(CLUSTER_LOAD_ASSIGNMENT, "b", endpoints("b"));
@@ -172,7 +174,7 @@ fn what_lies_beside_the_files_is_left_alone() {
     assert_eq!(fs::read(folder.path("out/lds.json")).unwrap(), b"{");
 }
 
-/// An extension of a type that the schema lacks, in a cluster.
+/// Returns a cluster with an extension of an unknown type.
 fn cluster_with_unknown(name: &str) -> Bytes {
     let text = format!(
         "name: '{name}' transport_socket {{ name: 't' typed_config {{ type_url: 't/acme.Socket' value: '\\n\\001a' }} }}"
@@ -211,7 +213,7 @@ fn unprintable_resource_keeps_last_complete_file_of_its_type() {
     );
     assert_eq!(fs::read(&path).unwrap(), complete);
 
-    // The next process finds the file and keeps it, too.
+    // After a restart the file is kept too.
     let mut restarted = World::new(&folder, ExportFormat::Json);
     restarted.apply(|it| {
         it.set(CLUSTER, "b", cluster_with_unknown("b"));
@@ -219,7 +221,7 @@ fn unprintable_resource_keeps_last_complete_file_of_its_type() {
     assert_eq!(restarted.write(), ["eds.json"], "of which nothing is left");
     assert_eq!(fs::read(&path).unwrap(), complete);
 
-    // Once the resource is repaired, the file has everything.
+    // After the resource is repaired, the file has all resources.
     world.apply(|it| {
         it.set(CLUSTER, "b", cluster("b"));
     });
@@ -234,9 +236,9 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
     world.apply(|it| {
         it.set(CLUSTER, "a", cluster("a"));
         it.set(CLUSTER, "b", cluster_with_unknown("b"));
-        // It does not decode, which is no better.
+        // Bytes that do not decode are treated in the same way.
         it.set(CLUSTER, "c", b"\x0a\xff".as_slice());
-        // connect_timeout { seconds: 2^40 }, which no JSON says.
+        // connect_timeout { seconds: 2^40 }, which JSON cannot represent.
         it.set(CLUSTER, "e", b"\x0a\x01e\x22\x07\x08\x80\x80\x80\x80\x80\x20".as_slice());
     });
     let contents = world.server.contents(&ViewName::default());
@@ -249,13 +251,13 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
     let mut reader = Reader::of_clusters(&path);
     assert_eq!(names_in(&reader.next()).unwrap(), ["a"]);
 
-    // What was never in the file is not lost by the next one without it.
+    // A resource that was never in the file is not lost by a new file without it.
     world.apply(|it| {
         it.set(CLUSTER, "d", cluster("d"));
     });
     assert_eq!(world.write(), ["cds.json"]);
     reader.wait_for_names(&["a", "d"]);
-    // The next process goes on like this.
+    // The behaviour is the same after a restart.
     let server = world.server;
     world = World { server, ..World::new(&folder, ExportFormat::Json) };
     world.apply(|it| {
@@ -264,7 +266,7 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
     });
     assert_eq!(world.write(), ["cds.json"]);
     reader.wait_for_names(&["a", "f"]);
-    // What was in it is, and keeps it.
+    // A resource that was in the file keeps it unchanged.
     world.apply(|it| {
         it.set(CLUSTER, "a", cluster_with_unknown("a"));
     });
@@ -290,7 +292,7 @@ fn file_that_is_kept_is_taken_from_others_if_it_holds_a_secret() {
     for path in &paths {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }
-    // Neither can be written, in this process and in the next one.
+    // Neither file can be written, before and after a restart.
     let server = world.server;
     world = World { server, ..World::new(&folder, ExportFormat::Json) };
     world.apply(|it| {
@@ -316,7 +318,7 @@ fn binary_export_has_types_that_the_schema_lacks() {
     assert_eq!(response.resources[0].value, cluster_with_unknown("b"));
 }
 
-/// Types that the schema lacks, and names that their bytes do not say.
+/// Types that the schema lacks, and names that are not in the bytes.
 #[test]
 fn resources_that_nobody_can_look_into_keep_their_names() {
     let folder = Folder::new("export-opaque");
@@ -361,7 +363,7 @@ fn a_file_that_cannot_be_written_keeps_no_other_from_being_written() {
     assert!(folder.path("out/eds.json").is_file());
 }
 
-/// Who may read a file depends on what is in it, and not on what was in its place.
+/// The mode of a file depends on its content, not on the file that it replaces.
 #[cfg(unix)]
 #[test]
 fn files_with_secrets_are_for_their_owner() {
@@ -386,7 +388,7 @@ fn files_with_secrets_are_for_their_owner() {
             it.set(SECRET, "s", secret);
             it.set(CLUSTER, "a", cluster("a"));
         });
-        // What a crash has left behind, for everybody to read.
+        // A file left behind by a crash, readable by all.
         folder.write(&format!("out/.sds.{suffix}.new"), "");
         open(&folder.path(&format!("out/.sds.{suffix}.new")));
         world.write();
@@ -395,7 +397,7 @@ fn files_with_secrets_are_for_their_owner() {
         assert_ne!(usual & 0o077, 0, "as the umask has it");
         assert_eq!(mode(&path("sds")), 0o600);
 
-        // A key within a cluster is a secret, too.
+        // A private key within a cluster is a secret too.
         world.apply(|it| {
             it.set(CLUSTER, "a", with_key);
         });
@@ -407,13 +409,13 @@ fn files_with_secrets_are_for_their_owner() {
         world.write();
         assert_eq!(mode(&path("cds")), usual);
 
-        // A file from before, with the same content, that others can read.
+        // An existing file with the same content that others can read.
         open(&path("sds"));
         assert_eq!(world.write(), [format!("sds.{suffix}")]);
         assert_eq!(mode(&path("sds")), 0o600);
         assert!(world.write().is_empty());
 
-        // What exists keeps its mode, and it can be seen who may enter.
+        // An existing directory keeps its mode, which is reported.
         fs::set_permissions(folder.path("out"), fs::Permissions::from_mode(0o755)).unwrap();
         let world = World::new(&folder, format);
         assert_eq!(world.export.open_to_others().unwrap(), Some(0o755));

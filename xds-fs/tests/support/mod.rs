@@ -1,5 +1,5 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
-//! A folder of a test's own, and somebody who waits for what a subscription brings.
+//! A temporary folder, and a reader that waits for the results of a subscription.
 
 use std::{
     env, fs,
@@ -17,10 +17,10 @@ use xds_core::{TypeUrl, client::FilePolicy, proto::DiscoveryResponse, types};
 use xds_format::Schema;
 use xds_fs::{Content, FileSubscription};
 
-/// How long anything may take. Nothing here takes a second on a machine that is not busy.
+/// Maximum time of any wait. On an idle machine nothing takes a second.
 pub const LONGEST: Duration = Duration::from_secs(30);
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -34,12 +34,12 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Saves in place.
+    /// Saves a file in place.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Puts another file in the place of one.
+    /// Replaces a file by a rename.
     pub fn replace(&self, name: &str, text: impl AsRef<[u8]>) {
         let new = self.path("new");
         fs::write(&new, text).unwrap();
@@ -53,7 +53,7 @@ impl Drop for Folder {
     }
 }
 
-/// Clusters of these names, as a file has them.
+/// Returns the text of a file with clusters of the given names.
 pub fn clusters(names: &[&str]) -> String {
     let mut text = "version_info: v\nresources:\n".to_owned();
     for name in names {
@@ -62,14 +62,14 @@ pub fn clusters(names: &[&str]) -> String {
     text
 }
 
-/// A policy that nothing is read by but what was noticed.
+/// Returns a policy without periodic checks within the time of a test.
 pub fn noticing() -> FilePolicy {
     let mut policy = FilePolicy::default();
     policy.look_anyway = Duration::from_secs(3600);
     policy
 }
 
-/// Somebody who wants to know what a file says of a type.
+/// A subscription with blocking reads.
 pub struct Reader(pub FileSubscription);
 
 impl Reader {
@@ -79,7 +79,7 @@ impl Reader {
         reader
     }
 
-    /// The same before anything was asked for.
+    /// Creates a reader without a read request.
     pub fn unasked(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
         let (path, type_url) = (path.to_str().unwrap(), TypeUrl::from(type_url));
         Self(FileSubscription::new(path, type_url, policy, Schema::envoy()))
@@ -89,7 +89,7 @@ impl Reader {
         Self::of(path, types::CLUSTER, noticing())
     }
 
-    /// What comes next.
+    /// Waits for the next result.
     pub fn next(&mut self) -> Content {
         let deadline = Instant::now() + LONGEST;
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -104,7 +104,8 @@ impl Reader {
         }
     }
 
-    /// The first that is such. What is read in the middle of a change may come before.
+    /// Waits for a result that `is_it` accepts, and skips others, such as those read during a
+    /// change.
     pub fn wait_for<T>(&mut self, is_it: impl Fn(&Content) -> Option<T>) -> T {
         let deadline = Instant::now() + LONGEST;
         loop {
@@ -116,12 +117,12 @@ impl Reader {
         }
     }
 
-    /// Waits for a response with resources of these names.
+    /// Waits for a response with resources of the given names.
     pub fn wait_for_names(&mut self, names: &[&str]) {
         self.wait_for(|content| (names_in(content)? == names).then_some(()));
     }
 
-    /// Waits until the file cannot be read, and returns why.
+    /// Waits for an error and returns its text.
     pub fn wait_for_trouble(&mut self) -> String {
         self.wait_for(|content| match content {
             Content::Unreadable(why) => Some(why.to_string()),
@@ -137,7 +138,8 @@ pub fn response(content: &Content) -> Option<DiscoveryResponse> {
     }
 }
 
-/// The names of plain resources; by chance the name is the first field of all types in these tests.
+/// Returns the names of unwrapped resources. In the types of these tests the name is the first
+/// field.
 pub fn names_in(content: &Content) -> Option<Vec<String>> {
     let name = |value: &[u8]| {
         let length = usize::from(value[1]);
