@@ -1,4 +1,4 @@
-//! A client that polls, over the driver of xds-tokio: from its watches to a real server behind the gateway.
+//! A polling client with the driver of xds-tokio, from watchers to a server behind the gateway.
 
 mod support;
 
@@ -47,7 +47,7 @@ async fn what_is_set_reaches_a_watcher_without_a_stream() {
     assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", "1s"));
     set(&server, "a", "2s").await;
     assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", "2s"));
-    // Asked for while a request is held.
+    // Requested while another request is held.
     let mut b = client.watch_untyped(types::CLUSTER, "b");
     set(&server, "b", "3s").await;
     assert_eq!(&*value(&mut b).await.bytes, &*cluster("b", "3s"));
@@ -56,7 +56,7 @@ async fn what_is_set_reaches_a_watcher_without_a_stream() {
     println!("covers: S0.001 S0.002 S0.003 S0.199 S0.200 IS31");
 }
 
-/// Who asks in version 2 is answered in it, and its watchers get what they watch: version 3.
+/// A client that requests version 2 gets responses in version 2, and its watchers get version 3.
 #[tokio::test]
 async fn a_client_polls_in_version_2() {
     let (server, gateway) = serving();
@@ -80,7 +80,7 @@ async fn a_client_polls_in_version_2() {
     println!("covers: S0.004 S0.005 S0.203 S4.059");
 }
 
-/// The first poll states all that is wanted, and nothing that it was not told.
+/// The first poll has all watched names, and neither a version nor a nonce.
 #[tokio::test]
 async fn the_first_poll_says_who_wants_what() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
@@ -100,7 +100,7 @@ async fn the_first_poll_says_who_wants_what() {
     assert!(head.starts_with("post /v3/discovery:clusters http/1.1\r\n"), "{head}");
     assert!(head.contains(&format!("\r\nhost: {address}")), "{head}");
     assert!(head.contains("\r\ncontent-type: application/json"), "{head}");
-    // In what order is nothing to a server: it is that of the watches.
+    // The order does not matter to a server. It is the order of the watches.
     assert_eq!(body["resource_names"], serde_json::json!(["b", "c", "a"]));
     assert_eq!((&body["node"]["id"], &body["type_url"]), (&"n".into(), &types::CLUSTER.into()));
     assert!(body.get("version_info").is_none() && body.get("response_nonce").is_none(), "{body}");
@@ -119,7 +119,7 @@ async fn a_server_that_is_not_there_is_told_of() {
     println!("covers: RJ-10");
 }
 
-/// What is not served over REST is an error of the configuration, which says so.
+/// A type without a REST path is a configuration error, and the error text states that.
 #[tokio::test]
 async fn what_has_no_path_cannot_be_polled() {
     let (_server, gateway) = serving();

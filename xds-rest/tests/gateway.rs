@@ -1,4 +1,4 @@
-//! The gateway in front of a real server, and the poller in front of the gateway.
+//! The gateway with a real server, and the poller with the gateway.
 
 mod support;
 
@@ -75,8 +75,8 @@ async fn a_poll_is_answered_with_json() {
     println!("covers: M180 M183 M191 M195 S0.199 S0.203 S4.020 S4.024");
 }
 
-/// The path of version 2 asks for what is stored under its names, which is printed by the schema of version 3, whose
-/// messages know what they were called before.
+/// The version 2 path serves the resources of the version 2 type. They are printed with the schema
+/// of version 3, which has the previous names of messages.
 #[tokio::test]
 async fn version_2_has_paths_of_its_own() {
     const OLDER: &str = "/v2/discovery:clusters";
@@ -133,14 +133,14 @@ async fn a_hold_that_ends_before_the_server_is_ready_is_no_304() {
     assert_eq!(status, StatusCode::OK);
     let again = json!({"node": {"id": "n"}, "version_info": first["version_info"]});
     assert_eq!(ask(&gateway, CLUSTERS, again).await.0, StatusCode::NOT_MODIFIED);
-    // A name that the server does not have: it is ready, so there is nothing.
+    // The server is ready, so a name that it does not have does not exist.
     let missing = json!({"node": {"id": "n"}, "resource_names": ["b"]});
     let (status, _) = ask(&gateway, CLUSTERS, missing).await;
     assert_ne!(status, StatusCode::SERVICE_UNAVAILABLE);
     println!("covers: M16 M185");
 }
 
-/// A cluster with an extension of a type that the schema lacks.
+/// Returns a cluster with an extension of an unknown type.
 fn cluster_with_unknown(name: &str) -> Bytes {
     let text = format!(
         "name: '{name}' transport_socket {{ name: 't' typed_config {{ type_url: 't/acme.Socket' value: 'a' }} }}"
@@ -171,7 +171,7 @@ async fn unprintable_resource_is_an_error_for_a_client_that_may_hold_it() {
     assert_eq!(String::from_utf8_lossy(&why), expected);
     assert_eq!(gateway.unprintable(), 1);
 
-    // It is repaired: the client gets all of it.
+    // After the resource is repaired, the client gets the whole response.
     set(&server, "b", "2s").await;
     let (status, answer) = ask(&gateway, CLUSTERS, again).await;
     assert_eq!((status, names(&answer)), (StatusCode::OK, vec!["a", "b"]));
@@ -189,16 +189,17 @@ async fn client_that_holds_nothing_gets_the_response_without_the_unprintable_res
     let (status, first) = ask(&gateway, CLUSTERS, request(&"".into())).await;
     assert_eq!((status, names(&first)), (StatusCode::OK, vec!["a"]));
     assert_eq!(gateway.unprintable(), 1);
-    // That is not the version of the whole, for which the client would never ask again.
+    // The version differs from that of the whole response, which the client would never request
+    // otherwise.
     let version = &first["version_info"];
     assert!(version.as_str().expect("a version").contains("-without-"), "{version}");
     let (status, _) = ask(&gateway, CLUSTERS, request(version)).await;
     assert_eq!(status, StatusCode::NOT_MODIFIED);
-    // It lacks the same after other changes, which are not kept from it.
+    // After other changes the client gets them, without the same resource.
     set(&server, "c", "1s").await;
     let (status, second) = ask(&gateway, CLUSTERS, request(version)).await;
     assert_eq!((status, names(&second)), (StatusCode::OK, vec!["a", "c"]));
-    // But it has this one, and is to keep it.
+    // The client has this resource and must keep it.
     let mut change = Transaction::new();
     change.set(types::CLUSTER, "c", cluster_with_unknown("c"));
     server.handle().apply(change).await.expect("a sound change");
@@ -234,7 +235,7 @@ fn names(response: &Value) -> Vec<&str> {
     names
 }
 
-/// The application knows when there is something for a node, and how long it wants to wait for that.
+/// The application decides when a node has resources, and how long a request waits for them.
 #[tokio::test(start_paused = true)]
 async fn a_view_that_is_not_there_yet_is_waited_for() {
     let (appear, appears) = watch::channel(false);
@@ -356,7 +357,7 @@ async fn a_poller_reads_what_a_gateway_says() {
     assert_eq!(&*response.resources[0].value, &*cluster("a", "1s"));
     poller.ask(&request(&response.version_info));
     assert_eq!(answer(&mut poller).await, Answer::Unchanged);
-    // What is asked while another request is held takes its place.
+    // A new request during a held one replaces it.
     poller.ask(&request(&response.version_info));
     poller.ask(&request("of another server"));
     assert!(matches!(answer(&mut poller).await, Answer::Response(_)));
@@ -367,7 +368,7 @@ async fn a_poller_reads_what_a_gateway_says() {
     println!("covers: S0.201 RJ-02 RJ-03 RJ-04 RJ-09");
 }
 
-/// A server that answers every request with these bytes.
+/// Starts a server that answers every request with the given body.
 async fn answering(answer: &'static [u8]) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
@@ -405,7 +406,7 @@ async fn what_is_no_answer_is_told_apart() {
     println!("covers: RJ-05 RJ-06 RJ-10");
 }
 
-/// Reads one request from a socket, as it came over the wire: its head, and its body.
+/// Reads one request from a socket, and returns its head and body.
 async fn raw_request(socket: &mut TcpStream) -> (String, Value) {
     let mut bytes = Vec::new();
     loop {
@@ -421,7 +422,7 @@ async fn raw_request(socket: &mut TcpStream) -> (String, Value) {
 
 const NOTHING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
-/// What a poll looks like to whoever has nothing but a socket. Whatever else goes with it is found out for each.
+/// Checks the request on the wire. Additional headers are computed for each request.
 #[tokio::test]
 async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
@@ -486,7 +487,7 @@ async fn what_cannot_be_authorized_is_not_asked() {
     assert_eq!(answer(&mut poller).await, Answer::Failed(why));
 }
 
-/// Whatever is not an answer is neither a response nor the news that there are none.
+/// Any other status is an error, neither a response nor "unchanged".
 #[tokio::test]
 async fn every_other_status_is_a_failure_of_its_own() {
     for (status, code) in [
@@ -527,7 +528,7 @@ async fn every_other_status_is_a_failure_of_its_own() {
         let Answer::Unusable(why) = answered else { panic!("{body:?}: {answered:?}") };
         assert!(why.starts_with("response:1:") && why.contains(content_type), "{why}");
     }
-    // JSON is JSON, whatever it is called: Go's servers call it text unless they are told otherwise.
+    // JSON is accepted with any content type. Go's servers use a text type by default.
     let whole = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}";
     let mut poller = Poller::new(options(saying(whole.into()).await));
     poller.ask(&request(""));
@@ -535,7 +536,7 @@ async fn every_other_status_is_a_failure_of_its_own() {
     println!("covers: RJ-04 RJ-06");
 }
 
-/// A server that says these bytes to whoever has asked.
+/// Starts a server that sends the given bytes after each request.
 async fn saying(answer: String) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
@@ -548,7 +549,7 @@ async fn saying(answer: String) -> std::net::SocketAddr {
     address
 }
 
-/// Many clients ask for the same, and printing it is what costs: they share one print of it.
+/// Equal responses to different clients are printed once, because printing is expensive.
 #[tokio::test]
 async fn what_two_polls_are_answered_is_printed_once() {
     let (server, gateway) = serving();
@@ -567,7 +568,7 @@ async fn what_two_polls_are_answered_is_printed_once() {
     println!("covers: M195");
 }
 
-/// Who sends half a request holds nothing for longer than it may take.
+/// An incomplete request occupies resources only until the timeout.
 #[tokio::test]
 async fn a_body_that_never_ends_is_refused() {
     let (server, _) = serving();
@@ -584,7 +585,7 @@ async fn a_body_that_never_ends_is_refused() {
     assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// A server that closes each connection once it has answered: the next request has one of its own.
+/// The server closes each connection after its response, so each request needs a new connection.
 #[tokio::test]
 async fn a_connection_that_the_server_closes_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
@@ -604,7 +605,7 @@ async fn a_connection_that_the_server_closes_is_replaced() {
     for _ in 0..3 {
         poller.ask(&request(""));
         assert_eq!(answer(&mut poller).await, Answer::Response(Bytes::new()));
-        // Between two requests the connection is looked after, too.
+        // The idle connection is driven between two requests too.
         for _ in 0..10 {
             let idle = core::future::poll_fn(|cx| Poll::Ready(poller.poll(cx))).await;
             assert!(idle.is_pending(), "nothing was asked");

@@ -1,4 +1,5 @@
-//! A proxy's bootstrap that has clusters polled and listeners streamed, from different servers, in one client.
+//! An Envoy bootstrap with polled clusters and streamed listeners, from different servers in one
+//! client.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A management server with a gateway in front of it.
+//! A management server with a REST gateway.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -17,7 +17,7 @@ use xds_format::{Format, Schema, encode_message};
 use xds_rest::{Gateway, GatewayOptions};
 use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
 
-/// Tests hold for no longer than they have to.
+/// Hold time of the gateway, as short as the tests allow.
 pub(crate) const HOLD: Duration = Duration::from_millis(300);
 
 pub(crate) fn serving() -> (ManagementServer, Gateway<DiscoveryService>) {
@@ -46,14 +46,14 @@ pub(crate) async fn set(server: &ManagementServer, name: &str, timeout: &str) {
     server.handle().apply(change).await.expect("a sound change");
 }
 
-/// Until a request is held.
+/// Waits until a request is held.
 pub(crate) async fn waiting(server: &ManagementServer) {
     while server.handle().stats().await.expect("it runs").fetches == 0 {
         tokio::task::yield_now().await;
     }
 }
 
-/// The gateway on a socket.
+/// Serves the gateway on a socket, and returns its address.
 pub(crate) async fn listening(gateway: Gateway<DiscoveryService>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("it is bound");
