@@ -134,7 +134,7 @@ pub enum ErrorKind {
     /// The text is not UTF-8.
     #[error("the text is not valid UTF-8")]
     NotUtf8,
-    /// The text breaks the grammar of its format.
+    /// The text has a syntax error.
     #[error("invalid {format}: {reason}")]
     Syntax {
         /// The format.
@@ -146,7 +146,7 @@ pub enum ErrorKind {
     /// before writing it, which must not remove all resources.
     #[error("the file is empty")]
     Empty,
-    /// The file is none of the accepted shapes.
+    /// The file has none of the accepted shapes.
     #[error(
         "expected an object with `@type`, a list of such objects, or an object with `resources`, found {found}"
     )]
@@ -160,7 +160,7 @@ pub enum ErrorKind {
         /// Name in the header.
         name: String,
     },
-    /// A message has no such field.
+    /// The message type has no field of this name.
     #[error("unknown field `{field}` in `{message}`{}", did_you_mean(.suggestion))]
     UnknownField {
         /// Name as written.
@@ -190,7 +190,7 @@ pub enum ErrorKind {
         /// Text found in place of a type URL.
         type_url: String,
     },
-    /// An enum has no such value.
+    /// The enum has no value of this name.
     #[error("unknown value `{value}` of the enum `{enumeration}`{}", did_you_mean(.suggestion))]
     UnknownEnumValue {
         /// Value as written.

@@ -79,8 +79,8 @@
 //! # Limits
 //!
 //! No input causes a panic. Text nests at most 200 lists and objects. Messages nest at most 100
-//! levels (as in other decoders), and an `Any` starts the count anew. A file has at most 20 million
-//! values. YAML aliases expand to at most 64 MiB.
+//! levels (as in other decoders), where an `Any` starts the count anew, and at most 300 levels in
+//! total. A file has at most 20 million values. YAML aliases expand to at most 64 MiB.
 // S4.056, S0.176
 
 #![deny(missing_docs)]

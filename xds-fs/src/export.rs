@@ -118,7 +118,7 @@ pub struct Export {
     directory: PathBuf,
     format: ExportFormat,
     schema: &'static Schema,
-    /// Content of the existing file of each type.
+    /// Resources in the existing files, by type.
     exported: BTreeMap<TypeUrl, InFile>,
 }
 

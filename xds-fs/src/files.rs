@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_swap_while_files_are_read_is_never_seen_in_half() {
-        // Two files, and what they link to: it is swapped between the first and the second of them.
+        // Two files link to a revision, which changes between the reads of the first and the
+        // second.
         let mut is_swapped_meanwhile = true;
         let revision = Cell::new(1);
         let read = || {

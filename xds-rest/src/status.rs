@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-/// A status of gRPC.
+/// A gRPC status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) code: i32,

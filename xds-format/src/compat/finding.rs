@@ -275,7 +275,7 @@ rules! {
     /// A constraint rejects values that were allowed.
     // S4.062, X40, B16
     ConstraintTightened = "constraint-tightened",
-    /// The default value of an enum, which an unset field has, changed its meaning.
+    /// The default value of an enum, which unset fields have, has another meaning.
     // S4.042
     EnumDefaultChanged = "enum-default-changed",
     /// An enum value was removed.

@@ -1,4 +1,4 @@
-//! Comparison of services, their methods and the paths of these.
+//! Comparison of services, methods and method paths.
 
 use std::collections::BTreeMap;
 

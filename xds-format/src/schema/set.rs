@@ -58,7 +58,7 @@ pub(super) fn files(set: &[u8]) -> Result<Vec<File<'_>>, FormatError> {
         let (SET_FILE, Payload::Len(encoded)) = (field.number, field.payload) else { continue };
         let string = |number| last_string(encoded, number).map_err(not_a_set);
         let (name, package) = (string(FILE_NAME)?, string(FILE_PACKAGE)?);
-        // The pool panics at a syntax that it does not know, such as editions.
+        // The pool panics at an unknown syntax, such as editions.
         let syntax = string(FILE_SYNTAX)?;
         if !["", "proto2", "proto3"].contains(&syntax) {
             return Err(error(format_args!(

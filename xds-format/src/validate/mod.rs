@@ -79,7 +79,7 @@ impl Validator {
     ///
     /// # Panics
     ///
-    /// As [`Schema::envoy`], and if that schema has an invalid constraint.
+    /// Those of [`Schema::envoy`]. Also panics if a constraint of that schema is invalid.
     #[cfg(feature = "envoy")]
     #[must_use]
     pub fn envoy() -> &'static Self {

@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::print::sorted;
 use crate::schema::Schema;
 
-/// State of a check, with the violations found so far.
+/// State of a check: its limit and its violations.
 pub(crate) struct Walk<'s> {
     schema: &'s Schema,
     plans: &'s Plans,
