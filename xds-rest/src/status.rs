@@ -1,4 +1,5 @@
-//! Conversion between gRPC and HTTP statuses, by gRPC's own mapping.
+//! Conversion between gRPC and HTTP statuses. HTTP to gRPC follows
+//! [gRPC's mapping](https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md).
 
 use http::StatusCode;
 
