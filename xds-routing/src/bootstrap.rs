@@ -1,4 +1,4 @@
-//! What a bootstrap says about how resources are judged.
+//! Validation rules from a bootstrap.
 
 use alloc::string::String;
 
@@ -7,8 +7,11 @@ use xds_bootstrap::Bootstrap;
 use crate::rules::{Routing, Rules};
 
 impl Rules {
-    /// The rules of a client that is made from a bootstrap: whether there is routing (S2.065, S2.066), and which
-    /// certificate providers TLS may name (A29). Which servers are trusted is a matter of the servers.
+    /// Creates the rules of a client from its bootstrap: whether routing is enabled, and which
+    /// certificate providers TLS contexts may name (gRFC A29).
+    ///
+    /// The `trusted_xds_server` feature is a property of each server, not of these rules.
+    // S2.065, S2.066
     #[must_use]
     pub fn from_bootstrap(bootstrap: &Bootstrap) -> Self {
         let routing = match bootstrap.guards.routing.is_on() {

@@ -1,4 +1,4 @@
-//! Extensions: what kind a configuration is of.
+//! Configurations of extensions, and the types they are of.
 
 use alloc::string::String;
 
@@ -8,19 +8,18 @@ use xds_core::proto::Any;
 
 use crate::judge::Judge;
 
-/// The configuration of an extension: its type, and the message as it came.
+/// Configuration of an extension: its type and the encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtensionConfig {
-    /// What kind of extension it is: the type of its configuration. For a `TypedStruct` that is the type
-    /// of what is in it.
+    /// Type URL of the configuration. For a `TypedStruct` this is the type inside it.
     pub type_url: String,
-    /// The configuration, or the `TypedStruct` that holds it, encoded. A copy, which keeps nothing of the response
-    /// that it came in.
+    /// Encoded configuration, or the encoded `TypedStruct` that wraps it. A copy, so it does not
+    /// keep the whole response alive.
     pub value: Bytes,
 }
 
-/// A configuration as a JSON object, of which only the type is read. It is none of Envoy's messages.
+/// `TypedStruct`: a configuration as a JSON object, of which only the type is read.
 #[derive(Clone, PartialEq, prost::Message)]
 struct TypedStruct {
     #[prost(string, tag = "1")]
@@ -30,7 +29,7 @@ struct TypedStruct {
 const TYPED_STRUCTS: [&str; 2] =
     ["type.googleapis.com/xds.type.v3.TypedStruct", "type.googleapis.com/udpa.type.v1.TypedStruct"];
 
-/// What kind of extension a configuration is of.
+/// Validates the type of an extension's configuration.
 pub(crate) fn judge_extension(config: &Any, judge: &mut Judge<'_>) -> Option<ExtensionConfig> {
     let mut type_url = config.type_url.clone();
     if is_object(config) {
@@ -50,12 +49,12 @@ pub(crate) fn judge_extension(config: &Any, judge: &mut Judge<'_>) -> Option<Ext
     Some(ExtensionConfig { type_url, value: Bytes::copy_from_slice(&config.value) })
 }
 
-/// Whether a configuration is a JSON object rather than a message of its type.
+/// Whether a configuration is a `TypedStruct`, not a message of its own type.
 pub(crate) fn is_object(config: &Any) -> bool {
     TYPED_STRUCTS.contains(&config.type_url.as_str())
 }
 
-/// Decodes the configuration of an extension that is one message.
+/// Decodes an extension's configuration as the message `M`.
 pub(crate) fn decode<M: prost::Message + Default>(
     value: &Bytes,
     judge: &mut Judge<'_>,

@@ -1,4 +1,4 @@
-//! The values as what a typed watch of `xds-handle` decodes to.
+//! Decoding of resources for the typed watches of `xds-handle`.
 
 use bytes::Bytes;
 use xds_core::{
@@ -15,7 +15,7 @@ use crate::{
 
 macro_rules! decode {
     ($value:ident, $url:ident) => {
-        /// By gRPC's rules; for others, give the client the resource type.
+        /// Validates by gRPC's rules. For other rules, register the resource type with the client.
         impl Decode for $value {
             fn type_url() -> TypeUrl {
                 TypeUrl::from(types::$url)

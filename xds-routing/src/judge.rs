@@ -1,4 +1,4 @@
-//! Collects what is wrong with a resource, with the path of each field that it is wrong in.
+//! Validation of a resource, which collects every error with the path of its field.
 
 use alloc::{
     format,
@@ -17,13 +17,14 @@ use crate::{
     rules::Rules,
 };
 
-/// What is wrong in one field.
+/// An error in one field of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InvalidField {
-    /// Where it is, in names of the schema, as in `virtual_hosts[0].routes[2].match.path_specifier`.
+    /// Path of the field in names of the schema, such as
+    /// `virtual_hosts[0].routes[2].match.path_specifier`. Empty if the resource cannot be decoded.
     pub path: String,
-    /// What is wrong.
+    /// Description of the error.
     pub problem: String,
 }
 
@@ -36,19 +37,19 @@ impl fmt::Display for InvalidField {
     }
 }
 
-/// Why a resource is rejected: all that is wrong with it, up to a limit.
+/// Rejection of a resource, with its errors up to a limit of ten.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}{}", Listed(&self.fields), Omitted(self.omitted))]
 #[non_exhaustive]
 pub struct InvalidResource {
-    /// What is wrong, in the order of the resource; never empty.
+    /// Errors in the order of the resource. Never empty.
     pub fields: Vec<InvalidField>,
-    /// How many more there are.
+    /// Number of further errors that are not listed.
     pub omitted: usize,
 }
 
 impl InvalidResource {
-    /// A resource that cannot be read at all.
+    /// Creates the error for a resource that cannot be decoded.
     pub(crate) fn unreadable(problem: &dyn fmt::Display) -> Self {
         let field = InvalidField { path: String::new(), problem: problem.to_string() };
         Self { fields: Vec::from([field]), omitted: 0 }
@@ -84,25 +85,26 @@ impl fmt::Display for Omitted {
     }
 }
 
-/// One validation of one resource.
+/// Validation of one resource.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     pub(crate) rules: &'a Rules,
     path: String,
     fields: Vec<InvalidField>,
     omitted: usize,
-    /// Expressions that were compiled, so that equal ones are compiled once.
+    /// Compiled expressions, sorted, so that equal ones are compiled once.
     expressions: Vec<FullMatch>,
-    /// How often one was asked for, or a rewriting.
+    /// Number of requests for an expression or a rewrite, including repeated ones.
     asked_expressions: usize,
-    /// How many expressions there are, those of rewritings too.
+    /// Number of compiled expressions, including those of rewrites.
     expression_count: usize,
-    /// How many bytes they may still have when compiled.
+    /// Compiled size in bytes that is still available.
     expression_room: usize,
     pub(crate) trust: Trust,
 }
 
-/// Whether the server that sent a resource may say what security depends on (A81, B46).
+/// Whether the server that sent a resource is trusted with security-relevant settings (gRFC A81).
+// B46
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Trust {
     Trusted,
@@ -110,7 +112,7 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
-/// How many faults a rejection lists.
+/// Maximum number of errors that a rejection lists.
 const LISTED: usize = 10;
 
 impl<'a> Judge<'a> {
@@ -128,7 +130,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Works on a field of what is being worked on.
+    /// Validates a field of the current message.
     pub(crate) fn field<T>(&mut self, name: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         if length > 0 {
@@ -140,7 +142,7 @@ impl<'a> Judge<'a> {
         done
     }
 
-    /// Works on an element of a repeated field.
+    /// Validates an element of a repeated field.
     pub(crate) fn element<T>(
         &mut self,
         name: &str,
@@ -150,7 +152,7 @@ impl<'a> Judge<'a> {
         self.field(&format!("{name}[{index}]"), work)
     }
 
-    /// Works on an element of what is being worked on, which is a list.
+    /// Validates an element of the current list.
     pub(crate) fn index<T>(&mut self, index: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.path.push_str(index);
@@ -159,7 +161,7 @@ impl<'a> Judge<'a> {
         done
     }
 
-    /// Says that something is wrong with what is being worked on.
+    /// Records an error at the current path.
     pub(crate) fn fault(&mut self, problem: impl fmt::Display) {
         if self.fields.len() >= LISTED {
             self.omitted += 1;
@@ -168,12 +170,12 @@ impl<'a> Judge<'a> {
         self.fields.push(InvalidField { path: self.path.clone(), problem: problem.to_string() });
     }
 
-    /// Says that something is wrong with a field of what is being worked on.
+    /// Records an error in a field of the current message.
     pub(crate) fn fault_in(&mut self, name: &str, problem: impl fmt::Display) {
         self.field(name, |judge| judge.fault(problem));
     }
 
-    /// Works on something that may be at fault; `None` if it is, and then nothing has been said.
+    /// Runs a validation and discards its errors. Returns `None` if there were any.
     pub(crate) fn without_faults<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.fields.len(), self.omitted);
         let done = work(self);
@@ -183,7 +185,7 @@ impl<'a> Judge<'a> {
         is_valid.then_some(done)
     }
 
-    /// An expression, compiled; `None` if it is at fault.
+    /// Returns the compiled expression, or `None` after recording an error.
     pub(crate) fn expression(&mut self, pattern: &str) -> Option<FullMatch> {
         self.asked_expressions += 1;
         let place = self.expressions.binary_search_by(|known| known.pattern().cmp(pattern));
@@ -196,13 +198,13 @@ impl<'a> Judge<'a> {
         Some(expression)
     }
 
-    /// A rewriting, compiled; `None` if it is at fault.
+    /// Returns the compiled rewrite, or `None` after recording an error.
     pub(crate) fn rewrite(&mut self, pattern: &str, substitution: &str) -> Option<Rewrite> {
         self.asked_expressions += 1;
         self.compiled(|limits| Rewrite::new(pattern, substitution, limits))
     }
 
-    /// Compiles one more expression, if there is room for it.
+    /// Compiles one more expression within the limits of the resource.
     fn compiled<T: Compiled>(
         &mut self,
         compile: impl FnOnce(&ExpressionLimits) -> Result<T, InvalidExpression>,
@@ -225,7 +227,7 @@ impl<'a> Judge<'a> {
                 Some(expression)
             }
             Err(InvalidExpression::TooLarge { .. }) if size < self.rules.expressions.size => {
-                // None of those that follow is even tried.
+                // No further expression is compiled.
                 self.expression_room = 0;
                 self.fault_of_all_expressions();
                 None
@@ -237,7 +239,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How often an expression or a rewriting was asked for so far.
+    /// Returns the number of requests for an expression or a rewrite.
     pub(crate) const fn asked_expressions(&self) -> usize {
         self.asked_expressions
     }
@@ -249,7 +251,7 @@ impl<'a> Judge<'a> {
         ));
     }
 
-    /// Whether nothing was wrong so far.
+    /// Returns the value, or the collected errors if there are any.
     pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, InvalidResource> {
         match value {
             Some(value) if self.fields.is_empty() => Ok(value),

@@ -1,9 +1,10 @@
-//! From xDS resources to routed calls, without IO: what gRPC makes of listeners, route configurations,
-//! clusters and endpoints, as pure functions and state machines.
+//! gRPC's use of xDS resources as pure functions and state machines: validation, route matching and
+//! load balancing, without I/O.
 //!
-//! `xds-core` carries resources as bytes and asks a [`ResourceType`](xds_core::client::ResourceType) whether
-//! they are valid. This crate has the four types that routing needs. What is invalid is rejected with
-//! the path of each field at fault; what is valid is a value to match on:
+//! `xds-core` carries resources as bytes and asks a
+//! [`ResourceType`](xds_core::client::ResourceType) to validate them. This crate provides the four
+//! resource types that routing needs. An invalid resource is rejected with the path of every
+//! invalid field. A valid resource becomes a typed value:
 //!
 //! ```
 //! use prost::Message;
@@ -47,24 +48,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is here
+//! # Contents
 //!
-//! | what | where |
+//! | topic | module |
 //! |---|---|
-//! | resources as values, and what makes them valid | [`listener`], [`route`], [`cluster`], [`endpoint`]; [`Rules`] |
-//! | how paths, headers and texts look | [`pattern`] |
-//! | which route a call takes | [`route::VirtualHost::find`] |
-//! | HTTP filters, and what routes set for them | [`filters`] |
+//! | resources as typed values | [`listener`], [`route`], [`cluster`], [`endpoint`] |
+//! | validation rules | [`rules`] |
+//! | matchers for paths, headers and strings | [`pattern`] |
+//! | the route of a call | [`route::VirtualHost::find`] |
+//! | HTTP filters and their overrides in routes | [`filters`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
 //! | LB policies | [`lb`] |
-//! | everything that calls need, followed from the name of a listener | [`dependencies`] |
-//! | which endpoint of a cluster gets a call, and which connections that takes | [`balancer`] |
-//! | when a proxy's listeners and clusters take over from older ones | [`warming`] |
-//! | where a call goes, how long it may take, which clusters are needed | [`router`] |
+//! | all resources that a channel needs, starting from the name of a listener | [`dependencies`] |
+//! | endpoint selection within a cluster, and the connections it requires | [`balancer`] |
+//! | warming of a proxy's listeners and clusters | [`warming`] |
+//! | per-call decisions: cluster, timeout, faults; clusters that are still needed | [`router`] |
 //!
-//! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
-//! Input of peers never panics; regular expressions are bounded in number and size
-//! ([`pattern::ExpressionLimits`]) and match in linear time.
+//! The crate is `no_std` with `alloc`. It uses neither a clock nor a source of entropy: random
+//! decisions take a seeded [`Random`]. Input from peers never causes a panic. Regular expressions
+//! are limited in number and size ([`pattern::ExpressionLimits`]) and match in linear time.
 
 #![no_std]
 #![forbid(unsafe_code)]

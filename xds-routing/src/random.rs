@@ -1,26 +1,26 @@
-//! The one source of chance, seeded by the caller.
+//! Seeded random number generator, the only source of randomness in this crate.
 
 use rand_pcg::{Pcg32, rand_core::Rng as _};
 
-/// A seeded generator of numbers; not for secrets. The same seed gives the same numbers for ever.
+/// Seeded random number generator, not suitable for secrets. Equal seeds give equal sequences, also
+/// in future versions.
 #[derive(Clone, Debug)]
 pub struct Random(Pcg32);
 
 impl Random {
-    /// Starts with a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Pcg32::new(seed, 0))
     }
 
-    /// A number from zero up to but not including `end`, each as likely as the others but for one part
-    /// in four billion; zero if `end` is.
+    /// Returns a number in `0..end`, or 0 if `end` is 0. The bias is at most one in four billion.
     pub fn below(&mut self, end: u32) -> u32 {
         let drawn = (u64::from(self.0.next_u32()) * u64::from(end)) >> 32;
         u32::try_from(drawn).unwrap_or_default()
     }
 
-    /// A number that has nothing to do with any other.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }

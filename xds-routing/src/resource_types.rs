@@ -1,5 +1,6 @@
-//! The four types of resources, for a client: each is decoded and judged when it arrives, so that what is
-//! invalid is rejected with a NACK that names the field, and what is watched is a value to match on.
+//! The four resource types for a client. Each decodes and validates a resource on arrival: an
+//! invalid one is NACKed with the paths of its invalid fields, a valid one reaches watchers as a
+//! typed value.
 
 use alloc::sync::Arc;
 
@@ -41,7 +42,7 @@ macro_rules! resource_type {
         }
 
         impl $name {
-            /// Judged by these rules.
+            /// Creates the resource type with these validation rules.
             #[must_use]
             pub fn new(rules: impl Into<Arc<Rules>>) -> Self {
                 Self { type_url: TypeUrl::from(types::$url), rules: rules.into() }
@@ -49,7 +50,7 @@ macro_rules! resource_type {
         }
 
         impl Default for $name {
-            /// Judged by gRPC's rules.
+            /// Creates the resource type with gRPC's validation rules.
             fn default() -> Self {
                 Self::new(Rules::default())
             }
@@ -86,13 +87,16 @@ macro_rules! resource_type {
         }
 
         impl $value {
-            /// Decodes a resource and judges it. What the schema does not know is passed over, and stays in
-            /// the bytes that a watcher gets beside the value. What only a trusted server may say is as if it
-            /// were not there (B46), since it is not known who sent it.
+            /// Decodes and validates a resource.
+            ///
+            /// Unknown fields are ignored. They remain in the bytes that a watcher gets along with
+            /// the value. The sender is unknown here, so fields that require a trusted server are
+            /// ignored.
             ///
             /// # Errors
             ///
-            /// All that is wrong with it, field by field.
+            /// Lists the invalid fields.
+            // B46
             pub fn from_bytes(resource: &Bytes, rules: &Rules) -> Result<Self, InvalidResource> {
                 Self::of_server(resource, rules, Trust::default())
             }
@@ -107,11 +111,12 @@ macro_rules! resource_type {
                 Self::judged(&schema, rules, trust)
             }
 
-            /// Judges a resource, which it is not known who sent.
+            /// Validates a decoded resource. The sender is unknown here, so fields that require a
+            /// trusted server are ignored.
             ///
             /// # Errors
             ///
-            /// All that is wrong with it, field by field.
+            /// Lists the invalid fields.
             pub fn from_schema(schema: &$schema, rules: &Rules) -> Result<Self, InvalidResource> {
                 Self::judged(schema, rules, Trust::default())
             }
@@ -130,24 +135,24 @@ macro_rules! resource_type {
 }
 
 resource_type! {
-    /// Listeners; their value is a [`Listener`].
+    /// Resource type of listeners (LDS). Values are of type [`Listener`].
     Listeners of Listener, LISTENER, config::listener::v3::Listener, judge_listener
 }
 
 resource_type! {
-    /// Route configurations; their value is a [`RouteConfiguration`].
+    /// Resource type of route configurations (RDS). Values are of type [`RouteConfiguration`].
     RouteConfigurations of RouteConfiguration,
     ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, judge_route_configuration,
     of_server_after
 }
 
 resource_type! {
-    /// Clusters; their value is a [`Cluster`].
+    /// Resource type of clusters (CDS). Values are of type [`Cluster`].
     Clusters of Cluster, CLUSTER, config::cluster::v3::Cluster, judge_cluster
 }
 
 resource_type! {
-    /// The endpoints of clusters; their value is a [`ClusterLoadAssignment`].
+    /// Resource type of endpoints (EDS). Values are of type [`ClusterLoadAssignment`].
     ClusterLoadAssignments of ClusterLoadAssignment,
     CLUSTER_LOAD_ASSIGNMENT, config::endpoint::v3::ClusterLoadAssignment, judge_endpoints
 }

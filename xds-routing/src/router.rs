@@ -1,9 +1,13 @@
-//! Calls one by one, without LB policies for routes: gRFC A31, the way that is recommended.
+//! Per-call routing without LB policies for routes, as recommended by [gRFC A31].
 //!
-//! A [`Router`] decides once for each call, which cluster it goes to and how long it may take; a retry stays
-//! with what was decided (X46). [`ClusterReferences`] knows which clusters are needed: those that routes lead to,
-//! and those that calls under way still use. It holds no connections; whoever does removes a cluster when it is
-//! told that nothing refers to it.
+//! A [`Router`] decides once per call which cluster it goes to and how long it may take. Retries
+//! keep that decision. [`ClusterReferences`] tracks which clusters are needed: those that routes
+//! refer to, and those that active calls still use. It holds no connections. Their owner removes a
+//! cluster when [`ClusterChange::Removed`] reports that nothing refers to it.
+//!
+//! [gRFC A31]:
+//!     https://github.com/grpc/proposal/blob/master/A31-xds-timeout-support-and-config-selector.md
+// X46
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -26,68 +30,78 @@ use crate::{
     route::{Action, ClusterChoice, Forward, Route, RouteConfiguration, VirtualHost},
 };
 
-/// Why a call fails that no endpoint answers. The status says nothing of what went wrong between client
-/// and management server: it is UNAVAILABLE, or INTERNAL for what must not happen (S3.096-S3.098).
+/// Failure of a call that no endpoint answers. The status is UNAVAILABLE, or INTERNAL for a bug of
+/// the caller. It does not depend on status codes of the management server ([gRFC A54]).
+///
+/// [gRFC A54]:
+///     https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
+// S3.096-S3.098
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No virtual host is for the name that the channel asks for (S2.070).
+    /// No virtual host matches the channel's authority.
+    // S2.070
     #[error("no virtual host of route configuration `{routes}` is for `{name}`")]
     NoVirtualHost {
-        /// The route configuration.
+        /// Name of the route configuration.
         routes: ResourceName,
-        /// The name.
+        /// Authority that the channel asks for.
         name: String,
     },
-    /// No route is for the call (S2.057).
+    /// No route matches the call.
+    // S2.057
     #[error(transparent)]
     NoRoute(#[from] NoRoute),
-    /// The route is not for clients (A36).
+    /// The action of the matching route is not supported by clients (gRFC A36). The value is the
+    /// name of the route.
     #[error("route `{0}` does not lead to a cluster")]
     UnsupportedAction(String),
-    /// The cluster is not among those that routes or calls refer to: a bug of whoever asks.
+    /// No route or active call refers to the cluster: a bug of the caller.
     #[error("cluster `{0}` is not known")]
     UnknownCluster(ResourceName),
-    /// The cluster does not exist, or not any more, or cannot be had.
+    /// The cluster does not exist, was removed, or could not be obtained.
     #[error("cluster `{cluster}` cannot be used: {why} (resolution note: {note})")]
     NoCluster {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: ResourceName,
-        /// Why, for the message of the status.
+        /// Reason, for the status message.
         why: String,
-        /// What is known to be wrong beside it, else whose configuration it is (S3.091).
+        /// Other known configuration errors, or the xDS node ID if there are none.
+        // S3.091
         note: String,
     },
-    /// The cluster is known, but no endpoint of it takes the call.
+    /// No endpoint of the cluster accepts the call.
     #[error("no endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]
     NoEndpoint {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: ResourceName,
-        /// Why, for the message of the status.
+        /// Reason, for the status message.
         why: String,
-        /// What is known to be wrong with the cluster's configuration, else whose it is (S3.091).
+        /// Known errors of the cluster's configuration, or the xDS node ID if there are none.
+        // S3.091
         note: String,
     },
-    /// The cluster's configuration does not let the call through: it is one of a share that is dropped, or too
-    /// many calls are under way.
+    /// The configuration of the cluster rejects the call: it is dropped by a drop category, or the
+    /// circuit breaker limits the number of active calls.
     #[error("cluster `{cluster}` refuses the call: {why} (resolution note: {note})")]
     Refused {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: ResourceName,
-        /// Why, for the message of the status.
+        /// Reason, for the status message.
         why: String,
-        /// What is known to be wrong with the cluster's configuration, else whose it is.
+        /// Known errors of the cluster's configuration, or the xDS node ID if there are none.
         note: String,
     },
-    /// The call was sent to an endpoint, and ended without an answer: with its connection, or because the endpoint
-    /// reset it. The endpoint may have acted on it, so that it is not sent again.
+    /// The call was sent to an endpoint and ended without a response, because the connection was
+    /// lost or the endpoint reset the stream. The endpoint may have processed the call, so it is
+    /// not retried transparently.
     #[error("lost the call to an endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]
     Lost {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: ResourceName,
-        /// Why, for the message of the status.
+        /// Reason, for the status message.
         why: String,
-        /// What is known to be wrong with the cluster's configuration, else whose it is.
+        /// Known errors of the cluster's configuration, or the xDS node ID if there are none.
         note: String,
     },
 }
@@ -96,8 +110,9 @@ const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
 impl Failure {
-    /// The gRPC status of the call: 13, INTERNAL, for an unknown cluster, and 14, UNAVAILABLE, for all else
-    /// (B26).
+    /// Returns the gRPC status code of the call: 13 (INTERNAL) for an unknown cluster, otherwise 14
+    /// (UNAVAILABLE).
+    // B26
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
@@ -112,7 +127,7 @@ impl Failure {
         }
     }
 
-    /// What is known to be wrong beside it, or whose configuration it is, if it says that itself.
+    /// Returns the resolution note, if this kind of failure carries one.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         match self {
@@ -127,8 +142,10 @@ impl Failure {
         }
     }
 
-    /// The message of the call's status: with this note, which is that of
-    /// [all clusters](crate::dependencies::FollowedClusters::note), unless it has one itself (S3.090, S3.095).
+    /// Returns the status message of the call. `note`, normally that of [all
+    /// clusters](crate::dependencies::FollowedClusters::note), is appended if the failure carries
+    /// no note of its own.
+    // S3.090, S3.095
     #[must_use]
     pub fn message(&self, note: impl fmt::Display) -> String {
         match self.note() {
@@ -138,40 +155,42 @@ impl Failure {
     }
 }
 
-/// Decides where calls of a channel go.
+/// Decides where the calls of a channel go.
 #[derive(Clone, Debug)]
 pub struct Router {
     routes: Arc<RouteConfiguration>,
     host: usize,
     max_stream_duration: Option<Duration>,
-    /// The filters that make trouble on purpose, by name, in turn.
+    /// Fault injection filters by name, in the order of the filter chain.
     faults: Arc<[(String, FaultInjection)]>,
 }
 
-/// What was decided for a call.
+/// Routing decision for a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Decision<'a> {
-    /// The route configuration in use.
+    /// Route configuration in use.
     pub routes: &'a RouteConfiguration,
-    /// The virtual host in use.
+    /// Virtual host in use.
     pub host: &'a VirtualHost,
-    /// The route that it takes.
+    /// Route that matches the call.
     pub route: &'a Route,
-    /// What the route says about getting to a cluster: retries, hashes, the name to ask for.
+    /// Forwarding settings of the route: retries, hash policies, authority rewriting.
     pub forward: &'a Forward,
-    /// Where it goes.
+    /// Destination of the call.
     pub target: Target<'a>,
-    /// How long it may take; `None` is without limit.
+    /// Maximum duration of the call. `None` means no limit.
     pub timeout: Option<Duration>,
-    /// What is done to it on purpose before it is sent (A33).
+    /// Fault to inject before the call is sent (gRFC A33).
     pub fault: Fault,
 }
 
 impl<'a> Decision<'a> {
-    /// What is set for the HTTP filter of this name beside the listener: for the choice among weighted
-    /// clusters, else for the route, else for the virtual host, else for all routes (A39). The first of
-    /// them counts whole.
+    /// Returns the override for the HTTP filter with this name in the listener, from the first of:
+    /// the chosen weighted cluster, the route, the virtual host, the route configuration
+    /// ([gRFC A39]). Overrides are not merged.
+    ///
+    /// [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
     #[must_use]
     pub fn filter_override(&self, filter: &str) -> Option<&'a FilterConfig> {
         let of_choice = match self.target {
@@ -182,7 +201,7 @@ impl<'a> Decision<'a> {
         of_choice.into_iter().chain(of_all).find_map(|overrides| overrides.get(filter))
     }
 
-    /// What the filters that make trouble on purpose do to the call, in turn.
+    /// Combines the faults of all fault injection filters, in the order of the filter chain.
     fn faults<H: Headers + ?Sized>(
         &self,
         filters: &[(String, FaultInjection)],
@@ -199,28 +218,30 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Where a call goes.
+/// Destination of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Target<'a> {
-    /// To this cluster.
+    /// A cluster.
     Cluster {
-        /// The cluster.
+        /// Name of the cluster.
         name: &'a ResourceName,
-        /// Settings of HTTP filters for this choice, which go before those of the route (A39).
+        /// HTTP filter overrides of the chosen weighted cluster. They precede those of the route
+        /// (gRFC A39).
         overrides: Option<&'a FilterOverrides>,
     },
-    /// To whichever cluster the extension of this name says.
+    /// The cluster chosen by the cluster specifier plugin with this name.
     Plugin(&'a str),
 }
 
 impl Router {
-    /// Decides by the virtual host that is for `name`, which is the channel's target without the scheme
-    /// (S2.068).
+    /// Creates a router for the virtual host that matches `name`, the target of the channel without
+    /// its scheme.
     ///
     /// # Errors
     ///
-    /// There is none: all calls fail with that.
+    /// Returns [`Failure::NoVirtualHost`] if none matches. All calls fail with it.
+    // S2.068
     pub fn new(
         routes: Arc<RouteConfiguration>,
         name: &str,
@@ -245,23 +266,24 @@ impl Router {
         Self { routes, host, max_stream_duration: listener.max_stream_duration, faults }
     }
 
-    /// The virtual host in use.
+    /// Returns the virtual host in use.
     #[must_use]
     pub fn virtual_host(&self) -> &VirtualHost {
         self.routes.virtual_hosts.get(self.host).expect("found when the router was made")
     }
 
-    /// The clusters that routes lead to, each once, in order.
+    /// Returns the clusters that the routes refer to, sorted and without duplicates.
     #[must_use]
     pub fn clusters(&self) -> BTreeSet<ResourceName> {
         self.virtual_host().clusters()
     }
 
-    /// Decides for a call that its application gives this much time, if it gives a limit.
+    /// Decides for a call whose application set this timeout, or none.
     ///
     /// # Errors
     ///
-    /// No route is for the call, or the one that is does not lead to a cluster.
+    /// Returns an error if no route matches the call, or the matching route does not forward to a
+    /// cluster.
     pub fn decide<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,
@@ -288,8 +310,8 @@ impl Router {
         Ok(Decision { fault: decided.faults(&self.faults, call.headers, random), ..decided })
     }
 
-    /// The application's limit, but no more than what the route says, else the listener. Of the route's
-    /// two, the one for the header counts; zero is no limit (A31).
+    /// Limits the timeout of the application to that of the route or, if it has none, the listener.
+    /// `grpc_timeout_header_max` precedes `max_stream_duration`. Zero means no limit (gRFC A31).
     fn limited(&self, stated: Option<Duration>, forward: &Forward) -> Option<Duration> {
         let of_route = forward.timeout_header_max.or(forward.max_stream_duration);
         let most = of_route.or(self.max_stream_duration).filter(|limit| !limit.is_zero());
@@ -300,8 +322,11 @@ impl Router {
     }
 }
 
-/// Which clusters are needed, and by whom. A cluster goes in two steps: first no route leads to it, so that
-/// no call begins; once the last call that was decided for it has been picked, it can go (B26).
+/// Reference counts of clusters.
+///
+/// A cluster is removed in two steps. First no route refers to it any more, so no new call chooses
+/// it. It is removed after the last call that had chosen it ended.
+// B26
 #[derive(Clone, Debug, Default)]
 pub struct ClusterReferences {
     clusters: BTreeMap<ResourceName, References>,
@@ -313,25 +338,24 @@ struct References {
     calls: usize,
 }
 
-/// What changed about a cluster.
+/// Change of the set of needed clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterChange {
-    /// It is needed now.
+    /// The cluster is needed from now on.
     Added(ResourceName),
-    /// Nothing refers to it any more.
+    /// The cluster has no references any more.
     Removed(ResourceName),
 }
 
 impl ClusterReferences {
-    /// Nothing is needed yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the clusters that routes lead to from now on, and says what changed: what is new, then what is
-    /// gone.
+    /// Replaces the set of clusters that routes refer to. Returns the changes, additions first.
     pub fn set_routed(&mut self, routed: &BTreeSet<ResourceName>) -> Vec<ClusterChange> {
         let mut changes = Vec::new();
         for name in routed {
@@ -352,11 +376,12 @@ impl ClusterReferences {
         changes
     }
 
-    /// A call was decided for a cluster, which stays until [`end_call`](Self::end_call).
+    /// Registers a call that chose a cluster. The cluster stays until [`end_call`](Self::end_call).
     ///
     /// # Errors
     ///
-    /// Nothing refers to the cluster: the call was decided by another router's routes.
+    /// Returns [`Failure::UnknownCluster`] if nothing refers to the cluster: the call was decided
+    /// by routes that are not those of this set.
     pub fn start_call(&mut self, cluster: &ResourceName) -> Result<(), Failure> {
         let references = self.clusters.get_mut(cluster);
         let references = references.ok_or_else(|| Failure::UnknownCluster(cluster.clone()))?;
@@ -364,7 +389,8 @@ impl ClusterReferences {
         Ok(())
     }
 
-    /// A call needs its cluster no longer. Says so if nothing else does. A call that never began is ignored.
+    /// Ends a call's reference to its cluster. Returns the removal if this was the last reference.
+    /// An unknown cluster is ignored.
     pub fn end_call(&mut self, cluster: &ResourceName) -> Option<ClusterChange> {
         let references = self.clusters.get_mut(cluster)?;
         references.calls = references.calls.saturating_sub(1);
@@ -375,7 +401,7 @@ impl ClusterReferences {
         Some(ClusterChange::Removed(cluster.clone()))
     }
 
-    /// The clusters that are needed, in order.
+    /// Returns the needed clusters, sorted.
     pub fn needed(&self) -> impl Iterator<Item = &ResourceName> {
         self.clusters.keys()
     }

@@ -1,124 +1,142 @@
-//! What is decided differently by implementations, profiles and generations of the API: plain data.
+//! Validation rules that differ between implementations, profiles and versions of the API.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use crate::pattern::ExpressionLimits;
 
-/// By which rules resources are judged.
+/// Rules by which resources are validated.
 ///
-/// [`Rules::default`] is what gRPC does today: gRFC A28 as amended by those that came after it, with the HTTP filters
-/// that are carried out here: sending on, and [faults](crate::filters::FaultInjection).
-/// [`Rules::of_the_draft`] is A28 as it was first written down, for comparisons.
+/// [`Rules::default`] follows current gRPC: [gRFC A28] as amended by later proposals, with gRPC's
+/// HTTP filters: the router, [fault injection](crate::filters::FaultInjection) and, for servers,
+/// RBAC. [`Rules::of_the_draft`] follows the first version of A28, for comparisons.
+///
+/// [gRFC A28]:
+///     https://github.com/grpc/proposal/blob/master/A28-xds-traffic-splitting-and-routing.md
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rules {
-    /// What is looked at of the routes of a virtual host.
+    /// Routes of a virtual host that are used. Default: all.
     pub routing: Routing,
-    /// What `case_sensitive: false` means (X30).
+    /// Treatment of `case_sensitive: false`. Default: paths match case-insensitively.
+    // X30
     pub case_insensitive: CaseInsensitive,
-    /// What becomes of routes whose action is not to route to a cluster (S2.095).
+    /// Treatment of routes whose action does not forward to a cluster. Default: their calls fail.
+    // S2.095
     pub other_actions: OtherActions,
-    /// What becomes of routes without a cluster, or with one that is named in a way nobody knows (X31).
+    /// Treatment of routes without a cluster specifier or with an unknown one. Default: such a
+    /// route is skipped.
+    // X31
     pub unknown_clusters: UnknownClusters,
-    /// What an absent `total_weight` means (X29).
+    /// Value of an absent `total_weight`. Default: the sum of the weights.
+    // X29
     pub total_weight: TotalWeight,
-    /// How much regular expressions may ask for.
+    /// Limits on regular expressions.
     pub expressions: ExpressionLimits,
-    /// HTTP filters that the data plane has, by the type URL of their configuration (A39). Where a resource asks for
-    /// another one that is not optional, it is rejected: a client that passed over what it cannot do would do
-    /// something else than it is told.
+    /// HTTP filters that the data plane supports, by the type URL of their configuration
+    /// ([gRFC A39]). A resource with an unsupported filter that is not optional is rejected,
+    /// because ignoring the filter would change the behavior that the server configured.
+    ///
+    /// [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
     pub http_filters: BTreeMap<String, HttpFilterKind>,
-    /// Extensions that choose clusters, by the type URL of their configuration.
+    /// Supported cluster specifier plugins, by the type URL of their configuration. Default: none.
     pub cluster_specifiers: Vec<String>,
-    /// LB policies that the data plane has of its own, by the type URL of their configuration (A52).
-    /// Those of gRPC are known without.
+    /// LB policies that the data plane supports in addition to gRPC's, by the type URL of their
+    /// configuration ([gRFC A52]). Default: none.
+    ///
+    /// [gRFC A52]: https://github.com/grpc/proposal/blob/master/A52-xds-custom-lb-policies.md
     pub lb_policies: Vec<String>,
-    /// The names of certificate providers in the bootstrap; `None` if whoever uses the values will see
-    /// (A29).
+    /// Names of the certificate providers in the bootstrap ([gRFC A29]). A resource that names any
+    /// other provider is rejected. `None`, the default, disables the check.
+    ///
+    /// [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
     pub certificate_providers: Option<Vec<String>>,
 }
 
-/// What is looked at of the routes of a virtual host. This is where gRPC's guard
-/// `GRPC_XDS_EXPERIMENTAL_ROUTING` has its effect (S2.065): whoever reads the environment sets it.
+/// Routes of a virtual host that are used.
+///
+/// The caller sets this from gRPC's environment variable `GRPC_XDS_EXPERIMENTAL_ROUTING`.
+// S2.065
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// Everything that A28 and what amends it says.
+    /// All routes, as in gRFC A28 and its amendments.
     Full,
-    /// As A27 had it before there was routing: the last route, which is for all calls and leads to one cluster.
-    /// What stands before it is not even read.
+    /// Only the last route, as in gRFC A27, which had no routing. The route must match every call
+    /// and name one cluster. Earlier routes are not even validated.
     LastRoute,
 }
 
-/// What `case_sensitive: false` means.
+/// Treatment of `case_sensitive: false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseInsensitive {
-    /// Upper and lower case are the same in paths and prefixes.
+    /// Paths and prefixes match case-insensitively.
     Honoured,
-    /// The resource is rejected, as in A28's draft (S2.094).
+    /// The resource is rejected, as in the first version of A28.
+    // S2.094
     Rejected,
 }
 
-/// What becomes of routes with an action that a client has no use for.
+/// Treatment of routes with an action that a client does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherActions {
-    /// Calls that match them fail with UNAVAILABLE (A36).
+    /// Matching calls fail with UNAVAILABLE (gRFC A36).
     FailCalls,
-    /// The resource is rejected, as in A28's draft.
+    /// The resource is rejected, as in the first version of A28.
     Rejected,
 }
 
-/// What becomes of routes whose cluster is named in no known way.
+/// Treatment of routes without a cluster specifier or with an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownClusters {
-    /// The route is passed over (A28 as amended).
+    /// The route is skipped (gRFC A28 as amended).
     PassedOver,
-    /// The resource is rejected, as in A28's draft; `cluster_header` is passed over all the same.
+    /// The resource is rejected, as in the first version of A28. A route with `cluster_header` is
+    /// skipped nevertheless.
     Rejected,
 }
 
-/// What an absent `total_weight` means.
+/// Value of an absent `total_weight`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TotalWeight {
-    /// The sum of the weights, whatever it is.
+    /// The sum of the weights.
     Sum,
     /// 100, as in version 2 of the API.
     Hundred,
 }
 
-/// What is known of a kind of HTTP filter.
+/// Properties of a supported HTTP filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpFilterKind {
-    /// Where it stands among the filters.
+    /// Position within the filter chain.
     pub place: FilterPlace,
-    /// Whether clients, servers or both have it.
+    /// Sides that support the filter.
     pub sides: FilterSides,
-    /// What a configuration of this type is for.
+    /// Places where this type of configuration may appear.
     pub role: FilterRole,
 }
 
 impl HttpFilterKind {
-    /// A filter that stands there, at these sides. The same type is for listeners and for routes.
+    /// Creates a filter kind whose configuration is valid in listeners and in route overrides.
     #[must_use]
     pub const fn new(place: FilterPlace, sides: FilterSides) -> Self {
         Self { place, sides, role: FilterRole::Both }
     }
 
-    /// With a type that is only for one of the two.
+    /// Restricts the places where this type of configuration may appear.
     #[must_use]
     pub const fn with_role(self, role: FilterRole) -> Self {
         Self { role, ..self }
     }
 }
 
-/// What configurations of a type are for.
+/// Places where a type of filter configuration may appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterRole {
-    /// The filter itself, in a listener.
+    /// The filter chain of a listener.
     Listener,
-    /// What routes set for it.
+    /// Overrides in virtual hosts, routes and weighted clusters.
     Override,
-    /// Either.
+    /// Listeners and overrides.
     Both,
 }
 
@@ -132,23 +150,23 @@ impl FilterRole {
     }
 }
 
-/// Where a filter stands among the filters.
+/// Position of a filter within the filter chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterPlace {
-    /// Anywhere but at the end.
+    /// Before the terminal filter.
     Before,
-    /// At the end, where requests are sent on.
+    /// Terminal filter: the last one, which forwards requests.
     Last,
 }
 
-/// Which side has a filter.
+/// Sides of a call that support a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterSides {
     /// Clients only.
     Client,
     /// Servers only.
     Server,
-    /// Either.
+    /// Clients and servers.
     Both,
 }
 
@@ -162,14 +180,14 @@ impl FilterSides {
     }
 }
 
-/// On which side of calls a listener stands.
+/// Side of a call that a listener configures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// The type URL of the filter that sends requests on.
+/// Type URL of the router filter, which forwards requests.
 pub const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 pub(crate) const FAULT: &str =
     "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
@@ -208,8 +226,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// For a data plane that keeps the calls of a session with one endpoint (A55). That is not done here, so that the
-    /// filter is not known otherwise.
+    /// Adds the stateful session filter, for a data plane that implements session affinity ([gRFC
+    /// A55]). This crate does not implement it, so the filter is unsupported by default.
+    ///
+    /// [gRFC A55]:
+    ///     https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md
     #[must_use]
     pub fn with_stateful_sessions(mut self) -> Self {
         for (url, role) in [
@@ -222,13 +243,13 @@ impl Rules {
         self
     }
 
-    /// With another say on routes.
+    /// Sets which routes of a virtual host are used.
     #[must_use]
     pub fn with_routing(self, routing: Routing) -> Self {
         Self { routing, ..self }
     }
 
-    /// A28 as it was first written down.
+    /// Creates the rules of the first version of A28.
     #[must_use]
     pub fn of_the_draft() -> Self {
         Self {

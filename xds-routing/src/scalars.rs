@@ -1,4 +1,4 @@
-//! Values that many messages have.
+//! Validation of values that several messages share: durations, addresses, config sources.
 
 use core::{net::IpAddr, time::Duration};
 
@@ -14,17 +14,17 @@ use crate::{
     },
 };
 
-/// The largest number of seconds that protobuf's durations can have: about 10,000 years.
+/// Maximum number of seconds of a protobuf `Duration`: about 10,000 years.
 const SECONDS: u64 = 315_576_000_000;
 
-/// A duration that is not negative; `None` if it is.
+/// Converts a duration. Returns `None` if it is negative or out of range.
 pub(crate) fn duration(duration: &proto::Duration) -> Option<Duration> {
     let seconds = u64::try_from(duration.seconds).ok().filter(|&seconds| seconds <= SECONDS);
     let nanos = u32::try_from(duration.nanos).ok().filter(|&nanos| nanos < 1_000_000_000);
     seconds.zip(nanos).map(|(seconds, nanos)| Duration::new(seconds, nanos))
 }
 
-/// A duration that must not be negative.
+/// Validates a duration, which must not be negative.
 pub(crate) fn judge_duration(stated: &proto::Duration, judge: &mut Judge<'_>) -> Option<Duration> {
     let valid = duration(stated);
     if valid.is_none() {
@@ -33,15 +33,15 @@ pub(crate) fn judge_duration(stated: &proto::Duration, judge: &mut Judge<'_>) ->
     valid
 }
 
-/// Where to connect to.
+/// Address to connect to or to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct SocketAddress {
-    /// An IP address in its shortest form, or, for a cluster of
-    /// [DNS](crate::cluster::Discovery::LogicalDns), a name, or what a server
-    /// [listens at](crate::listener::SocketListener::address), as it came.
+    /// Host. For endpoints, an IP address in canonical form. For
+    /// [logical DNS clusters](crate::cluster::Discovery::LogicalDns), a DNS name. For
+    /// [server listeners](crate::listener::SocketListener::address), the text as received.
     pub host: String,
-    /// The port.
+    /// Port number.
     pub port: u16,
 }
 
@@ -60,7 +60,7 @@ impl core::fmt::Display for SocketAddress {
     }
 }
 
-/// Whether an address may be a name.
+/// Form of the host of an address: an IP address only, or any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostForm {
     Ip,
@@ -86,7 +86,7 @@ pub(crate) fn judge_address(
             judge.fault_in("port_value", "must be a number up to 65535");
         }
         let host = match form {
-            // One address can be written in several ways, of which this makes one.
+            // Equal addresses may be written differently. This gives them one form.
             HostForm::Ip => match socket.address.parse::<IpAddr>() {
                 Ok(address) => address.to_string(),
                 Err(_) => {
@@ -109,8 +109,8 @@ pub(crate) fn judge_address(
     })
 }
 
-/// Where a server listens. It holds this against its own address, so that the host is a text and a port that is
-/// not stated is none of its ports (A36).
+/// Validates the address of a server listener. The server compares it with its own address, so the
+/// host stays text, and an absent port becomes 0, which matches no real port (gRFC A36).
 pub(crate) fn judge_own_address(address: &Address, judge: &mut Judge<'_>) -> Option<SocketAddress> {
     let Some(address::Address::SocketAddress(socket)) = address.address.as_ref() else {
         judge.fault_in("socket_address", "must be set");
@@ -131,7 +131,7 @@ pub(crate) fn judge_own_address(address: &Address, judge: &mut Judge<'_>) -> Opt
     })
 }
 
-/// Holds a source against what gRPC supports: the aggregated stream, or the same server (A47).
+/// Validates a config source: gRPC supports ADS and `self` only (gRFC A47).
 pub(crate) fn judge_source(source: Option<&ConfigSource>, judge: &mut Judge<'_>) {
     match source.and_then(|source| source.config_source_specifier.as_ref()) {
         Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)) => {}

@@ -1,10 +1,11 @@
-//! Which routes' paths can fit a call's, without looking at all of them.
+//! Index from the path of a call to the routes that may match it.
 //!
-//! A path can fit one exact text, a chain of prefixes each of which begins with the next, and any expression.
-//! Each of these has the list of its routes, in order; the lists are merged as they are read, so that routes
-//! come in the order of the resource and nothing after the one that counts is looked at. Prefixes stand
-//! sorted: the last one that is not after the path begins with all those that the path begins with, so they are
-//! found by one search and by going from each to the longest that it begins with.
+//! A path can match one exact text, a chain of prefixes each of which starts with the next shorter
+//! one, and any regular expression. Each of these has a sorted list of route positions. The lists
+//! are merged lazily, so routes are visited in the order of the resource and none after the first
+//! match is visited. Prefixes are sorted: the last one that is not greater than the path starts
+//! with every prefix of the path. One binary search and the links to the next shorter prefix find
+//! them all.
 
 use alloc::{
     string::{String, ToString as _},
@@ -13,10 +14,10 @@ use alloc::{
 
 use crate::pattern::{LetterCase, PathMatcher};
 
-/// Routes by their position, in order.
+/// Positions of routes, in ascending order.
 type Positions = Vec<u32>;
 
-/// Texts in order, with the routes for each.
+/// Sorted texts with the routes of each.
 #[derive(Clone, Debug, Default)]
 struct Exact(Vec<(String, Positions)>);
 
@@ -31,7 +32,7 @@ impl Exact {
     }
 }
 
-/// Prefixes in order.
+/// Sorted prefixes.
 #[derive(Clone, Debug, Default)]
 struct Prefixes(Vec<Prefix>);
 
@@ -39,7 +40,7 @@ struct Prefixes(Vec<Prefix>);
 struct Prefix {
     text: String,
     positions: Positions,
-    /// The longest other one that it begins with.
+    /// Index of the longest other prefix that this one starts with.
     next: Option<usize>,
 }
 
@@ -61,7 +62,7 @@ impl Prefixes {
         Self(prefixes)
     }
 
-    /// Those that the path begins with, the longest first.
+    /// Returns the routes of all prefixes of the path, longest prefix first.
     fn chain<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a [u32]> {
         let after = self.0.partition_point(|prefix| prefix.text.as_str() <= path);
         let mut at = after.checked_sub(1);
@@ -79,7 +80,7 @@ impl Prefixes {
     }
 }
 
-/// Sorted texts, each once.
+/// Sorts texts and merges equal ones.
 fn grouped(mut texts: Vec<(String, u32)>) -> Vec<(String, Positions)> {
     texts.sort();
     let mut groups: Vec<(String, Positions)> = Vec::new();
@@ -92,19 +93,19 @@ fn grouped(mut texts: Vec<(String, u32)>) -> Vec<(String, Positions)> {
     groups
 }
 
-/// Routes by what their paths look like.
+/// Index of the routes of a virtual host by path matcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouteIndex {
     exact: Exact,
     prefixes: Prefixes,
-    /// In lower case.
+    /// Case-insensitive matchers, in lower case.
     exact_of_any_case: Exact,
     prefixes_of_any_case: Prefixes,
-    /// Those that have to be asked.
+    /// Routes whose path matcher must be evaluated.
     expressions: Positions,
 }
 
-/// Up to so many routes are asked one after the other, which takes less time than to look them up.
+/// Number of routes up to which testing them one by one is faster than an index lookup.
 const FEW: usize = 16;
 
 impl RouteIndex {
@@ -142,8 +143,8 @@ impl RouteIndex {
         }
     }
 
-    /// The first route of which `take` makes something, out of those whose paths can fit. It is told the
-    /// route's position, and whether the path is known to fit.
+    /// Returns the first result of `take` for the routes whose paths may match. `take` receives the
+    /// position of the route and whether its path is known to match.
     pub(crate) fn first<T>(
         &self,
         path: &str,
@@ -155,7 +156,7 @@ impl RouteIndex {
         })
     }
 
-    /// The routes whose paths can fit, in order.
+    /// Returns the routes whose paths may match, in order.
     fn candidates(&self, path: &str) -> Candidates<'_> {
         let mut lists = Vec::new();
         lists.extend(self.exact.find(path));
@@ -169,21 +170,21 @@ impl RouteIndex {
     }
 }
 
-/// Routes in order, read from several lists.
+/// Iterator over routes in order, merged from several lists.
 #[derive(Debug)]
 struct Candidates<'a> {
-    /// Those whose paths fit.
+    /// Routes whose paths match.
     lists: Vec<&'a [u32]>,
-    /// Those whose paths may.
+    /// Routes whose paths may match.
     expressions: &'a [u32],
 }
 
-/// A route whose path can fit.
+/// Route whose path may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Candidate {
-    /// It does.
+    /// The path matches.
     Fits(usize),
-    /// It has to be asked.
+    /// The path matcher must be evaluated.
     MayFit(usize),
 }
 

@@ -1,8 +1,8 @@
-//! Which route a call takes.
+//! Selection of the route of a call.
 //!
-//! The first route that matches counts, whatever comes after it (S2.047, S2.054). [`VirtualHost::find`]
-//! gives the same answer as looking at one route after the other, and looks at few: [`RouteIndex`] knows which
-//! routes' paths can fit, and only their headers and fractions are asked.
+//! The first matching route is used. [`VirtualHost::find`] gives the same result as testing all
+//! routes in order, but [`RouteIndex`] limits the test to routes whose paths may match.
+// S2.047, S2.054
 
 mod index;
 
@@ -17,46 +17,47 @@ use crate::{
     route::{Route, VirtualHost},
 };
 
-/// What matching looks at of a call.
+/// Properties of a call that routes match on.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a, H: ?Sized> {
-    /// The path, `/package.Service/Method`.
+    /// Path of the call, `/package.Service/Method`.
     pub path: &'a str,
-    /// The application's own headers.
+    /// Headers that the application set.
     pub headers: &'a H,
 }
 
 impl<'a, H: Headers + ?Sized> Call<'a, H> {
-    /// A call of a method with these headers.
+    /// Creates a call from its path and headers.
     #[must_use]
     pub const fn new(path: &'a str, headers: &'a H) -> Self {
         Self { path, headers }
     }
 }
 
-/// No route of a virtual host is for a call, which fails with UNAVAILABLE (S2.057).
+/// Error for a call that no route of its virtual host matches. The call fails with UNAVAILABLE.
+// S2.057
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "no route of virtual host `{host}` matches {path}: {routes} routes, {passed_over} passed over"
 )]
 #[non_exhaustive]
 pub struct NoRoute {
-    /// The virtual host's name.
+    /// Name of the virtual host.
     pub host: String,
-    /// The call's path.
+    /// Path of the call.
     pub path: String,
-    /// How many routes were looked at.
+    /// Number of routes that can match some call.
     pub routes: usize,
-    /// How many routes of the resource cannot match any call.
+    /// Number of routes that were skipped during validation.
     pub passed_over: usize,
 }
 
 impl VirtualHost {
-    /// The first route that matches a call.
+    /// Returns the first route that matches a call.
     ///
     /// # Errors
     ///
-    /// None does.
+    /// Returns [`NoRoute`] if no route matches.
     pub fn find<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,

@@ -1,11 +1,11 @@
-//! The wire schema of the resources, as far as routing reads it.
+//! Protobuf messages of the resources, with the fields that routing reads.
 //!
-//! Field numbers and types are those of the Envoy v3 API; what a message here does not know is passed
-//! over when it is decoded, and stays in the resource's bytes. Messages that the transport speaks of as
-//! well, such as [`Locality`](xds_core::proto::Locality) and the well-known types, are the core's.
+//! Field numbers and types are those of the Envoy v3 API. Unknown fields are ignored when a message
+//! is decoded, and remain in the resource's bytes. Messages that the xDS transport also uses, such
+//! as [`Locality`](xds_core::proto::Locality), and the well-known types come from `xds-core`.
 //!
-//! `generated/` is written by `cargo xtask gen` from the `.proto` files in the repository's `proto/`
-//! folder, as that of the core is.
+//! `cargo xtask gen` generates `generated/` from the `.proto` files in the repository's `proto/`
+//! folder.
 
 #[rustfmt::skip]
 #[allow(
