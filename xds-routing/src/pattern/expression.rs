@@ -1,16 +1,21 @@
-//! Regular expressions that have to fit a whole text, in time linear in its length (X37).
+//! Regular expressions that must match a whole text, in time linear in its length.
 //!
-//! The schema asks for RE2's syntax and the `regex` crate has its own, which is close. Where they differ:
+//! The schema requires RE2 syntax. This crate uses the `regex` crate, whose syntax differs
+//! slightly:
 //!
 //! | expression | RE2 | here |
 //! |---|---|---|
-//! | `\d`, `\w`, `\s`, `\b` | ASCII | Unicode; for the ASCII of paths and gRPC's metadata the same |
+//! | `\d`, `\w`, `\s`, `\b` | ASCII | Unicode; no difference for ASCII paths and metadata |
 //! | `\Q..\E`, `\C`, octal `\123` | literal text, any byte, a character | rejected |
-//! | `[a&&b]`, `[a--b]`, `[a~~b]`, `[[a]]` | the characters that are there | operations on classes |
-//! | `x**`, `x{1001}` | rejected | repeated; limited by the size of what is compiled |
-//! | `(?x)` (with a comment at the end rejected), `(?R)`, `\<`, `\>`, `\u{..}`, `\p{Alphabetic}` | rejected | spacing, line ends, word boundaries, a character; the last is rejected |
-//! | `\pN`, `\p{Greek}`, `(?P<n>)`, `(?i)`, `(?s)`, `(?m)`, `(?U)`, `[[:alpha:]]`, `\x{10FFFF}`, `\A`, `\z` | the same | the same |
-//! | `\1`, `(?=..)`, `(?<!..)`, possessive | rejected | rejected |
+//! | `[a&&b]`, `[a--b]`, `[a~~b]`, `[[a]]` | the listed characters | operations on classes |
+//! | `x**`, `x{1001}` | rejected | repetition, limited by the compiled size |
+//! | `(?x)` | rejected | ignores whitespace; rejected with a trailing comment |
+//! | `(?R)`, `\<`, `\>` | rejected | line endings, word boundaries |
+//! | `\u{..}` | rejected | a character |
+//! | `\p{Alphabetic}` | rejected | rejected |
+//! | `\pN`, `\p{Greek}`, `(?P<n>)`, `(?i)`, `(?s)`, `(?m)`, `(?U)` | supported | the same |
+//! | `[[:alpha:]]`, `\x{10FFFF}`, `\A`, `\z` | supported | the same |
+//! | `\1`, `(?=..)`, `(?<!..)`, possessive quantifiers | rejected | rejected |
 
 use alloc::{format, string::String, sync::Arc};
 use core::fmt;
@@ -18,18 +23,19 @@ use core::fmt;
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-/// How much regular expressions may ask for.
+/// Limits on the regular expressions of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpressionLimits {
-    /// The longest expression, in bytes of its text.
+    /// Maximum length of the text of an expression, in bytes. Default: 4 KiB.
     pub length: usize,
-    /// The largest compiled expression, and the largest cache while it runs, in bytes each.
+    /// Maximum size of a compiled expression, and of its cache while it runs, in bytes each.
+    /// Default: 256 KiB.
     pub size: usize,
-    /// How many different ones a resource may have.
+    /// Maximum number of different expressions in a resource. Default: 4,000.
     pub count: usize,
-    /// How large all of them may be together when compiled, in bytes. Each counts as the smallest power of two, from
-    /// 4 KiB on, that it does not exceed.
+    /// Maximum total size of a resource's compiled expressions, in bytes. Each is charged the
+    /// smallest power of two, from 4 KiB up, that it does not exceed. Default: 64 MiB.
     pub total: usize,
 }
 
@@ -39,40 +45,41 @@ impl Default for ExpressionLimits {
     }
 }
 
-/// Why an expression is not used.
+/// Error for an expression that is malformed or exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidExpression {
-    /// It is longer than the limit.
+    /// The text is longer than the limit.
     #[error("expression of {length} bytes exceeds the limit of {limit}")]
     TooLong {
-        /// Its length in bytes.
+        /// Length of the text in bytes.
         length: usize,
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// It is larger than the limit when compiled.
+    /// The compiled expression is larger than the limit.
     #[error("expression `{pattern}` exceeds {limit} bytes when compiled")]
     TooLarge {
-        /// The expression.
+        /// Text of the expression.
         pattern: String,
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// It is not an expression.
+    /// The expression is malformed. The value describes the error.
     #[error("invalid expression: {0}")]
     Syntax(String),
 }
 
-/// A regular expression that has to fit a whole text. Clones share what is compiled.
+/// Regular expression that must match a whole text. Clones share the compiled program.
+// X37
 #[derive(Clone)]
 pub struct FullMatch {
     program: Arc<Program>,
 }
 
-/// What takes room once it is compiled.
+/// Compiled object whose size counts against a limit.
 pub(crate) trait Compiled {
-    /// How much at most, in bytes.
+    /// Returns an upper bound of the size in bytes.
     fn size(&self) -> usize;
 }
 
@@ -82,7 +89,7 @@ impl Compiled for FullMatch {
     }
 }
 
-/// An expression, compiled.
+/// Compiled expression.
 pub(super) struct Program {
     pub(super) pattern: String,
     pub(super) regex: Regex,
@@ -94,32 +101,32 @@ impl FullMatch {
     ///
     /// # Errors
     ///
-    /// It is none, or asks for more than the limits allow.
+    /// Returns an error if the expression is malformed or exceeds a limit.
     pub fn new(pattern: &str, limits: &ExpressionLimits) -> Result<Self, InvalidExpression> {
-        // By itself first, since `a)(b` would be one between the anchors.
+        // The pattern is also compiled alone: `a)(b` is malformed, but valid between the anchors.
         compile(pattern, pattern, limits)?;
         let anchored = format!("\\A(?:{pattern})\\z");
         Ok(Self { program: Arc::new(compile(&anchored, pattern, limits)?) })
     }
 
-    /// The expression's text.
+    /// Returns the text of the expression.
     #[must_use]
     pub fn pattern(&self) -> &str {
         &self.program.pattern
     }
 
-    /// Whether it fits the whole of `text`.
+    /// Whether the expression matches the whole of `text`.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.program.regex.is_match(text)
     }
 }
 
-/// What the smallest expression counts as, in bytes.
+/// Size in bytes that the smallest expression is charged.
 pub(crate) const SMALLEST_EXPRESSION: usize = 4 * 1024;
 
-/// Compiles `text`, which is `pattern` or has it in it. How large the outcome is cannot be asked, only whether it is
-/// larger than something.
+/// Compiles `text`, which is `pattern` or contains it. `regex` does not report the compiled size,
+/// only whether it exceeds a limit, so the limit is doubled until it suffices.
 pub(super) fn compile(
     text: &str,
     pattern: &str,
@@ -149,7 +156,8 @@ pub(super) fn compile(
     }
 }
 
-/// The last line of the message says what is wrong; those before it draw a picture.
+/// Returns the last line of the error message, which describes the error. The lines before it show
+/// the position.
 fn one_line(error: &regex::Error) -> String {
     let text = format!("{error}");
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();

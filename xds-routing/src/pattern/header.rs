@@ -1,17 +1,18 @@
-//! How the headers of a call have to look.
+//! Header matchers.
 
 use alloc::{borrow::Cow, string::String};
 
 use super::TextMatcher;
 
-/// The headers of a call, as an adapter has them.
+/// Access to the headers of a call, implemented by adapters.
 pub trait Headers {
-    /// The value of the header of this name, which is in lower case. The values of one that comes several
-    /// times are joined by commas (X45).
+    /// Returns the value of the header with this name, which is in lower case. Several values of
+    /// one header are joined by commas.
+    // X45
     fn value(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
-/// Pairs of names, in lower case, and values.
+/// Pairs of lower-case names and values.
 impl Headers for [(&str, &str)] {
     fn value(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut values = self.iter().filter(|(key, _)| *key == name).map(|(_, value)| *value);
@@ -34,8 +35,9 @@ impl<const N: usize> Headers for [(&str, &str); N] {
     }
 }
 
-/// The value that matching sees: the application's own headers only. What is binary, and what HTTP/2 has
-/// in place of a request line, is not there; every call is one of gRPC (B13).
+/// Returns the value that matchers see. Binary headers (`-bin`) and pseudo-headers (`:path` etc.)
+/// are hidden. An absent `content-type` is `application/grpc`.
+// B13
 fn visible<'a>(headers: &'a (impl Headers + ?Sized), name: &str) -> Option<Cow<'a, str>> {
     if name.ends_with("-bin") || name.starts_with(':') {
         return None;
@@ -46,36 +48,36 @@ fn visible<'a>(headers: &'a (impl Headers + ?Sized), name: &str) -> Option<Cow<'
     }
 }
 
-/// How one header of a call has to look.
+/// Matcher for one header of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeaderMatcher {
-    /// The header's name, in lower case.
+    /// Name of the header, in lower case.
     pub name: String,
-    /// How it has to look.
+    /// Test of the value.
     pub test: HeaderTest,
-    /// Whether it must not look so. A header that is not there does not look any way: only
-    /// [`HeaderTest::Present`] can tell its absence (X35).
+    /// Whether the result of the test is inverted. An absent header never matches, inverted or not,
+    /// except by [`HeaderTest::Present`].
+    // X35
     pub invert: bool,
-    /// Whether one that is not there counts as one without a value.
+    /// Whether an absent header is treated as an empty one (`treat_missing_header_as_empty`).
     pub missing_is_empty: bool,
 }
 
-/// How a header has to look.
+/// Test of a header's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderTest {
-    /// Its value is a text that looks so.
+    /// The value matches the text matcher.
     Text(TextMatcher),
-    /// Its value is a whole number in decimal notation that is not below the first and is below the second
-    /// of these.
+    /// The value is a decimal integer, not less than the first bound and less than the second.
     Range(i64, i64),
-    /// It is there, or, with `false`, it is not.
+    /// The header is present or, with `false`, absent.
     Present(bool),
 }
 
 impl HeaderMatcher {
-    /// Whether the headers of a call look so.
+    /// Whether the headers of a call match.
     #[must_use]
     pub fn matches(&self, headers: &(impl Headers + ?Sized)) -> bool {
         let value = visible(headers, &self.name);

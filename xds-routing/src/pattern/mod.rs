@@ -1,4 +1,4 @@
-//! How paths, headers and other texts have to look.
+//! Matchers for paths, headers and other texts, and regular expression rewrites.
 
 mod expression;
 mod fraction;

@@ -1,23 +1,26 @@
-//! How the path of a call has to look.
+//! Path matchers.
 
 use alloc::string::String;
 
 use super::{FullMatch, LetterCase};
 
-/// How the path of a call, `/package.Service/Method`, has to look.
+/// Matcher for the path of a call, `/package.Service/Method`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathMatcher {
-    /// Exactly so (S2.074).
+    /// The path equals the text.
+    // S2.074
     Exact(String, LetterCase),
-    /// It begins so (S2.073).
+    /// The path starts with the text.
+    // S2.073
     Prefix(String, LetterCase),
-    /// The expression fits the whole of it (S2.075). `case_sensitive` means nothing to it.
+    /// The expression matches the whole path. `case_sensitive` has no effect on it.
+    // S2.075
     Expression(FullMatch),
 }
 
 impl PathMatcher {
-    /// Whether a path looks so.
+    /// Whether the path matches.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         match self {
@@ -27,8 +30,8 @@ impl PathMatcher {
         }
     }
 
-    /// Whether a path that gRPC sends can look so: `/service/method`, both of them there and without a slash. What
-    /// an expression fits is not looked into.
+    /// Whether a path that gRPC sends can match: `/service/method`, both parts non-empty and
+    /// without further slashes. Expressions are assumed to match some path.
     pub(crate) fn can_match(&self) -> bool {
         let parts = |path: &str| {
             let mut parts = path.strip_prefix('/')?.split('/');
@@ -45,7 +48,7 @@ impl PathMatcher {
         }
     }
 
-    /// Whether all paths look so. They all begin with a slash.
+    /// Whether every path matches. Every path starts with a slash.
     #[must_use]
     pub fn matches_all(&self) -> bool {
         matches!(self, Self::Prefix(prefix, _) if prefix.is_empty() || prefix == "/")

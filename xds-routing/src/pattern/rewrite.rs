@@ -1,35 +1,37 @@
-//! Texts of which parts are replaced (A42).
+//! Regular expression rewrites of texts ([gRFC A42]).
+//!
+//! [gRFC A42]: https://github.com/grpc/proposal/blob/master/A42-xds-ring-hash-lb-policy.md
 
 use alloc::{borrow::Cow, string::String, sync::Arc, vec::Vec};
 use core::fmt;
 
 use super::expression::{Compiled, ExpressionLimits, InvalidExpression, Program, compile};
 
-/// Replaces every part of a text that an expression fits. Clones share what is compiled.
+/// Replacement of every match of an expression in a text. Clones share the compiled program.
 #[derive(Clone)]
 pub struct Rewrite {
     program: Arc<Program>,
     substitution: String,
-    /// `None`: the substitution is none, so that nothing is replaced.
+    /// `None` if the substitution is malformed, so that nothing is replaced.
     parts: Option<Vec<Part>>,
 }
 
-/// A part of what stands in the place of what was found.
+/// Part of a substitution.
 #[derive(Clone, Debug)]
 enum Part {
     Text(String),
-    /// What this group of the expression found; 0 is the whole.
+    /// Capture group of the expression; 0 is the whole match.
     Group(usize),
 }
 
 impl Rewrite {
-    /// Compiles the expression. In the substitution `\\1` to `\\9` stand for what the groups of the expression found, `\\0` for
-    /// the whole, `\\\\` for itself. With another escape, or a group that the expression does not have, nothing is ever
-    /// replaced, as RE2 has it.
+    /// Compiles the expression. In the substitution, `\1` to `\9` are the capture groups of the
+    /// expression, `\0` is the whole match and `\\` is a backslash. With any other escape, or a
+    /// group that the expression does not have, nothing is ever replaced, as in RE2.
     ///
     /// # Errors
     ///
-    /// The expression is none, or asks for more than the limits allow.
+    /// Returns an error if the expression is malformed or exceeds a limit.
     pub fn new(
         pattern: &str,
         substitution: &str,
@@ -40,19 +42,19 @@ impl Rewrite {
         Ok(Self { program, substitution: substitution.into(), parts })
     }
 
-    /// The expression's text.
+    /// Returns the text of the expression.
     #[must_use]
     pub fn pattern(&self) -> &str {
         &self.program.pattern
     }
 
-    /// What stands in the place of what was found, as it was stated.
+    /// Returns the substitution as configured.
     #[must_use]
     pub fn substitution(&self) -> &str {
         &self.substitution
     }
 
-    /// The text with everything that the expression fits replaced.
+    /// Returns the text with every match of the expression replaced.
     #[must_use]
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(parts) = &self.parts else {
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(rewrite("(a)(b)?", "[\\2\\0\\\\]", "a ab"), "[a\\] [bab\\]");
         assert_eq!(rewrite("z", "x", "abc"), "abc");
         assert_eq!(rewrite("x*", "-", "ab"), "-a-b-");
-        // These are no substitutions.
+        // Malformed substitutions.
         for substitution in ["\\2", "\\n", "x\\"] {
             assert_eq!(rewrite("(a)", substitution, "a"), "a", "{substitution}");
         }

@@ -1,15 +1,18 @@
-//! How a text has to look (A63).
+//! String matchers ([gRFC A63]).
+//!
+//! [gRFC A63]:
+//!     https://github.com/grpc/proposal/blob/master/A63-xds-string-matcher-in-header-matching.md
 
 use alloc::string::String;
 
 use super::FullMatch;
 
-/// Whether upper and lower case differ; only those of ASCII are ever taken for the same.
+/// Case sensitivity of a matcher. Only ASCII letters are compared case-insensitively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LetterCase {
-    /// They differ.
+    /// Upper and lower case differ.
     Sensitive,
-    /// They are the same.
+    /// Upper and lower case are equal.
     Ignored,
 }
 
@@ -40,24 +43,24 @@ impl LetterCase {
     }
 }
 
-/// How a text has to look.
+/// Matcher for a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextMatcher {
-    /// Exactly so.
+    /// The text equals this one.
     Exact(String, LetterCase),
-    /// It begins so.
+    /// The text starts with this one.
     Prefix(String, LetterCase),
-    /// It ends so.
+    /// The text ends with this one.
     Suffix(String, LetterCase),
-    /// This is in it.
+    /// The text contains this one.
     Contains(String, LetterCase),
-    /// The expression fits the whole of it. It knows itself whether case matters.
+    /// The expression matches the whole text. Its own flags determine case sensitivity.
     Expression(FullMatch),
 }
 
 impl TextMatcher {
-    /// Whether `text` looks so.
+    /// Whether `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         match self {

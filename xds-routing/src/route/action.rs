@@ -1,4 +1,4 @@
-//! What to do with the calls of a route.
+//! Actions of routes.
 
 use alloc::{string::String, vec::Vec};
 use core::time::Duration;
@@ -20,95 +20,101 @@ use crate::{
 };
 use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::PolicySpecifier};
 
-/// What to do with the calls of a route.
+/// Action for the calls of a route.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are the large one")]
 #[non_exhaustive]
 pub enum Action {
-    /// Send them to a cluster.
+    /// Forwards the calls to a cluster.
     Forward(Forward),
-    /// Take them in: this is the server. A call of a client fails with UNAVAILABLE (A36).
+    /// `non_forwarding_action`: the server handles the call. On a client the call fails with
+    /// UNAVAILABLE (gRFC A36).
     TakeIn,
-    /// Something that gRPC does not do: the call fails with UNAVAILABLE (A36).
+    /// An action that gRPC does not support. The call fails with UNAVAILABLE (gRFC A36).
     Unsupported,
 }
 
-/// How calls get to a cluster.
+/// Forwarding of calls to a cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Forward {
-    /// Which cluster.
+    /// Choice of the cluster.
     pub clusters: ClusterChoice,
-    /// How long a call may take, if the route says so; zero is without limit (A31).
+    /// Maximum duration of a call (`max_stream_duration`), if the route sets one. Zero means no
+    /// limit (gRFC A31).
     pub max_stream_duration: Option<Duration>,
-    /// How long it may take at most of what its client allows; zero is all of that (A31).
+    /// Upper bound for the timeout that the client sets (`grpc_timeout_header_max`). Zero means no
+    /// bound (gRFC A31).
     pub timeout_header_max: Option<Duration>,
-    /// When it is tried again: as the route has it, else the virtual host (A44).
+    /// Retry policy of the route or, if it has none, of the virtual host (gRFC A44).
     pub retry: Option<RetryPolicy>,
-    /// What calls to the same endpoint have in common, in turn (A42).
+    /// Hash policies for session affinity, in order (gRFC A42).
     pub hash_policies: Vec<HashPolicy>,
-    /// What name is asked for (A81).
+    /// Authority that calls ask for (gRFC A81).
     pub host_rewrite: HostRewrite,
 }
 
-/// Which cluster.
+/// Choice of the cluster of a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClusterChoice {
-    /// This one (S2.096).
+    /// This cluster.
+    // S2.096
     Cluster(ResourceName),
-    /// One of these, by weight (S2.097).
+    /// One of these clusters, chosen at random by weight.
+    // S2.097
     Weighted(WeightedClusters),
-    /// Whichever an extension says.
+    /// The cluster chosen by a cluster specifier plugin.
     Plugin {
-        /// The extension's name in the route configuration.
+        /// Name of the plugin in the route configuration.
         name: String,
-        /// Its configuration.
+        /// Configuration of the plugin.
         config: ExtensionConfig,
     },
 }
 
-/// What name a call asks its endpoint for.
+/// Authority that a call asks its endpoint for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostRewrite {
-    /// The channel's.
+    /// Authority of the channel.
     Keep,
-    /// The endpoint's, if it has one and the server that sent the route is trusted.
+    /// Hostname of the endpoint, if it has one (`auto_host_rewrite`). Only a trusted server can set
+    /// this.
     Endpoint,
 }
 
-/// A part of a call that is hashed.
+/// Hash policy: a property of a call that is hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HashPolicy {
-    /// What is hashed.
+    /// Hashed property.
     pub source: HashSource,
-    /// Whether those after it are left out if this one was there.
+    /// Whether later policies are ignored if this one produced a hash.
     pub is_terminal: bool,
 }
 
-/// What of a call is hashed.
+/// Property of a call that is hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashSource {
-    /// A header's value, after all that the expression fits was replaced.
+    /// Value of a header, after the rewrite.
     Header {
-        /// The header's name, in lower case.
+        /// Name of the header, in lower case.
         name: String,
-        /// What is replaced in its value, and by what.
+        /// Rewrite of the value.
         rewrite: Option<Rewrite>,
     },
-    /// The channel.
+    /// The channel (`io.grpc.channel_id`).
     Channel,
 }
 
 const CHANNEL_ID: &str = "io.grpc.channel_id";
 
-/// Extensions that choose clusters, by name: known ones, and `None` for optional ones that are not.
+/// Cluster specifier plugins by name. `None` is an optional plugin that is not supported.
 pub(crate) type Plugins = alloc::collections::BTreeMap<String, Option<ExtensionConfig>>;
 
-/// An action, or why its route is passed over. A fault has been told in the second case of the inner
-/// option.
+/// Validates a forwarding action. `Err` is the reason for skipping the route. `Ok(None)` means that
+/// an error was recorded.
 pub(crate) fn judge_forward(
     action: &schema::RouteAction,
     of_host: Option<&RetryPolicy>,
@@ -129,7 +135,7 @@ pub(crate) fn judge_forward(
     let of_stream = limits.and_then(|it| it.max_stream_duration.as_ref());
     let timeout_header_max = of_header.and_then(|it| limit("grpc_timeout_header_max", it));
     let max_stream_duration = match of_header {
-        // It does not count, so that it may be whatever it is.
+        // `grpc_timeout_header_max` takes precedence, so this value is unused and may be invalid.
         Some(_) => of_stream.and_then(duration),
         None => of_stream.and_then(|it| limit("max_stream_duration", it)),
     };
@@ -139,7 +145,7 @@ pub(crate) fn judge_forward(
         hash_policies.extend(judged);
     }
     let host_rewrite = match action.host_rewrite_specifier.as_ref() {
-        // From a server that is not trusted it is as if it were not there (A81).
+        // Ignored if the server is not trusted (A81).
         Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true }))
             if judge.trust == Trust::Trusted =>
         {
@@ -147,7 +153,7 @@ pub(crate) fn judge_forward(
         }
         _ => HostRewrite::Keep,
     };
-    // Last, since what else is wrong is wrong in a route that is passed over, too.
+    // Last, because errors elsewhere in the route count even if the route is skipped.
     let clusters = judge_choice(action, plugins, judge)?;
     Ok(clusters.map(|clusters| Forward {
         clusters,
@@ -225,7 +231,7 @@ fn judge_hash(
             })
         })?,
         PolicySpecifier::FilterState(state) if state.key == CHANNEL_ID => HashSource::Channel,
-        // Other kinds mean nothing to gRPC.
+        // gRPC ignores other kinds.
         PolicySpecifier::FilterState(_) => return None,
     };
     Some(HashPolicy { source, is_terminal: policy.terminal })

@@ -1,4 +1,4 @@
-//! Which virtual host is for a name.
+//! Domain patterns, and the choice of the virtual host for a name.
 
 use alloc::{
     collections::BTreeMap,
@@ -8,23 +8,25 @@ use alloc::{
 
 use super::VirtualHost;
 
-/// Names that a virtual host is for. Upper and lower case of ASCII are the same; kept is the lower.
+/// Domain pattern of a virtual host. Comparison ignores ASCII case; patterns are stored in lower
+/// case.
 ///
-/// The order is that of precedence: the most specific is the least (S2.069).
+/// The variants are listed in order of precedence, the most specific kind first.
+// S2.069
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainPattern {
     /// This name.
     Exact(String),
-    /// All that end so, and are longer: `*.example.com` without the asterisk.
+    /// Longer names that end with this suffix: `*.example.com` without the asterisk.
     Suffix(String),
-    /// All that begin so, and are longer: `example.*` without the asterisk.
+    /// Longer names that start with this prefix: `example.*` without the asterisk.
     Prefix(String),
     /// All names.
     Any,
 }
 
 impl DomainPattern {
-    /// Reads a pattern; `None` if it is none: empty, or with an asterisk anywhere but at one end.
+    /// Parses a pattern. Returns `None` if it is empty or has an asterisk other than at one end.
     #[must_use]
     pub fn parse(pattern: &str) -> Option<Self> {
         let pattern = pattern.to_ascii_lowercase();
@@ -49,7 +51,7 @@ impl DomainPattern {
         }
     }
 
-    /// Whether a name is among them.
+    /// Whether the pattern matches a name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
@@ -62,7 +64,8 @@ impl DomainPattern {
     }
 }
 
-/// Texts of one kind with the first virtual host that has each, and their lengths, the longest first.
+/// Suffixes or prefixes, each with the first virtual host that has it, and their lengths in
+/// descending order.
 #[derive(Clone, Debug, Default)]
 struct Texts {
     hosts: BTreeMap<String, usize>,
@@ -77,14 +80,15 @@ impl Texts {
         }
     }
 
-    /// The longest that `part` of the name, which has the given length, is among.
+    /// Returns the virtual host of the longest match. `part` returns the part of the name with the
+    /// given length.
     fn longest<'a>(&self, name: &'a str, part: impl Fn(usize) -> Option<&'a str>) -> Option<usize> {
         let shorter = self.lengths.iter().filter(|&&length| length < name.len());
         shorter.filter_map(|&length| part(length)).find_map(|text| self.hosts.get(text).copied())
     }
 }
 
-/// Finds the virtual host for a name without looking at all of them.
+/// Index from names to virtual hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DomainIndex {
     exact: BTreeMap<String, usize>,

@@ -1,4 +1,4 @@
-//! Which calls a route is for.
+//! Route matches.
 
 use alloc::{string::String, vec::Vec};
 
@@ -16,31 +16,33 @@ use xds_core::proto::{
     envoy::r#type::matcher::v3::{RegexMatcher, string_matcher::MatchPattern},
 };
 
-/// Which calls a route is for: those that fit all of it (S2.046).
+/// Conditions of a route. A call matches if it meets all of them.
+// S2.046
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteMatch {
-    /// How the path has to look.
+    /// Path matcher.
     pub path: PathMatcher,
-    /// How the headers have to look.
+    /// Header matchers, all of which must match.
     pub headers: Vec<HeaderMatcher>,
-    /// Which share of the calls that fit the rest; absent is all (S2.032).
+    /// Fraction of the otherwise matching calls. `None` means all.
+    // S2.032
     pub fraction: Option<Fraction>,
 }
 
 impl RouteMatch {
-    /// Every call.
+    /// Creates a match for every call.
     pub(crate) const fn for_all() -> Self {
         let path = PathMatcher::Prefix(String::new(), LetterCase::Sensitive);
         Self { path, headers: Vec::new(), fraction: None }
     }
 
-    /// Whether a call fits. Chance is asked only about calls that fit the rest.
+    /// Whether a call matches. Draws a random number only for calls that meet all other conditions.
     pub fn matches<H: Headers + ?Sized>(&self, call: &Call<'_, H>, random: &mut Random) -> bool {
         self.path.matches(call.path) && self.rest_matches(call, random)
     }
 
-    /// Whether a call whose path fits does so otherwise.
+    /// Whether a call with a matching path meets the other conditions.
     pub(crate) fn rest_matches<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,
@@ -50,7 +52,7 @@ impl RouteMatch {
             && self.fraction.is_none_or(|fraction| fraction.draw(random))
     }
 
-    /// Whether every call fits.
+    /// Whether every call matches.
     #[must_use]
     pub fn is_catch_all(&self) -> bool {
         let is_all = self.fraction.is_none_or(|fraction| fraction == Fraction::ALL);
@@ -58,7 +60,7 @@ impl RouteMatch {
     }
 }
 
-/// Whether a call of gRPC can have such a path.
+/// Whether the path of some gRPC call can match.
 pub(crate) fn can_match(matches: &schema::RouteMatch) -> bool {
     let case = LetterCase::Sensitive;
     match matches.path_specifier.as_ref() {
@@ -79,7 +81,7 @@ pub(crate) fn judge_match(
     for (index, header) in matches.headers.iter().enumerate() {
         headers.extend(judge.element("headers", index, |judge| judge_header(header, judge)));
     }
-    // The key is for a runtime, which gRPC does not have (S2.089).
+    // `runtime_key` is for Envoy's runtime, which gRPC does not have (S2.089).
     let fraction = matches.runtime_fraction.as_ref().and_then(|it| it.default_value.as_ref());
     let fraction = fraction.map(|percent| {
         let fraction = Fraction::from_schema(percent);
@@ -127,7 +129,7 @@ fn judge_path(matches: &schema::RouteMatch, judge: &mut Judge<'_>) -> Option<Pat
     }
 }
 
-/// The limit of HTTP/2 implementations; longer ones cannot come.
+/// Maximum length of a header name in HTTP/2 implementations, in bytes.
 const HEADER_NAME_LENGTH: usize = 16 * 1024;
 
 pub(crate) fn judge_header(
@@ -182,7 +184,7 @@ pub(crate) fn judge_header(
 }
 
 fn judge_expression(regex: &RegexMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
-    // The size of the program is in units of another engine (S2.076, S2.086).
+    // `max_program_size` is in units of RE2, so it is ignored (S2.076, S2.086).
     judge.expression(&regex.regex).map(TextMatcher::Expression)
 }
 

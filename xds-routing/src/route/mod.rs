@@ -1,13 +1,16 @@
-//! Route configurations (RDS) as gRPC understands them: gRFC A28 as amended, with A31, A36, A39, A42, A44,
-//! A63 and A81.
+//! Route configurations (RDS) as gRPC uses them: [gRFC A28] as amended, with gRFCs A31, A36, A39,
+//! A42, A44, A63 and A81.
 //!
-//! | what | file |
+//! [gRFC A28]:
+//!     https://github.com/grpc/proposal/blob/master/A28-xds-traffic-splitting-and-routing.md
+//!
+//! | topic | file |
 //! |---|---|
-//! | virtual hosts, and which is for a name | `domains.rs`, [`RouteConfiguration::virtual_host`] |
-//! | which calls a route is for | `matches.rs` |
-//! | what to do with them | `action.rs`, `retry.rs`, `weights.rs` |
-//! | judging all of it | `validate.rs` and the `judge` functions beside each value |
-//! | judging what is new in it | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
+//! | domain patterns, virtual hosts | `domains.rs`, [`RouteConfiguration::virtual_host`] |
+//! | route matches | `matches.rs` |
+//! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
+//! | validation | `validate.rs` and the `judge` functions next to each value |
+//! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;
 mod domains;
@@ -32,39 +35,40 @@ pub use self::{
 pub(crate) use self::{matches::judge_text, validate::judge_route_configuration};
 use crate::{filters::FilterOverrides, judge::Trust, matching::RouteIndex};
 
-/// A validated route configuration.
+/// Validated route configuration.
 #[derive(Clone, Debug)]
 pub struct RouteConfiguration {
     pub(crate) name: ResourceName,
     pub(crate) virtual_hosts: Vec<VirtualHost>,
     pub(crate) overrides: FilterOverrides,
     pub(crate) index: DomainIndex,
-    /// What it was judged with, which is no part of what it says.
+    /// Trust in the server at validation. Not part of the value.
     pub(crate) trust: Trust,
 }
 
 impl RouteConfiguration {
-    /// The resource's name; empty if it is part of a listener and has none.
+    /// Returns the name of the resource. Empty for an inline configuration without a name.
     #[must_use]
     pub const fn name(&self) -> &ResourceName {
         &self.name
     }
 
-    /// All virtual hosts, in the order of the resource.
+    /// Returns the virtual hosts, in the order of the resource.
     #[must_use]
     pub fn virtual_hosts(&self) -> &[VirtualHost] {
         &self.virtual_hosts
     }
 
-    /// The virtual host whose domains fit a name most specifically (S2.067, S2.069); of several that do
-    /// equally, the first. For a channel the name is what its target URI asks for, without the scheme
-    /// (S2.068); case does not matter.
+    /// Returns the virtual host whose domains match a name most specifically. Among equally
+    /// specific ones, the first is used. For a channel, the name is the target URI without its
+    /// scheme. Comparison ignores ASCII case.
+    // S2.067, S2.068, S2.069
     #[must_use]
     pub fn virtual_host(&self, name: &str) -> Option<&VirtualHost> {
         self.index.find(name).and_then(|index| self.virtual_hosts.get(index))
     }
 
-    /// Settings of HTTP filters for all of it (A39).
+    /// Returns the HTTP filter overrides of the whole configuration (gRFC A39).
     #[must_use]
     pub const fn overrides(&self) -> &FilterOverrides {
         &self.overrides
@@ -72,14 +76,14 @@ impl RouteConfiguration {
 }
 
 impl PartialEq for RouteConfiguration {
-    /// The index is a function of the virtual hosts; whom they are from does not matter beside what they say.
+    /// Ignores the index, which is derived, and the trust in the server.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.virtual_hosts, &self.overrides)
             == (&other.name, &other.virtual_hosts, &other.overrides)
     }
 }
 
-/// The routes for some names.
+/// Routes for a set of domains.
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
     pub(crate) name: String,
@@ -91,26 +95,29 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
-    /// Its name, for people and logs.
+    /// Returns the name, used only in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names that it is for.
+    /// Returns the domain patterns.
     #[must_use]
     pub fn domains(&self) -> &[DomainPattern] {
         &self.domains
     }
 
-    /// The routes that can match, in the order of the resource; the first that does counts (S2.047).
+    /// Returns the routes that can match some call, in the order of the resource. The first match
+    /// is used.
+    // S2.047
     #[must_use]
     pub fn routes(&self) -> &[Route] {
         &self.routes
     }
 
-    /// The clusters that its routes lead to, each once, in order (S0.021). Those that a plugin chooses are not
-    /// known.
+    /// Returns the clusters that the routes name, sorted and without duplicates. Clusters chosen by
+    /// plugins are unknown.
+    // S0.021
     #[must_use]
     pub fn clusters(&self) -> BTreeSet<ResourceName> {
         let mut clusters = BTreeSet::new();
@@ -129,14 +136,15 @@ impl VirtualHost {
         clusters
     }
 
-    /// The routes that are passed over. A host where no other is left is worth a warning: every call to
-    /// it fails (X33).
+    /// Returns the skipped routes. If no other routes are left, every call fails, so a warning is
+    /// advisable.
+    // X33
     #[must_use]
     pub fn passed_over(&self) -> &[PassedOver] {
         &self.passed_over
     }
 
-    /// Settings of HTTP filters for all its routes (A39).
+    /// Returns the HTTP filter overrides of the virtual host (gRFC A39).
     #[must_use]
     pub const fn overrides(&self) -> &FilterOverrides {
         &self.overrides
@@ -144,51 +152,54 @@ impl VirtualHost {
 }
 
 impl PartialEq for VirtualHost {
-    /// The index is a function of the routes.
+    /// Ignores the index, which is derived.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.domains, &self.routes, &self.passed_over, &self.overrides)
             == (&other.name, &other.domains, &other.routes, &other.passed_over, &other.overrides)
     }
 }
 
-/// Which calls, and what to do with them.
+/// Route: the calls it matches, and the action for them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Route {
-    /// Its name, for people and logs.
+    /// Name, used only in messages.
     pub name: String,
-    /// Which calls.
+    /// Conditions for a call.
     pub matches: RouteMatch,
-    /// What to do with them.
+    /// Action for matching calls.
     pub action: Action,
-    /// Settings of HTTP filters (A39).
+    /// HTTP filter overrides of the route (gRFC A39).
     pub overrides: FilterOverrides,
-    /// Whether expressions of it count among those that a resource may have.
+    /// Whether the route contains expressions, which count against the limits of the resource.
     pub(crate) has_expressions: bool,
 }
 
-/// A route that no call will ever take.
+/// Route that no call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassedOver {
-    /// Its index in the resource.
+    /// Index of the route in the resource.
     pub route: usize,
-    /// Why.
+    /// Reason for skipping it.
     pub why: WhyPassedOver,
 }
 
-/// Why a route is passed over.
+/// Reason for skipping a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyPassedOver {
-    /// It asks for parameters in the URL, of which gRPC has none (S2.090).
+    /// The route matches query parameters, which gRPC calls do not have.
+    // S2.090
     QueryParameters,
-    /// It is not valid otherwise, and no call has its path: those of gRPC are `/service/method`.
+    /// The route is otherwise invalid, but cannot match any gRPC path (`/service/method`).
     Path,
-    /// A header is to name the cluster (S2.099).
+    /// The cluster is named by a header.
+    // S2.099
     ClusterHeader,
-    /// The cluster is named in no known way, or not at all (X31).
+    /// The cluster specifier is absent or unknown.
+    // X31
     UnknownClusterSpecifier,
-    /// It leaves the choice of the cluster to an optional plugin that is not known.
+    /// The cluster is chosen by an optional plugin that is not supported.
     OptionalPlugin,
 }

@@ -1,10 +1,10 @@
-//! Judges a route configuration that takes the place of one in use, without judging again what is in both.
+//! Incremental validation of an updated route configuration, which reuses unchanged routes.
 //!
-//! What becomes of a route depends on its bytes, on the rules, on whether its server is trusted, and on two things
-//! beside it: the plugins of the configuration and the retry policy of its virtual host. So where all that is beside
-//! the routes has the same bytes, a route with the same bytes is taken over. An expression is the exception, since a
-//! resource may have only so many of them: routes with one are judged again. So are all routes if the server is
-//! trusted and that of those in use was not, or the other way around.
+//! The validation of a route depends on its bytes, on the rules, on trust in the server, on the
+//! plugins of the configuration and on the retry policy of its virtual host. If everything except
+//! the routes has the same bytes, a route with the same bytes is reused. Two cases are validated
+//! again: routes with regular expressions, because their number per resource is limited, and all
+//! routes if trust in the server changed.
 
 use alloc::vec::Vec;
 
@@ -26,17 +26,17 @@ use crate::{
 const VIRTUAL_HOSTS: u32 = 2;
 const ROUTES: u32 = 3;
 
-/// The routes of a virtual host as they come: one of the configuration in use, or `None` for the next one that
-/// is to be judged.
+/// Routes of a virtual host in order: a reused one, or `None` for the next one to validate.
 pub(super) type Plan<'a> = Vec<Option<&'a Route>>;
 
 impl RouteConfiguration {
-    /// Decodes and judges a resource as [`from_bytes`](Self::from_bytes) does, beside one that was judged by the
-    /// same rules before, with its bytes: routes that are in both are taken over.
+    /// Decodes and validates a resource as [`from_bytes`](Self::from_bytes) does, and reuses
+    /// unchanged routes of an earlier version. `held` is the earlier version with its bytes,
+    /// validated by the same rules.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it, field by field.
+    /// Lists the invalid fields.
     pub fn from_bytes_after(
         held: (&Bytes, &Self),
         resource: &Bytes,
@@ -63,8 +63,8 @@ impl RouteConfiguration {
     }
 }
 
-/// The configuration without the routes that are taken over, and where these belong; `None` if there is nothing
-/// to take over.
+/// Returns the configuration without the reused routes, and their positions. Returns `None` if
+/// nothing can be reused.
 fn plan<'a>(
     (bytes, held): (&Bytes, &'a RouteConfiguration),
     resource: &Bytes,
@@ -105,14 +105,14 @@ fn plan_host<'a>(old: &Split<'_>, held: &'a VirtualHost, new: &Split<'_>) -> Pla
         known.get(at).copied().flatten().filter(|route| is_same && !route.has_expressions)
     };
     let find = |(index, bytes): (usize, &&[u8])| {
-        // Counted from either end, so that one that comes or goes between them moves nothing.
+        // Positions are counted from either end, so one insertion or removal shifts no other route.
         let from_end = (index + count_before).checked_sub(count);
         taken(index, bytes).or_else(|| taken(from_end?, bytes))
     };
     new.parts.iter().enumerate().map(find).collect()
 }
 
-/// The routes of a virtual host by their place in the resource; none for those that are passed over.
+/// Returns the routes of a virtual host by position in the resource, `None` for skipped ones.
 fn by_position(host: &VirtualHost, count: usize) -> Plan<'_> {
     if host.routes.len() + host.passed_over.len() != count {
         return Vec::new();
@@ -125,15 +125,15 @@ fn by_position(host: &VirtualHost, count: usize) -> Plan<'_> {
     (0..count).map(next).collect()
 }
 
-/// A message taken apart.
+/// Message split into one repeated field and the rest.
 struct Split<'a> {
-    /// The contents of one repeated field.
+    /// Encoded elements of the repeated field.
     parts: Vec<&'a [u8]>,
-    /// All other fields, as they are.
+    /// All other fields, encoded.
     rest: Vec<u8>,
 }
 
-/// `None` if it does not read as a message, which decoding it tells best.
+/// Splits a message. Returns `None` if it is malformed, for decoding to report the error.
 fn split(message: &[u8], number: u32) -> Option<Split<'_>> {
     let (mut parts, mut rest) = (Vec::new(), Vec::new());
     let mut left = message;

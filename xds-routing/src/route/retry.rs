@@ -1,33 +1,34 @@
-//! When a call is tried again (A44).
+//! Retry policies ([gRFC A44]).
+//!
+//! [gRFC A44]: https://github.com/grpc/proposal/blob/master/A44-xds-retry.md
 
 use core::time::Duration;
 
 use crate::{judge::Judge, proto::envoy::config::route::v3 as schema, scalars::judge_duration};
 
-/// When a call is tried again.
+/// Retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// After which statuses, in the order of the API; empty is never.
+    /// Retryable statuses, sorted. Empty means no retries.
     pub statuses: alloc::vec::Vec<RetryableStatus>,
-    /// How often, beside the first time.
+    /// Maximum number of retries, not counting the first attempt. Default: 1.
     pub retries: u32,
-    /// How long to wait before the first retry.
+    /// Backoff before the first retry. Default: 25 ms.
     pub base_interval: Duration,
-    /// How long to wait at most.
+    /// Maximum backoff. Default: ten times the base interval.
     pub max_interval: Duration,
 }
 
 impl RetryPolicy {
-    /// How often a call is made at most, the first time included: no more than five times, whatever the
-    /// resource says, as every retry policy of gRPC has it.
+    /// Returns the maximum number of attempts, including the first. gRPC limits it to five.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.retries.saturating_add(1).min(MOST_ATTEMPTS)
     }
 }
 
-/// A gRPC status after which a call can be tried again.
+/// gRPC status after which a call can be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryableStatus {
     /// CANCELLED.
@@ -57,7 +58,7 @@ pub(crate) fn judge_retry(
     policy: &schema::RetryPolicy,
     judge: &mut Judge<'_>,
 ) -> Option<RetryPolicy> {
-    // Names that are for HTTP, or not known, mean nothing.
+    // Names that are unknown or for HTTP are ignored.
     let named =
         |name: &str| policy.retry_on.split(',').any(|it| it.trim().eq_ignore_ascii_case(name));
     let statuses = STATUSES.iter().filter(|(name, _)| named(name)).map(|&(_, status)| status);

@@ -1,5 +1,6 @@
-//! Judges a route configuration whole: all its virtual hosts, since it is shared by all who use it
-//! (X32).
+//! Validation of a route configuration. All virtual hosts are validated, because users of different
+//! virtual hosts share the resource.
+// X32
 
 use alloc::vec::Vec;
 
@@ -31,7 +32,7 @@ pub(crate) fn judge_route_configuration(
     judge_with(schema, &[], judge)
 }
 
-/// Judges what there is besides routes that are taken over. A host without a plan takes none over.
+/// Validates everything except reused routes. A virtual host without a plan reuses none.
 pub(super) fn judge_with(
     schema: &schema::RouteConfiguration,
     plans: &[Plan<'_>],
@@ -126,7 +127,7 @@ fn judge_host(
             if route.r#match.as_ref().is_none_or(can_match) {
                 return judge_route(route, retry.as_ref(), plugins, judge);
             }
-            // What is wrong with it is for others than gRPC, whose calls have no such path.
+            // Its errors do not matter to gRPC, whose calls never have such a path.
             judge
                 .without_faults(|judge| judge_route(route, retry.as_ref(), plugins, judge))
                 .unwrap_or(Err(WhyPassedOver::Path))
@@ -141,8 +142,8 @@ fn judge_host(
     Some(VirtualHost { name: host.name.clone(), domains, routes, passed_over, overrides, index })
 }
 
-/// The index of the only route that counts where there is no routing (A27), held against what it may say
-/// then. Its headers and its share of calls are new fields, which are not looked at.
+/// Validates and returns the index of the last route, the only one that is used without routing
+/// (gRFC A27). Header matchers and fractions are newer fields and are ignored.
 fn judge_last(routes: &[schema::Route], judge: &mut Judge<'_>) -> usize {
     let Some(index) = routes.len().checked_sub(1) else {
         judge.fault_in("routes", "must not be empty");
@@ -181,7 +182,7 @@ fn judge_route(
     };
     let is_read = judge.rules.routing == Routing::Full;
     let expressions = judge.asked_expressions();
-    // Before anything else, since the rest of such a route may be for others than gRPC (X33).
+    // Checked first, because the rest of such a route may be valid only for other clients (X33).
     if is_read && !matches.query_parameters.is_empty() {
         return Err(WhyPassedOver::QueryParameters);
     }
@@ -207,7 +208,7 @@ fn judge_route(
     }))
 }
 
-/// What is not for clients.
+/// Validates an action that is not for clients.
 fn other(action: Action, judge: &mut Judge<'_>) -> Option<Action> {
     match judge.rules.other_actions {
         OtherActions::FailCalls => Some(action),

@@ -1,4 +1,4 @@
-//! A choice of clusters by weight.
+//! Random choice among weighted clusters.
 
 use alloc::{string::String, vec::Vec};
 
@@ -12,40 +12,40 @@ use crate::{
     rules::TotalWeight,
 };
 
-/// Clusters and how many calls each gets. There is at least one, and all weights are above zero.
+/// Weighted clusters of a route. There is at least one, and every weight is positive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightedClusters {
     clusters: Vec<WeightedCluster>,
-    /// The sums of the weights up to and including each.
+    /// Cumulative weights.
     sums: Vec<u32>,
 }
 
-/// A cluster and its share.
+/// Cluster and its weight.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WeightedCluster {
-    /// The cluster.
+    /// Name of the cluster.
     pub name: ResourceName,
-    /// Its share of the sum of all weights.
+    /// Weight relative to the sum of all weights.
     pub weight: u32,
-    /// Settings of HTTP filters (A39).
+    /// HTTP filter overrides (gRFC A39).
     pub overrides: FilterOverrides,
 }
 
 impl WeightedClusters {
-    /// The clusters, in the order of the resource.
+    /// Returns the clusters with positive weight, in the order of the resource.
     #[must_use]
     pub fn clusters(&self) -> &[WeightedCluster] {
         &self.clusters
     }
 
-    /// The sum of the weights.
+    /// Returns the sum of the weights.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.sums.last().copied().unwrap_or_default()
     }
 
-    /// One of them, by chance and weight.
+    /// Chooses a cluster at random by weight.
     #[must_use]
     pub fn choose(&self, random: &mut Random) -> &WeightedCluster {
         let drawn = random.below(self.total());
