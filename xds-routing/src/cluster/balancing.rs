@@ -1,4 +1,9 @@
-//! How to choose between the endpoints of a cluster (A27, A42, A48, A52, A58).
+//! LB policies of clusters: [gRFC A27], [gRFC A42], [gRFC A48], [gRFC A52] and gRFC A58.
+//!
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A42]: https://github.com/grpc/proposal/blob/master/A42-xds-ring-hash-lb-policy.md
+//! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
+//! [gRFC A52]: https://github.com/grpc/proposal/blob/master/A52-xds-custom-lb-policies.md
 
 use alloc::boxed::Box;
 
@@ -16,43 +21,44 @@ use crate::{
 };
 use xds_core::proto::{Any, UInt64Value};
 
-/// How to choose between endpoints.
+/// LB policy of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BalancingPolicy {
-    /// A locality by weight, then whatever this says.
+    /// Chooses a locality by weight, then applies the inner policy to its endpoints.
     Localities(Box<Self>),
-    /// One after the other.
+    /// Round robin.
     RoundRobin,
-    /// By a hash, on a ring.
+    /// Ring hash (gRFC A42).
     RingHash(RingHash),
-    /// The one with the fewest calls, out of this many.
+    /// Least request: the endpoint with the fewest active calls among this many random ones (gRFC
+    /// A48). Default: 2.
     LeastRequest(u32),
-    /// The first address that answers; in an order of chance, if so.
+    /// Pick first: the first address that accepts a connection.
     PickFirst {
-        /// Whether the order is one of chance.
+        /// Whether the addresses are shuffled first.
         shuffle: bool,
     },
-    /// In turn, by weights that the endpoints report (A58).
+    /// Client-side weighted round robin, by weights that the endpoints report (gRFC A58).
     Reported(ExtensionConfig),
-    /// A policy of the data plane's own ([`Rules::lb_policies`](crate::Rules)).
+    /// A policy that only the data plane supports ([`Rules::lb_policies`](crate::Rules)).
     Custom(ExtensionConfig),
 }
 
-/// A ring of hashes.
+/// Parameters of ring hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingHash {
-    /// How long it is at least.
+    /// Minimum number of entries of the ring. Default: 1,024.
     pub minimum_size: u64,
-    /// How long it is at most.
+    /// Maximum number of entries of the ring. Default and upper limit: 8,388,608.
     pub maximum_size: u64,
 }
 
 const PACKAGE: &str = "type.googleapis.com/envoy.extensions.load_balancing_policies.";
 const LARGEST_RING: u64 = 8 * 1_024 * 1_024;
 const USUAL_RING: u64 = 1_024;
-/// How deep policies can be inside one another (A52).
+/// Maximum nesting depth of policies (gRFC A52).
 const DEPTH: usize = 16;
 
 pub(super) fn judge_balancing(
@@ -95,7 +101,7 @@ pub(super) fn judge_balancing(
     }
 }
 
-/// The first policy of the list that is known; the others are not looked at (A52).
+/// Returns the first supported policy of the list. The others are not validated (gRFC A52).
 fn judge_policies(
     list: &schema::LoadBalancingPolicy,
     depth: usize,
@@ -151,7 +157,7 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
             })
         }
         "ring_hash.v3.RingHash" => decode::<Ring>(&config.value, judge).and_then(|ring| {
-            // The usual function is xxHash too.
+            // The default hash function is xxHash too.
             if ring.hash_function > 1 {
                 judge.fault_in("hash_function", "must be XX_HASH");
             }
@@ -181,7 +187,7 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
     Known::Yes(policy)
 }
 
-/// The periods and the penalty of A58.
+/// Validates the periods and the error penalty of A58.
 fn judge_reported(
     config: &policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
     judge: &mut Judge<'_>,

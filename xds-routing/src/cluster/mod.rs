@@ -1,4 +1,7 @@
-//! Clusters (CDS) as gRPC understands them: A27 with A29, A32, A37, A42, A48, A50, A52 and A75.
+//! Clusters (CDS) as gRPC uses them: [gRFC A27], with gRFCs A29, A32, A37, A42, A48, A50, A52 and
+//! A75.
+//!
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 
 mod balancing;
 mod outliers;
@@ -16,56 +19,58 @@ pub use self::{
 };
 use crate::{listener::TlsContext, scalars::SocketAddress};
 
-/// A validated cluster.
+/// Validated cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cluster {
-    /// The resource's name.
+    /// Name of the resource.
     pub name: ResourceName,
-    /// How its endpoints are found.
+    /// Source of the endpoints.
     pub discovery: Discovery,
-    /// How to choose between them.
+    /// LB policy.
     pub balancing: BalancingPolicy,
-    /// How many calls may be under way at once (A32).
+    /// Maximum number of concurrent calls (gRFC A32). Default: 1,024.
     pub max_requests: u32,
-    /// When endpoints are left alone for a while (A50).
+    /// Outlier detection, if enabled (gRFC A50).
     pub outliers: Option<OutlierDetection>,
-    /// How connections are secured; `None` is not at all (A29).
+    /// TLS for connections to endpoints. `None` means no TLS (gRFC A29).
     pub tls: Option<TlsContext>,
-    /// How long a connection without calls is kept; zero is without limit (B30b). The default is an hour.
+    /// Time after which a connection without calls is closed. Zero means never. Default: one hour.
     ///
-    /// In gRPC only the policy of stateful sessions, `xds_override_host`, goes by it, for endpoints that its child
-    /// does not use (A75, with A55 and A60); round robin keeps its connections. Whoever balances by a
-    /// [`Balancer`](crate::balancer::Balancer), which does the same, has no use for it. The idle timeouts of routes and
-    /// of the HTTP connection manager are for proxies, and not read.
+    /// gRPC uses it only in the stateful session policy `xds_override_host`, for endpoints that its
+    /// child policy does not use (gRFC A75, with A55 and A60). Round robin keeps its connections,
+    /// and so does [`Balancer`](crate::balancer::Balancer), which therefore ignores it. The idle
+    /// timeouts of routes and of the HTTP connection manager are for proxies and are not read.
+    // B30b
     pub idle_timeout: Duration,
-    /// Whether load is reported to the server that sent the cluster (A27).
+    /// Whether load is reported to the server that sent the cluster (gRFC A27).
     pub load_reporting: LoadReporting,
 }
 
-/// Whether load is reported.
+/// Load reporting of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadReporting {
-    /// No.
+    /// Load is not reported.
     Off,
-    /// To the server that sent the cluster.
+    /// Load is reported to the server that sent the cluster.
     SameServer,
 }
 
-/// How the endpoints of a cluster are found.
+/// Source of a cluster's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Discovery {
-    /// They are the resource of this name (S0.022).
+    /// The EDS resource with this name.
+    // S0.022
     Eds(ResourceName),
-    /// They are behind a name of DNS, which is one endpoint (A37).
+    /// A DNS name, treated as one endpoint (gRFC A37).
     LogicalDns(SocketAddress),
-    /// It is made of other clusters, each for when those before do not suffice (A37).
+    /// Other clusters, in order of priority: each is used if the earlier ones fail (gRFC A37).
     Aggregate(Vec<ResourceName>),
 }
 
 impl Cluster {
-    /// The endpoints' resource, if they are one.
+    /// Returns the name of the EDS resource, for a cluster of type EDS.
     #[must_use]
     pub const fn endpoints(&self) -> Option<&ResourceName> {
         match &self.discovery {

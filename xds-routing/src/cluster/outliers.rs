@@ -1,4 +1,7 @@
-//! When an endpoint that fails more than others is left alone for a while (A50).
+//! Outlier detection: temporary ejection of endpoints that fail more often than others
+//! ([gRFC A50]).
+//!
+//! [gRFC A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 
 use core::time::Duration;
 
@@ -6,49 +9,50 @@ use xds_core::proto::UInt32Value;
 
 use crate::{judge::Judge, proto::envoy::config::cluster::v3 as schema, scalars::judge_duration};
 
-/// When an endpoint is left alone for a while.
+/// Configuration of outlier detection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutlierDetection {
-    /// How often to look.
+    /// Interval between evaluations. Default: 10 s.
     pub interval: Duration,
-    /// How long it is left alone, times how often it was.
+    /// Ejection time of the first ejection, multiplied by the number of ejections of the endpoint.
+    /// Default: 30 s.
     pub base_ejection_time: Duration,
-    /// How long at most.
+    /// Maximum ejection time. Default: 300 s, or `base_ejection_time` if that is longer.
     pub max_ejection_time: Duration,
-    /// How many per cent of the endpoints at most.
+    /// Maximum percentage of ejected endpoints. Default: 10.
     pub max_ejection_percent: u32,
-    /// Because it succeeds less often than others; `None` is not looked at.
+    /// Ejection by success rate. `None` means disabled.
     pub success_rate: Option<SuccessRate>,
-    /// Because it fails too often; `None` is not looked at.
+    /// Ejection by failure percentage. `None` means disabled.
     pub failure_percentage: Option<FailurePercentage>,
 }
 
-/// Endpoints that succeed less often than others.
+/// Ejection of endpoints whose success rate is below that of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SuccessRate {
-    /// How far from the mean is too far, in thousandths of the standard deviation.
+    /// Factor of the standard deviation below the mean, in thousandths. Default: 1,900.
     pub deviation: u32,
-    /// How often, in per cent, it has consequences.
+    /// Probability of ejecting an outlier, in percent. Default: 100.
     pub enforcement: u32,
-    /// How many endpoints it takes.
+    /// Minimum number of endpoints with enough calls. Default: 5.
     pub minimum_endpoints: u32,
-    /// How many calls it takes.
+    /// Minimum number of calls per endpoint and interval. Default: 100.
     pub minimum_calls: u32,
 }
 
-/// Endpoints that fail too often.
+/// Ejection of endpoints whose failure percentage is too high.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailurePercentage {
-    /// How many per cent are too many.
+    /// Failure percentage from which an endpoint is an outlier. Default: 85.
     pub threshold: u32,
-    /// How often, in per cent, it has consequences.
+    /// Probability of ejecting an outlier, in percent. Zero, the default, disables this algorithm.
     pub enforcement: u32,
-    /// How many endpoints it takes.
+    /// Minimum number of endpoints with enough calls. Default: 5.
     pub minimum_endpoints: u32,
-    /// How many calls it takes.
+    /// Minimum number of calls per endpoint and interval. Default: 50.
     pub minimum_calls: u32,
 }
 
@@ -65,7 +69,7 @@ pub(super) fn judge_outliers(
     };
     let interval = duration("interval", &outliers.interval, Duration::from_secs(10));
     let base = duration("base_ejection_time", &outliers.base_ejection_time, BASE);
-    // Where it is not stated, the base counts if it is longer than five minutes.
+    // By default 300 s, but not less than the base.
     let default = base.map_or(LONGEST, |base| base.max(LONGEST));
     let max = duration("max_ejection_time", &outliers.max_ejection_time, default);
     let mut percent = |name, field: &Option<UInt32Value>, default| {

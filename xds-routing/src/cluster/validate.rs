@@ -1,4 +1,4 @@
-//! Judges a cluster.
+//! Validation of clusters.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -29,11 +29,12 @@ use crate::{
 };
 
 const AGGREGATE: &str = "type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig";
-/// A32's limit where none is stated.
+/// Default limit of A32.
 const MAX_REQUESTS: u32 = 1_024;
 const HTTP_OPTIONS: &str =
     "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-/// How long a connection is kept without calls where nothing is stated (B30b).
+/// Default idle timeout of connections.
+// B30b
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) fn judge_cluster(cluster: &schema::Cluster, judge: &mut Judge<'_>) -> Option<Cluster> {
@@ -79,7 +80,8 @@ pub(crate) fn judge_cluster(cluster: &schema::Cluster, judge: &mut Judge<'_>) ->
     })
 }
 
-/// How endpoints are spoken with is said in one way only, of which one limit counts (B30b).
+/// Validates `HttpProtocolOptions`, the only supported type. Only its idle timeout is read.
+// B30b
 fn judge_upstream_config(config: &TypedExtensionConfig, judge: &mut Judge<'_>) -> Option<Duration> {
     judge.field("typed_config", |judge| {
         let config = config.typed_config.as_ref().filter(|it| it.type_url == HTTP_OPTIONS);
@@ -125,7 +127,7 @@ fn judge_discovery(cluster: &schema::Cluster, judge: &mut Judge<'_>) -> Option<D
                 Some(Discovery::Aggregate(names))
             })
         }
-        // The schema's zero, STATIC, is what an absent type stands for.
+        // An absent type is the schema's default, STATIC, which is unsupported.
         None => {
             judge.fault_in("type", "must be EDS or LOGICAL_DNS");
             None
@@ -143,7 +145,7 @@ fn judge_eds(cluster: &schema::Cluster, judge: &mut Judge<'_>) -> Option<Discove
         if !config.service_name.is_empty() {
             return Some(Discovery::Eds(ResourceName::from(config.service_name.as_str())));
         }
-        // With this form of name it would be ambiguous whose parameters count (A47).
+        // For an `xdstp:` name it would be ambiguous whose context parameters apply (A47).
         if cluster.name.starts_with("xdstp:") {
             judge.fault_in(
                 "service_name",
@@ -154,7 +156,7 @@ fn judge_eds(cluster: &schema::Cluster, judge: &mut Judge<'_>) -> Option<Discove
     })
 }
 
-/// A name of DNS is one locality with one endpoint (A37).
+/// Validates the assignment of a logical DNS cluster: one locality with one endpoint (gRFC A37).
 fn judge_dns(
     assignment: Option<&ClusterLoadAssignment>,
     judge: &mut Judge<'_>,

@@ -1,4 +1,6 @@
-//! The endpoints of clusters (EDS) as gRPC understands them: A27 with A61, A76 and A81.
+//! Endpoints (EDS) as gRPC uses them: [gRFC A27], with gRFCs A61, A76 and A81.
+//!
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 
 mod validate;
 
@@ -9,67 +11,69 @@ use xds_core::{ResourceName, proto::Locality as LocalityName};
 pub(crate) use self::validate::judge_endpoints;
 use crate::{pattern::Fraction, scalars::SocketAddress};
 
-/// The validated endpoints of a cluster.
+/// Validated endpoints of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClusterLoadAssignment {
-    /// The resource's name.
+    /// Name of the resource.
     pub name: ResourceName,
-    /// By priority, from what is always used to what is used last. Each has a locality at least.
+    /// Localities by priority, the highest priority first. Each priority has at least one locality.
     pub priorities: Vec<Vec<Locality>>,
-    /// Calls that are not even tried, in turn (A32).
+    /// Drop categories, applied in order (gRFC A32).
     pub drops: Vec<Drop>,
 }
 
 impl ClusterLoadAssignment {
-    /// All endpoints, by priority and locality.
+    /// Returns all endpoints, by priority and locality.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.priorities.iter().flatten().flat_map(|locality| &locality.endpoints)
     }
 }
 
-/// The endpoints in one place.
+/// Endpoints of one locality.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Locality {
-    /// The place.
+    /// Name of the locality.
     pub name: LocalityName,
-    /// Their share of the calls of their priority; above zero.
+    /// Weight within its priority. Positive.
     pub weight: u32,
-    /// They, those that are ill left out; of these, those are for calls whose
-    /// [health](Health::takes_calls) says so.
+    /// Endpoints that are not unhealthy. Calls are balanced over those whose
+    /// [health](Health::takes_calls) allows it.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// Where calls can be sent to.
+/// Endpoint that calls can be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Endpoint {
-    /// Its addresses, the one that is tried first before the others (A61).
+    /// Addresses, in the order in which they are tried (gRFC A61).
     pub addresses: Vec<SocketAddress>,
-    /// Its share of the calls of its locality; above zero.
+    /// Weight within its locality. Positive.
     pub weight: u32,
-    /// Its name, for calls that are to ask for it; may be empty (A81).
+    /// Hostname, for authority rewriting (gRFC A81). May be empty.
     pub hostname: String,
-    /// How it is.
+    /// Health status.
     pub health: Health,
-    /// What its place on a ring of hashes is made from rather than its address; may be empty (A76).
+    /// Text that is hashed for the endpoint's position on a hash ring, in place of the address
+    /// (gRFC A76). May be empty.
     pub hash_key: String,
 }
 
-/// How an endpoint is. One that is ill in any other way is not part of the value.
+/// Health status of an endpoint. Endpoints with any other status are left out of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Well.
+    /// `HEALTHY`.
     Healthy,
-    /// Nobody says, which is taken for well.
+    /// `UNKNOWN`: no status is known. Treated as healthy.
     Unknown,
-    /// It takes no new calls, but may have those that belong to it (A55, B39a).
+    /// `DRAINING`: takes no new calls, except those of a session that it holds (gRFC A55).
+    // B39a
     Draining,
 }
 
 impl Health {
-    /// Whether calls are balanced over the endpoint (A27).
+    /// Whether calls are balanced over the endpoint (gRFC A27).
     #[must_use]
     pub const fn takes_calls(self) -> bool {
         match self {
@@ -79,12 +83,12 @@ impl Health {
     }
 }
 
-/// Calls that are not even tried.
+/// Drop category: a fraction of calls that fail without being sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drop {
-    /// Why, for measurements.
+    /// Name of the category, for load reports.
     pub category: String,
-    /// Which share.
+    /// Fraction of the calls.
     pub share: Fraction,
 }

@@ -1,4 +1,4 @@
-//! Judges the endpoints of a cluster.
+//! Validation of endpoints.
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
@@ -25,7 +25,7 @@ pub(crate) fn judge_endpoints(
     schema: &schema::ClusterLoadAssignment,
     judge: &mut Judge<'_>,
 ) -> Option<ClusterLoadAssignment> {
-    // No priority can be skipped, so none is beyond the number of localities.
+    // Priorities are contiguous, so none exceeds the number of localities.
     let most = schema.endpoints.len();
     let mut priorities: Vec<Vec<Locality>> = Vec::new();
     let mut addresses = BTreeSet::new();
@@ -33,7 +33,7 @@ pub(crate) fn judge_endpoints(
     for (index, locality) in schema.endpoints.iter().enumerate() {
         judge.element("endpoints", index, |judge| {
             let weight = locality.load_balancing_weight.as_ref().map_or(0, |it| it.value);
-            // It gets nothing, so it is as if it were not there.
+            // A locality without weight gets no calls and is ignored.
             if weight == 0 {
                 return;
             }
@@ -109,7 +109,7 @@ fn judge_locality(
     endpoints
 }
 
-/// An endpoint, unless it is ill.
+/// Validates an endpoint. Returns `None` if it is unhealthy or invalid.
 fn judge_endpoint(
     endpoint: &schema::LbEndpoint,
     addresses: &mut BTreeSet<SocketAddress>,
@@ -154,7 +154,7 @@ fn judge_endpoint(
     Some(Endpoint { addresses: own, weight, hostname, health, hash_key })
 }
 
-/// A text among what is said to balancers; anything else in its place is none.
+/// Returns the hash key from the `envoy.lb` metadata. A value that is not a string is ignored.
 fn hash_key(endpoint: &schema::LbEndpoint) -> Option<String> {
     let said = endpoint.metadata.as_ref()?.filter_metadata.get("envoy.lb")?;
     match said.fields.get("hash_key")?.kind.as_ref()? {

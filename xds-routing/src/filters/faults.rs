@@ -1,7 +1,9 @@
-//! Trouble on purpose: calls that are held up or fail, by chance or because their headers ask for it (A33).
+//! Fault injection: delays and aborts, at random or requested by headers ([gRFC A33]).
 //!
-//! What becomes of a call is [decided](FaultInjection::decide) once. Whoever makes the call carries it out: it waits,
-//! then it fails, unless as much trouble is under way as may be ([`ActiveFaults`]).
+//! [`FaultInjection::decide`] decides once per call. The caller carries out the decision: it delays
+//! the call, then aborts it, unless [`ActiveFaults`] has reached its limit.
+//!
+//! [gRFC A33]: https://github.com/grpc/proposal/blob/master/A33-Fault-Injection.md
 
 use alloc::sync::Arc;
 use core::{
@@ -23,72 +25,72 @@ use crate::{
     scalars::judge_duration,
 };
 
-/// Which calls are in for trouble.
+/// Configuration of the fault injection filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FaultInjection {
-    /// Calls that are held up.
+    /// Delay of calls.
     pub delay: Option<Delay>,
-    /// Calls that fail.
+    /// Abort of calls.
     pub abort: Option<Abort>,
-    /// How many calls may be in trouble at once; `None` is without limit.
+    /// Maximum number of calls with an active fault. `None` means no limit.
     pub most_active: Option<u32>,
 }
 
-/// Calls that are held up.
+/// Delay of a fraction of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delay {
-    /// For how long.
+    /// Length of the delay.
     pub how_long: DelayFor,
-    /// How many of them.
+    /// Fraction of the calls.
     pub share: Share,
 }
 
-/// For how long calls are held up.
+/// Length of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayFor {
-    /// This long.
+    /// A fixed delay.
     Fixed(Duration),
-    /// As many milliseconds as the header `x-envoy-fault-delay-request` says. Another,
-    /// `x-envoy-fault-delay-request-percentage`, can make the share smaller.
+    /// Milliseconds from the header `x-envoy-fault-delay-request`. The header
+    /// `x-envoy-fault-delay-request-percentage` can reduce the fraction.
     Headers,
 }
 
-/// Calls that fail.
+/// Abort of a fraction of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abort {
-    /// How.
+    /// Status of the aborted calls.
     pub with: AbortWith,
-    /// How many of them.
+    /// Fraction of the calls.
     pub share: Share,
 }
 
-/// How calls fail.
+/// Status of aborted calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AbortWith {
-    /// With this status of gRPC; zero, OK, is not at all.
+    /// A fixed gRPC status code. Zero (OK) disables the abort.
     Status(u8),
-    /// With the status that the header `x-envoy-fault-abort-grpc-request` says. Another,
-    /// `x-envoy-fault-abort-percentage`, can make the share smaller.
+    /// gRPC status code from the header `x-envoy-fault-abort-grpc-request`. The header
+    /// `x-envoy-fault-abort-percentage` can reduce the fraction.
     Headers,
 }
 
-/// A share of calls, of which the headers of a call can make less but not more.
+/// Fraction of calls. Headers of a call can reduce but not increase it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Share {
-    /// How many.
+    /// Numerator.
     pub numerator: u32,
-    /// Out of this many: 100, 10,000 or a million.
+    /// Denominator: 100, 10,000 or 1,000,000.
     pub denominator: u32,
 }
 
 impl Share {
-    /// Chance is asked only where the outcome depends on it.
+    /// Draws a random number only if the result depends on it.
     fn draw(self, random: &mut Random) -> bool {
         match self.numerator {
             0 => false,
@@ -103,26 +105,27 @@ impl Share {
     }
 }
 
-/// What becomes of a call.
+/// Fault to inject into a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// It is held up this long.
+    /// Delay before the call proceeds.
     pub delay: Option<Duration>,
-    /// Then it fails with this status of gRPC.
+    /// gRPC status code with which the call fails after the delay.
     pub abort: Option<u8>,
-    /// If not more than this many calls are in trouble; `None` is without limit.
+    /// Maximum number of calls with an active fault, beyond which this fault is not injected.
+    /// `None` means no limit.
     pub most_active: Option<u32>,
 }
 
 impl Fault {
-    /// Whether nothing happens to the call.
+    /// Whether nothing is injected.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.delay.is_none() && self.abort.is_none()
     }
 
-    /// Both of them, one after the other: a call that fails has no more trouble.
+    /// Combines two faults in sequence. After an abort the second one has no effect.
     pub(crate) fn then(self, other: Self) -> Self {
         if self.abort.is_some() || other.is_none() {
             return self;
@@ -148,7 +151,7 @@ const ABORT: &str = "x-envoy-fault-abort-grpc-request";
 const ABORT_SHARE: &str = "x-envoy-fault-abort-percentage";
 
 impl FaultInjection {
-    /// Decides what becomes of a call with these headers.
+    /// Decides on the fault for a call with these headers.
     pub fn decide<H: Headers + ?Sized>(&self, headers: &H, random: &mut Random) -> Fault {
         let delay = self.delay.and_then(|delay| {
             let (how_long, share) = match delay.how_long {
@@ -165,7 +168,7 @@ impl FaultInjection {
                 AbortWith::Status(status) => (status, abort.share),
                 AbortWith::Headers => {
                     let stated = headers.value(ABORT)?.trim().parse::<u32>().ok();
-                    // What is no status is one that nobody knows.
+                    // An invalid status code counts as UNKNOWN.
                     let status = stated.and_then(status).unwrap_or(UNKNOWN);
                     (status, abort.share.limited(headers, ABORT_SHARE))
                 }
@@ -176,16 +179,18 @@ impl FaultInjection {
     }
 }
 
-/// How many calls are in trouble, of all channels that have a clone of it: a limit is for a whole process.
+/// Number of calls with an active fault, shared by all clones. The limit applies to a whole
+/// process.
 #[derive(Clone, Debug, Default)]
 pub struct ActiveFaults(Arc<AtomicU32>);
 
-/// A call in trouble, until this is dropped.
+/// Guard of a call with an active fault.
 #[derive(Debug)]
 pub struct ActiveFault(Arc<AtomicU32>);
 
 impl ActiveFaults {
-    /// A call gets in trouble; `None` if as many are as may be, so that nothing happens to it.
+    /// Registers an active fault. Returns `None` if the limit is reached, so that nothing is
+    /// injected.
     #[must_use]
     pub fn begin(&self, fault: &Fault) -> Option<ActiveFault> {
         let most = fault.most_active.unwrap_or(u32::MAX);
@@ -203,14 +208,14 @@ impl Drop for ActiveFault {
 
 const OK: u8 = 0;
 const UNKNOWN: u8 = 2;
-/// The largest status, UNAUTHENTICATED.
+/// Largest gRPC status code, UNAUTHENTICATED.
 const LARGEST: u8 = 16;
 
 fn status(stated: u32) -> Option<u8> {
     u8::try_from(stated).ok().filter(|&status| status <= LARGEST)
 }
 
-/// The status that an answer of HTTP without one of gRPC stands for. An answer that says that all is well aborts
+/// Maps an HTTP status to the gRPC status of a response without one. 200 maps to OK, which aborts
 /// nothing.
 const fn status_of_http(status: u32) -> u8 {
     match status {
@@ -253,7 +258,8 @@ pub(super) fn judge_faults(schema: &HttpFault, judge: &mut Judge<'_>) -> FaultIn
     FaultInjection { delay, abort, most_active }
 }
 
-/// None at all where nothing is stated. What the schema does not know counts as a hundred, as gRPC has it.
+/// Converts a fraction. An absent one is zero, and an unknown denominator counts as 100, as in
+/// gRPC.
 fn share(percent: Option<&FractionalPercent>) -> Share {
     let Some(percent) = percent else {
         return Share { numerator: 0, denominator: 100 };

@@ -1,5 +1,5 @@
-//! The configurations of the filters that gRPC has. A client has no further use for those of servers, of which only
-//! the form is judged.
+//! Validation of the configurations of gRPC's filters. Those of server filters are only decoded,
+//! because a client does not use them.
 
 use xds_core::proto::Any;
 
@@ -27,7 +27,8 @@ const OWN: [&str; 6] =
 const COOKIE: &str = "type.googleapis.com/\
     envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState";
 
-/// The configuration of a filter that the rules know. That of one of the data plane's own is taken as it is.
+/// Validates the configuration of a supported filter. One that only the data plane knows is
+/// accepted unread.
 pub(super) fn judge_config(
     config: &Any,
     extension: ExtensionConfig,
@@ -65,7 +66,7 @@ pub(super) fn judge_config(
     Some(FilterConfig::Other(extension))
 }
 
-/// A session is remembered by a cookie that has a name (A55).
+/// Validates a stateful session configuration: a cookie with a name (gRFC A55).
 fn judge_session(session: &StatefulSession, judge: &mut Judge<'_>) {
     let Some(state) = session.session_state.as_ref() else {
         return;

@@ -1,8 +1,11 @@
-//! HTTP filters, which requests go through, and what routes set for them (A39).
+//! HTTP filters of listeners, and their overrides in routes ([gRFC A39]).
 //!
-//! Which of them a client knows is a matter of its [`Rules`](crate::Rules): where one that it does not know is not
-//! optional, the resource is rejected, since what it is for would not be done. The configurations of those that gRPC
-//! has are decoded and judged; [`FaultInjection`] is for the [router](crate::router) to decide by.
+//! [`Rules`](crate::Rules) define which filters a client supports. A resource with an unsupported
+//! filter that is not optional is rejected, because its effect would be missing. Configurations of
+//! gRPC's filters are decoded and validated. The [router](crate::router) applies
+//! [`FaultInjection`].
+//!
+//! [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
 
 mod faults;
 mod known;
@@ -30,28 +33,29 @@ use crate::{
     rules::{FilterPlace, Side},
 };
 
-/// A filter that requests go through.
+/// HTTP filter of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpFilter {
-    /// By this name routes have settings for it.
+    /// Name, to which overrides in routes refer.
     pub name: String,
-    /// Its kind and configuration.
+    /// Kind and configuration.
     pub config: FilterConfig,
 }
 
-/// The configuration of a filter.
+/// Configuration of an HTTP filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterConfig {
-    /// Calls are held up or fail on purpose (A33).
+    /// Fault injection (gRFC A33).
     Faults(FaultInjection),
-    /// Any other.
+    /// Any other filter.
     Other(ExtensionConfig),
 }
 
-/// What is set for HTTP filters beside the listener: by the name of the filter in the listener. Those of
-/// a cluster go before those of its route, then come those of the virtual host and of the whole (A39).
+/// Filter overrides by the name of the filter in the listener. Those of a weighted cluster precede
+/// those of its route, followed by those of the virtual host and of the route configuration (gRFC
+/// A39).
 pub type FilterOverrides = BTreeMap<String, FilterConfig>;
 
 const FILTER_CONFIG: &str = "type.googleapis.com/envoy.config.route.v3.FilterConfig";
@@ -102,8 +106,8 @@ fn judge_override(config: &Any, judge: &mut Judge<'_>) -> Option<FilterConfig> {
     None
 }
 
-/// The filters of a listener: each has a name of its own, optional ones that are not known are left out,
-/// the last one sends requests on and no other does.
+/// Validates the filters of a listener. Names must be unique, unsupported optional filters are left
+/// out, and exactly the last filter must be terminal.
 pub(crate) fn judge_http_filters(
     filters: &[HttpFilterSchema],
     side: Side,
@@ -111,7 +115,7 @@ pub(crate) fn judge_http_filters(
 ) -> Vec<HttpFilter> {
     let mut judged: Vec<HttpFilter> = Vec::new();
     let mut names = BTreeSet::new();
-    // Whether each of them sends requests on.
+    // Whether each filter is terminal.
     let mut terminal = Vec::new();
     for (index, filter) in filters.iter().enumerate() {
         judge.element("http_filters", index, |judge| {
@@ -137,7 +141,8 @@ pub(crate) fn judge_http_filters(
     judged
 }
 
-/// A filter and where it may stand, unless it is left out; a known one that is at fault is only said to be there.
+/// Returns a filter and its required position, or `None` if it is left out. For an invalid
+/// configuration only the position is returned.
 fn judge_http_filter(
     filter: &HttpFilterSchema,
     side: Side,

@@ -1,4 +1,4 @@
-//! What becomes of requests: the `HttpConnectionManager` of a listener.
+//! Validation of the `HttpConnectionManager` of a listener.
 
 use xds_core::{ResourceName, proto::Any};
 
@@ -42,7 +42,7 @@ pub(super) fn judge_connections(
         return None;
     }
     let manager: HttpConnectionManager = decode(&any.value, judge)?;
-    // What proxies are believed about clients would be wrong without them (A41).
+    // Otherwise RBAC would evaluate another client address than Envoy does (A41).
     if manager.xff_num_trusted_hops != 0 {
         judge.fault_in("xff_num_trusted_hops", "must be zero");
     }
@@ -77,7 +77,7 @@ pub(super) fn judge_connections(
             None
         }
     };
-    // Zero is without limit, as nothing is.
+    // Zero means no limit, like an absent value.
     let max_stream_duration = max_stream_duration.filter(|duration| !duration.is_zero());
     Some(HttpConnections { routes: routes?, filters, max_stream_duration })
 }

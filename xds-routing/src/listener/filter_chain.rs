@@ -1,4 +1,6 @@
-//! What becomes of a server's connections (A36).
+//! Filter chains of server listeners ([gRFC A36]).
+//!
+//! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::net::IpAddr;
@@ -17,65 +19,67 @@ use crate::{
     rules::Side,
 };
 
-/// What becomes of some connections.
+/// Filter chain: the handling of the connections that match.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FilterChain {
-    /// Which.
+    /// Conditions for a connection.
     pub matches: FilterChainMatch,
-    /// What becomes of their requests.
+    /// Handling of the requests.
     pub http: HttpConnections,
-    /// How they are secured; `None` is not at all.
+    /// TLS of the connections. `None` means no TLS.
     pub tls: Option<TlsContext>,
 }
 
-/// Which connections. What gRPC never matches is kept, since a chain that asks for it takes none.
+/// Conditions for a connection. Chains that can never match on gRPC are kept; they match no
+/// connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilterChainMatch {
-    /// To an address in one of these; to any if empty.
+    /// Ranges that contain the destination address. Empty matches any.
     pub destinations: Vec<CidrRange>,
-    /// From where.
+    /// Type of the source.
     pub source: ConnectionSource,
-    /// From an address in one of these; from any if empty.
+    /// Ranges that contain the source address. Empty matches any.
     pub sources: Vec<CidrRange>,
-    /// From one of these ports; from any if empty.
+    /// Source ports. Empty matches any.
     pub source_ports: Vec<u32>,
-    /// By what protocol.
+    /// Transport protocol.
     pub transport: Transport,
-    /// Whether it asks for something that no connection of gRPC has: a port, a name, a protocol.
+    /// Whether there is a condition that no gRPC connection meets: a destination port, a server
+    /// name, an application protocol, a direct source range or an unsupported transport protocol.
     pub never: bool,
 }
 
-/// By what protocol connections come.
+/// Transport protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
-    /// Any.
+    /// Any protocol.
     #[default]
     Any,
-    /// As they are, said by name (`raw_buffer`): goes before what says nothing.
+    /// `raw_buffer`. It precedes a chain without a protocol.
     Raw,
 }
 
-/// Where connections come from.
+/// Type of a connection's source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionSource {
-    /// Anywhere.
+    /// Any source.
     #[default]
     Any,
-    /// This machine.
+    /// This host (`SAME_IP_OR_LOOPBACK`).
     Local,
-    /// Anywhere but this machine.
+    /// Any other host (`EXTERNAL`).
     External,
 }
 
-/// Addresses that begin with the same bits.
+/// Address range: addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct CidrRange {
-    /// The first of them.
+    /// First address of the range.
     pub address: IpAddr,
-    /// How many bits they share.
+    /// Length of the prefix in bits.
     pub bits: u32,
 }
 
@@ -155,7 +159,7 @@ fn judge_range(range: &core_schema::CidrRange, judge: &mut Judge<'_>) -> Option<
     Some(CidrRange { address: masked(address, bits), bits })
 }
 
-/// The first address of a range, so that equal ranges are equal.
+/// Returns the first address of a range, so that equal ranges compare equal.
 fn masked(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -169,19 +173,18 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// How many combinations the matches of a listener may stand for.
+/// Maximum number of combinations of match conditions in a listener.
 const COMBINATIONS: usize = 100_000;
 
-/// One of the combinations that a match stands for: of what it lists one of each, and nothing where it lists
-/// nothing.
+/// One combination of a match: one element of each list, or `None` for an empty list.
 type Combination = (Transport, ConnectionSource, Option<CidrRange>, Option<CidrRange>, Option<u32>);
 
-/// Chains that are for the same connections leave open which of them counts (A36). What a match lists stands
-/// for a match each, so that two chains, or one, are at fault as soon as they have one of these in common.
+/// Records an error for chains with a common match, because it would be undefined which of them
+/// applies (gRFC A36). A match with lists represents all combinations of their elements.
 pub(super) fn judge_duplicates(chains: &[FilterChain], judge: &mut Judge<'_>) {
     let mut known: BTreeMap<Combination, usize> = BTreeMap::new();
     for (index, chain) in chains.iter().enumerate() {
-        // It takes no connection, so it takes none from another one.
+        // A chain that never matches conflicts with none.
         if chain.matches.never {
             continue;
         }
@@ -202,7 +205,7 @@ pub(super) fn judge_duplicates(chains: &[FilterChain], judge: &mut Judge<'_>) {
 }
 
 enum Clash {
-    /// With this chain, which may be the same.
+    /// Conflict with the filter chain at this index, which may be the same chain.
     With(usize),
     TooMany,
 }
@@ -228,7 +231,7 @@ fn take_in(
     Ok(())
 }
 
-/// Each of them, or nothing once where there is none.
+/// Yields the elements, or `None` once if there are none.
 fn each<T: Copy>(listed: &[T]) -> impl Iterator<Item = Option<T>> {
     let none = listed.is_empty().then_some(None);
     listed.iter().copied().map(Some).chain(none)

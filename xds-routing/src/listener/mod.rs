@@ -1,5 +1,10 @@
-//! Listeners (LDS) as gRPC understands them: those of clients (A27, A39), and those of servers (A36, A29),
-//! which are judged and of which a client has no further use.
+//! Listeners (LDS) as gRPC uses them: API listeners for clients ([gRFC A27], [gRFC A39]), and
+//! socket listeners for servers ([gRFC A36], [gRFC A29]), which clients only validate.
+//!
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
+//! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
+//! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 mod api;
 mod filter_chain;
@@ -23,7 +28,7 @@ use crate::{
     scalars::{SocketAddress, judge_own_address},
 };
 
-/// A validated listener.
+/// Validated listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     name: ResourceName,
@@ -31,19 +36,19 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The resource's name.
+    /// Returns the name of the resource.
     #[must_use]
     pub const fn name(&self) -> &ResourceName {
         &self.name
     }
 
-    /// What it is for.
+    /// Returns the kind of listener.
     #[must_use]
     pub const fn kind(&self) -> &ListenerKind {
         &self.kind
     }
 
-    /// What becomes of the requests of a client; `None` if it is for servers.
+    /// Returns the HTTP connection manager of an API listener, or `None` for a server listener.
     #[must_use]
     pub const fn api(&self) -> Option<&HttpConnections> {
         match &self.kind {
@@ -53,49 +58,49 @@ impl Listener {
     }
 }
 
-/// Whom a listener is for.
+/// Kind of a listener.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a listener")]
 #[non_exhaustive]
 pub enum ListenerKind {
-    /// A client: the listener stands for what a channel does.
+    /// API listener: configures a client channel.
     Api(HttpConnections),
-    /// A server.
+    /// Socket listener: configures a server.
     Socket(SocketListener),
 }
 
-/// What becomes of requests: an `HttpConnectionManager`.
+/// HTTP connection manager (`HttpConnectionManager`): handling of requests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HttpConnections {
-    /// Which routes they take.
+    /// Source of the routes.
     pub routes: Routes,
-    /// What they go through, in turn; the last one sends them on. Empty if the filters were not
-    /// asked for.
+    /// HTTP filters in order. The last one forwards requests.
     pub filters: Vec<HttpFilter>,
-    /// How long a call may take if its route does not say; `None` is without limit (A31).
+    /// Maximum duration of a call whose route does not set one. `None` means no limit (gRFC A31).
     pub max_stream_duration: Option<Duration>,
 }
 
-/// Which routes requests take.
+/// Source of the routes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Routes {
-    /// Those of the route configuration of this name (S0.020).
+    /// The route configuration with this name (RDS).
+    // S0.020
     Named(ResourceName),
-    /// These.
+    /// An inline route configuration.
     Inline(RouteConfiguration),
 }
 
-/// The listener of a server.
+/// Listener of a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SocketListener {
-    /// Where it listens.
+    /// Address that the server listens on.
     pub address: SocketAddress,
-    /// What becomes of connections, by what they are.
+    /// Filter chains, of which the best match handles a connection.
     pub filter_chains: Vec<FilterChain>,
-    /// What becomes of all others.
+    /// Filter chain for connections that match no other.
     pub default_filter_chain: Option<FilterChain>,
 }
 
@@ -104,7 +109,7 @@ pub(crate) fn judge_listener(
     judge: &mut Judge<'_>,
 ) -> Option<Listener> {
     let kind = match listener.api_listener.as_ref() {
-        // An address beside it is for others: servers that state both have one listener for all.
+        // `address` is for other clients: a management server may set both for one listener.
         Some(api) => {
             let connections = judge.field("api_listener", |judge| api::judge_api(api, judge));
             ListenerKind::Api(connections?)

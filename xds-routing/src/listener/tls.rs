@@ -1,4 +1,6 @@
-//! TLS contexts, judged as gRPC does (A29). What they do is up to those who make connections.
+//! TLS contexts, validated as gRPC does ([gRFC A29]). The owner of the connections applies them.
+//!
+//! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 use alloc::vec::Vec;
 
@@ -18,37 +20,38 @@ use crate::{
     route::judge_text,
 };
 
-/// How connections are secured.
+/// TLS of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsContext {
-    /// Where the own certificate comes from, if there is one.
+    /// Source of the local certificate, if there is one.
     pub identity: Option<CertificateProvider>,
-    /// Who vouches for the certificate of the other side.
+    /// Trusted roots for the peer's certificate.
     pub roots: Option<TrustedRoots>,
-    /// Names of which the other side's certificate must have one; any will do if empty.
+    /// Matchers for subject alternative names, one of which the peer's certificate must match.
+    /// Empty accepts any.
     pub names: Vec<TextMatcher>,
-    /// Whether the other side needs a certificate; for servers.
+    /// Whether a client must present a certificate. For servers.
     pub requires_client_certificate: bool,
 }
 
-/// A plugin of the bootstrap that has certificates.
+/// Certificate provider plugin of the bootstrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CertificateProvider {
-    /// Its name in the bootstrap.
+    /// Name of the plugin instance in the bootstrap.
     pub instance: ResourceName,
-    /// Which of its certificates.
+    /// Name of the certificate within the instance.
     pub certificate: ResourceName,
 }
 
-/// Who vouches for certificates.
+/// Trusted root certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrustedRoots {
-    /// Those that a plugin has.
+    /// Roots of a certificate provider.
     Provider(CertificateProvider),
-    /// Those that the system trusts.
+    /// Roots of the operating system.
     System,
 }
 
@@ -57,7 +60,7 @@ const UPSTREAM: &str =
 const DOWNSTREAM: &str =
     "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
 
-/// The TLS of a cluster: whoever serves must be vouched for.
+/// Validates the TLS context of a cluster, which must configure trusted roots.
 pub(crate) fn judge_upstream(
     socket: &TransportSocket,
     judge: &mut Judge<'_>,
@@ -74,7 +77,7 @@ pub(crate) fn judge_upstream(
     Some(context)
 }
 
-/// The TLS of a server: it needs a certificate itself.
+/// Validates the TLS context of a server, which must configure a certificate.
 pub(super) fn judge_downstream(
     socket: &TransportSocket,
     judge: &mut Judge<'_>,
@@ -97,7 +100,7 @@ pub(super) fn judge_downstream(
     if schema.require_sni.as_ref().is_some_and(|it| it.value) {
         judge.fault_in("require_sni", UNSUPPORTED);
     }
-    // They vouch for servers (B47a).
+    // System roots verify servers, not clients (B47a).
     if context.roots == Some(TrustedRoots::System) {
         let why = "system_root_certs are not supported for clients' certificates";
         judge.fault_in("common_tls_context", why);
@@ -163,8 +166,8 @@ fn judge_common(common: &schema::CommonTlsContext, judge: &mut Judge<'_>) -> Opt
     Some(context)
 }
 
-/// The own certificate. Older servers name its plugin in another field, which counts where the newer one is not
-/// set. What else it could come from is at fault only where no plugin has it.
+/// Validates the source of the local certificate. Older servers set a deprecated field, which is
+/// used if the new one is absent. Unsupported sources are errors only if neither is set.
 fn judge_identity(
     common: &schema::CommonTlsContext,
     judge: &mut Judge<'_>,
@@ -191,7 +194,8 @@ fn judge_identity(
     None
 }
 
-/// What is written down, and, where that names no plugin for the roots, the one that older servers name beside it.
+/// Validates a combined context: the default context or, if that names no provider for the roots,
+/// the deprecated field of older servers.
 fn judge_combined(
     combined: &CombinedCertificateValidationContext,
     context: &mut TlsContext,
