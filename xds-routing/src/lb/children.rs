@@ -1,43 +1,45 @@
-//! The children of a policy by name: those in use, and those that were removed and may come back.
+//! Children of an LB policy by name: active ones, and removed ones that are kept for a while.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::time::Duration;
 
 use xds_core::Time;
 
-/// How the connections of a policy are.
+/// Connectivity state of an LB policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnectivityState {
-    /// There is one: calls can be sent.
+    /// A connection is established: calls can be sent.
     Ready,
-    /// One is being made.
+    /// A connection is being established.
     Connecting,
-    /// There is none, and none is being made before there is a call.
+    /// No connection exists, and none is attempted until a call arrives.
     Idle,
-    /// None can be made.
+    /// No connection can be established.
     TransientFailure,
 }
 
-/// What whoever drives a policy does for it.
+/// Instruction to the owner of a policy's children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildChange<C> {
-    /// Make a child of this name with this configuration.
+    /// Create a child with this name and configuration.
     Create(String, C),
-    /// Give the child of this name its newest configuration (S2.009).
+    /// Pass the newest configuration to the child with this name.
+    // S2.009
     Update(String, C),
-    /// Close the child of this name.
+    /// Close the child with this name.
     Close(String),
 }
 
-/// How long a child that was removed may come back (S2.018, X47).
+/// Time for which a removed child is kept.
+// S2.018, X47
 pub(super) const KEPT: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Clone, Debug)]
 pub(super) struct Child<P> {
     pub(super) state: ConnectivityState,
     pub(super) picker: Option<P>,
-    /// When it is closed, if it was removed.
+    /// Time at which the child is closed, if it was removed.
     expires: Option<Time>,
 }
 
@@ -52,8 +54,9 @@ impl<P> Children<P> {
         Self { children: BTreeMap::new(), keep }
     }
 
-    /// Takes the children of a new configuration. Those that are no longer in it are kept for a while, in
-    /// case that they come back (S2.018).
+    /// Replaces the set of children. Removed ones are kept for a while, in case they are added
+    /// again.
+    // S2.018
     pub(super) fn update<C>(
         &mut self,
         configs: BTreeMap<String, C>,
@@ -83,8 +86,9 @@ impl<P> Children<P> {
         changes
     }
 
-    /// Takes how a child is, and says whether that counts. One that is unknown is ignored. A child that
-    /// failed counts as failing until it is ready again, so that trying does not hold calls up.
+    /// Sets the state of a child, and returns whether the state took effect. A failed child counts
+    /// as failed until it is ready or idle, so calls do not wait for its reconnection attempts. An
+    /// unknown child is ignored.
     pub(super) fn set_state(&mut self, name: &str, state: ConnectivityState) -> bool {
         let Some(child) = self.children.get_mut(name) else {
             return false;
@@ -97,7 +101,7 @@ impl<P> Children<P> {
         !goes_on_failing
     }
 
-    /// A child is another policy now, which has not said anything yet.
+    /// Resets a child that was replaced by another policy, which has reported no state yet.
     pub(super) fn reset(&mut self, name: &str) {
         if let Some(child) = self.children.get_mut(name) {
             child.state = ConnectivityState::Connecting;
@@ -105,19 +109,19 @@ impl<P> Children<P> {
         }
     }
 
-    /// Takes what to pick with from a child.
+    /// Sets the picker of a child.
     pub(super) fn set_picker(&mut self, name: &str, picker: P) {
         if let Some(child) = self.children.get_mut(name) {
             child.picker = Some(picker);
         }
     }
 
-    /// What a child gave to pick with last.
+    /// Returns the newest picker of a child.
     pub(super) fn picker(&self, name: &str) -> Option<&P> {
         self.children.get(name)?.picker.as_ref()
     }
 
-    /// Closes what was removed long enough ago.
+    /// Removes and returns the children whose time is over.
     pub(super) fn expire(&mut self, now: Time) -> Vec<String> {
         let due = |child: &Child<P>| child.expires.is_some_and(|at| at <= now);
         let gone = self.children.iter().filter(|(_, child)| due(child));
@@ -130,14 +134,14 @@ impl<P> Children<P> {
         self.children.values().filter_map(|child| child.expires).min()
     }
 
-    /// Those in use, in the order of their names.
+    /// Returns the active children, sorted by name.
     pub(super) fn in_use(&self) -> impl Iterator<Item = (&str, &Child<P>)> {
         let in_use = self.children.iter().filter(|(_, child)| child.expires.is_none());
         in_use.map(|(name, child)| (name.as_str(), child))
     }
 
-    /// How the policy is, from how its children are: the best of ready, connecting and idle; failing if all
-    /// fail, or if there are none.
+    /// Returns the aggregated state: the best of ready, connecting and idle; transient failure if
+    /// all children fail or there are none.
     pub(super) fn state(&self) -> ConnectivityState {
         let states = self.in_use().map(|(_, child)| child.state);
         states.min().unwrap_or(ConnectivityState::TransientFailure)

@@ -1,7 +1,8 @@
-//! LB policies as state machines: they know which children there are and how each is, and say who gets a
-//! call. What a child is, and what its picker does, is up to whoever drives them.
+//! LB policies as state machines. They track their children with their states, and choose a child
+//! for each call. Their owner creates the children and evaluates the pickers.
 //!
-//! [`Router`](crate::router::Router) needs none of this, and is what is recommended (X46).
+//! [`Router`](crate::router::Router) needs none of this and is the recommended way.
+// X46
 
 mod children;
 mod config;

@@ -1,4 +1,5 @@
-//! `xds_routing_experimental`: each call goes to the child of the first route that matches (S2.019).
+//! `xds_routing_experimental`: sends each call to the child of the first matching route.
+// S2.019
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -20,26 +21,28 @@ use crate::{
     rules::Rules,
 };
 
-/// Which calls, and the action for them.
+/// Route of the policy: the calls it matches, and their action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyRoute {
-    /// Which calls.
+    /// Conditions for a call.
     pub matches: RouteMatch,
-    /// The name of the action, which several routes can share (S2.034).
+    /// Name of the action. Several routes can share it.
+    // S2.034
     pub action: String,
 }
 
 impl PolicyRoute {
-    /// These calls get this action.
+    /// Creates a route from its conditions and the name of its action.
     #[must_use]
     pub fn new(matches: RouteMatch, action: impl Into<String>) -> Self {
         Self { matches, action: action.into() }
     }
 }
 
-/// A valid configuration: every route's action is there (S2.040), and every action is some route's
-/// (S2.043). `C` is what configures a child.
+/// Valid configuration: the action of every route exists, and every action is used by a route. `C`
+/// is the configuration of a child.
+// S2.040, S2.043
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingConfig<C> {
     routes: Vec<PolicyRoute>,
@@ -47,12 +50,13 @@ pub struct RoutingConfig<C> {
 }
 
 impl<C> RoutingConfig<C> {
-    /// A configuration of these routes, of which the first that matches counts, and actions by name.
+    /// Creates a configuration. The first matching route is used.
     ///
     /// # Errors
     ///
-    /// A route's action is missing, or an action is no route's; it is not used then, not even in part
-    /// (S2.045).
+    /// Returns an error if the action of a route is missing or an action is unused. The whole
+    /// configuration is then rejected.
+    // S2.045
     pub fn new(
         routes: Vec<PolicyRoute>,
         actions: BTreeMap<String, C>,
@@ -85,46 +89,50 @@ impl<C> RoutingConfig<C> {
         Self { routes, actions }
     }
 
-    /// The routes, in order.
+    /// Returns the routes, in order.
     #[must_use]
     pub fn routes(&self) -> &[PolicyRoute] {
         &self.routes
     }
 
-    /// The actions by name.
+    /// Returns the actions by name.
     #[must_use]
     pub const fn actions(&self) -> &BTreeMap<String, C> {
         &self.actions
     }
 }
 
-/// No route is for a call, which fails with UNAVAILABLE (S2.057).
+/// Error for a call that no route matches. The call fails with UNAVAILABLE.
+// S2.057
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("none of {routes} routes matches {path}")]
 #[non_exhaustive]
 pub struct NoPolicyRoute {
-    /// The call's path.
+    /// Path of the call.
     pub path: String,
-    /// How many routes there are.
+    /// Number of routes.
     pub routes: usize,
 }
 
-/// Who gets a call.
+/// Result of a pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoutedPick<'a, P> {
-    /// Ask this picker: it is the newest of the route's child, however that is (S2.055).
+    /// Delegate to this picker, the newest of the route's child, whatever the child's state.
+    // S2.055
     Child(&'a P),
-    /// The route's child has given no picker yet: the call waits for the next change (S2.056).
+    /// The route's child has no picker yet. The call waits for the next change.
+    // S2.056
     Queue,
-    /// Nobody.
+    /// No route matches.
     Nobody(NoPolicyRoute),
 }
 
-/// Sends calls to the child of the first route that matches. `P` is what a child gives to pick with.
+/// Policy `xds_routing_experimental`, which sends calls to the child of the first matching route.
+/// `P` is the picker of a child.
 ///
-/// After [`update`](Self::update) and [`child_changed`](Self::child_changed) *all* calls that wait are
-/// picked for again, whichever child they wait for: [`generation`](Self::generation) is another number then
-/// (S2.058-S2.060).
+/// After [`update`](Self::update) and [`child_changed`](Self::child_changed), *all* waiting calls
+/// are picked again, whichever child they wait for. [`generation`](Self::generation) changes then.
+// S2.058-S2.060
 #[derive(Clone, Debug)]
 pub struct XdsRouting<P> {
     children: Children<P>,
@@ -140,8 +148,9 @@ impl<P> Default for XdsRouting<P> {
 }
 
 impl<P> XdsRouting<P> {
-    /// Without routes yet. A child that is removed may come back for this long; zero closes it at once. The
-    /// default is 15 minutes (X47).
+    /// Creates a policy without routes. A removed child is kept for `keep`; zero closes it at once.
+    /// The default is 15 minutes.
+    // X47
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self {
@@ -152,8 +161,9 @@ impl<P> XdsRouting<P> {
         }
     }
 
-    /// Takes a configuration. An action whose name is known gets its configuration as an update to its child
-    /// (S2.052), so that routes can change without any child being made anew.
+    /// Applies a configuration. An action with a known name updates its child, so routes can change
+    /// without new children.
+    // S2.052
     pub fn update<C>(&mut self, config: RoutingConfig<C>, now: Time) -> Vec<ChildChange<C>> {
         self.generation = self.generation.wrapping_add(1);
         self.index = RouteIndex::new(config.routes.iter().map(|route| &route.matches.path));
@@ -161,34 +171,34 @@ impl<P> XdsRouting<P> {
         self.children.update(config.actions, now)
     }
 
-    /// Takes what a child says: how it is, and what to pick with from now on.
+    /// Sets the state and the picker of a child.
     pub fn child_changed(&mut self, name: &str, state: ConnectivityState, picker: P) {
         self.generation = self.generation.wrapping_add(1);
         self.children.set_picker(name, picker);
         self.children.set_state(name, state);
     }
 
-    /// A child is another policy now, made anew under the same name.
+    /// Resets a child that was replaced by another policy of the same name.
     pub(super) fn child_replaced(&mut self, name: &str) {
         self.generation = self.generation.wrapping_add(1);
         self.children.reset(name);
     }
 
-    /// How the policy is: all its children taken together, though a call depends on one of them only
-    /// (S2.061).
+    /// Returns the aggregated state of all children, although a call depends on only one of them.
+    // S2.061
     #[must_use]
     pub fn state(&self) -> ConnectivityState {
         self.children.state()
     }
 
-    /// Another number after every update and whenever a child has another picker: all calls that wait are
-    /// to be picked for again.
+    /// Returns a number that changes with every update and every new picker of a child. All waiting
+    /// calls must be picked again then.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Who gets a call.
+    /// Picks a child for a call.
     pub fn pick<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,
@@ -209,13 +219,14 @@ impl<P> XdsRouting<P> {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due: a removed child has had its time.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due to close a removed
+    /// child.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.children.next_expiry()
     }
 
-    /// Says which children to close. Calling early is harmless.
+    /// Returns the children to close. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) -> Vec<String> {
         self.children.expire(now)
     }

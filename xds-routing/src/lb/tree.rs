@@ -1,4 +1,4 @@
-//! Policies inside one another, down to those that somebody else runs.
+//! Tree of LB policies, whose leaves are run by its owner.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -17,43 +17,44 @@ use super::{
 };
 use crate::{matching::Call, pattern::Headers, random::Random};
 
-/// A leaf of a tree; never used again for another.
+/// Identifier of a leaf of a tree. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeafId(u64);
 
-/// What whoever runs the leaves does for a tree.
+/// Instruction to the owner of the leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeafChange {
-    /// Make a policy with this configuration.
+    /// Create a policy with this configuration.
     Create(LeafId, LeafConfig),
-    /// Give the policy its newest configuration.
+    /// Pass the newest configuration to the policy.
     Update(LeafId, LeafConfig),
     /// Close the policy.
     Close(LeafId),
 }
 
-/// Who gets a call.
+/// Result of a pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TreePick<'a, P> {
-    /// Ask this picker of a leaf.
+    /// Delegate to this picker of a leaf.
     Leaf(&'a P),
-    /// Nobody yet: the call waits until [`PolicyTree::generation`] is another number.
+    /// The call waits until [`PolicyTree::generation`] changes.
     Queue,
-    /// Nobody yet, and nobody is at it: these leaves are to connect (gRPC's ExitIdle), and the call waits as for
+    /// The given idle leaves must connect (`ExitIdle` in gRPC). The call waits as for
     /// [`Queue`](Self::Queue).
     Wake(Vec<LeafId>),
-    /// Nobody, since no route is for the call, which fails with UNAVAILABLE.
+    /// No route matches. The call fails with UNAVAILABLE.
     NoRoute(NoPolicyRoute),
-    /// Nobody, since a policy has no children: the call fails with UNAVAILABLE.
+    /// A policy has no children. The call fails with UNAVAILABLE.
     NoChildren,
 }
 
-/// All policies of a configuration. `P` is what a leaf gives to pick with.
+/// Tree of all policies of a configuration. `P` is the picker of a leaf.
 ///
-/// Clusters are leaves, one for each action that leads to them: what is shared between routes is actions,
-/// so connections grow with the number of actions and not of routes (S2.138, S2.139).
+/// Clusters are leaves, one for each action that refers to them. Routes share actions, so
+/// connections grow with the number of actions, not of routes.
+// S2.138, S2.139
 #[derive(Clone, Debug)]
 pub struct PolicyTree<P> {
     root: Option<Node<P>>,
@@ -64,22 +65,22 @@ pub struct PolicyTree<P> {
 
 #[derive(Clone, Debug)]
 enum Node<P> {
-    // What children give to pick with is their name: who it is for is the next node's to say.
+    // The picker of a child is the child's name, which leads to the next node.
     Routing(XdsRouting<String>, BTreeMap<String, Self>),
     WeightedTarget(WeightedTarget<String>, BTreeMap<String, Self>),
     Leaf(Leaf<P>),
 }
 
-/// A policy that somebody else runs.
+/// Policy that the owner of the tree runs.
 #[derive(Clone, Debug)]
 struct Leaf<P> {
     id: LeafId,
-    /// What it is.
+    /// Name of the policy.
     policy: String,
     state: ConnectivityState,
     picker: Option<P>,
-    /// What it gave when it failed, while it connects again: who takes it for failing until it is ready picks
-    /// with that.
+    /// Picker of the last failure while the leaf reconnects. Used by a parent that counts the leaf
+    /// as failed until it is ready.
     failing: Option<P>,
 }
 
@@ -97,15 +98,15 @@ impl<P> Leaf<P> {
     }
 }
 
-/// How those above a policy take it.
+/// State that the ancestors of a policy assume.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TakenFor {
     WhatItIs,
-    /// It failed, and may be connecting again.
+    /// Failed, although it may be reconnecting.
     Failing,
 }
 
-/// Where leaves are, and how the tree makes more of them.
+/// Paths of the leaves, and the parameters for new ones.
 #[derive(Clone, Debug)]
 struct Parents {
     paths: BTreeMap<LeafId, Vec<String>>,
@@ -120,7 +121,9 @@ impl<P> Default for PolicyTree<P> {
 }
 
 impl<P> PolicyTree<P> {
-    /// Without policies yet. A child that a policy removes may come back for this long (X47).
+    /// Creates a tree without policies. A child that a policy removes is kept for `keep`. The
+    /// default is 15 minutes.
+    // X47
     #[must_use]
     pub const fn new(keep: Duration) -> Self {
         Self {
@@ -131,8 +134,9 @@ impl<P> PolicyTree<P> {
         }
     }
 
-    /// Takes a configuration. Policies stay where their names stay (S2.009, S2.052); one that is of another
-    /// kind than the policy of its name before is made anew.
+    /// Applies a configuration. A policy whose name stays is kept, unless its kind changes: then it
+    /// is replaced.
+    // S2.009, S2.052
     pub fn update(&mut self, config: PolicyConfig, now: Time) {
         self.generation = self.generation.wrapping_add(1);
         let root = self.root.take();
@@ -140,7 +144,7 @@ impl<P> PolicyTree<P> {
         self.root = Some(work.put(root, config, &mut Vec::new()));
     }
 
-    /// Takes what a leaf says: how it is, and what to pick with from now on.
+    /// Sets the state and the picker of a leaf.
     pub fn leaf_changed(&mut self, leaf: LeafId, state: ConnectivityState, picker: P) {
         let Some((root, path)) = self.root.as_mut().zip(self.parents.paths.get(&leaf)) else {
             return;
@@ -149,20 +153,20 @@ impl<P> PolicyTree<P> {
         root.set(path, state, picker);
     }
 
-    /// How all of it is.
+    /// Returns the state of the root policy.
     #[must_use]
     pub fn state(&self) -> ConnectivityState {
         self.root.as_ref().map_or(ConnectivityState::Idle, Node::state)
     }
 
-    /// Another number whenever the configuration or what any leaf gives to pick with is another: all calls
-    /// that wait are to be picked for again.
+    /// Returns a number that changes with every configuration and every new picker of a leaf. All
+    /// waiting calls must be picked again then.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Who gets a call.
+    /// Picks a leaf for a call.
     pub fn pick<H: Headers + ?Sized>(
         &self,
         call: &Call<'_, H>,
@@ -198,18 +202,19 @@ impl<P> PolicyTree<P> {
         TreePick::Queue
     }
 
-    /// What is to be done next for the leaves.
+    /// Returns the next instruction for the leaves.
     pub fn poll_change(&mut self) -> Option<LeafChange> {
         self.changes.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due: a removed child has had its time.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due to close a removed
+    /// child.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.root.as_ref().and_then(Node::poll_timeout)
     }
 
-    /// Closes what has had its time. Calling early is harmless.
+    /// Closes the children whose time is over. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         let mut work = Work { parents: &mut self.parents, changes: &mut self.changes, now };
         if let Some(root) = self.root.as_mut() {
@@ -227,7 +232,7 @@ impl<P> Node<P> {
         }
     }
 
-    /// The leaves below that wait for a call before they connect.
+    /// Returns the idle leaves below this node.
     fn idle_leaves(&self) -> Vec<LeafId> {
         let (mut idle, mut waiting) = (Vec::new(), Vec::from([self]));
         while let Some(node) = waiting.pop() {
@@ -244,7 +249,7 @@ impl<P> Node<P> {
         idle
     }
 
-    /// Whether a configuration is one of this policy, which then stays.
+    /// Whether a configuration is for this kind of policy, which can then be kept.
     fn is_for(&self, config: &PolicyConfig) -> bool {
         match (self, config) {
             (Self::Routing(..), PolicyConfig::Routing(_))
@@ -254,8 +259,8 @@ impl<P> Node<P> {
         }
     }
 
-    /// Whether there is something to pick with. A policy of ours always has it; its state may be another after
-    /// each update.
+    /// Whether the node has a picker. Policies of this crate always have one, although their state
+    /// may change with each update.
     const fn has_spoken(&self) -> bool {
         !matches!(self, Self::Leaf(Leaf { picker: None, .. }))
     }
@@ -288,16 +293,16 @@ impl<P> Node<P> {
     }
 }
 
-/// When the policy of a name was made.
+/// Whether a child existed before the update.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// It stays where it was.
+    /// The child is kept.
     Before,
-    /// It is new, or in the place of one of another kind.
+    /// The child is new, or replaces one of another kind.
     Anew,
 }
 
-/// A change of the tree that is being made.
+/// Update of the tree in progress.
 struct Work<'a> {
     parents: &'a mut Parents,
     changes: &'a mut VecDeque<LeafChange>,
@@ -305,7 +310,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The policy of this configuration, in the place of the one before.
+    /// Returns the node for this configuration, updating or replacing the previous one.
     fn put<P>(
         &mut self,
         before: Option<Node<P>>,
@@ -370,7 +375,8 @@ impl Work<'_> {
         }
     }
 
-    /// Makes and changes the children of a policy, and tells which are there and whether they were before.
+    /// Applies changes to the children of a policy. Returns the existing ones, and whether each was
+    /// created.
     fn apply<P>(
         &mut self,
         changes: Vec<ChildChange<PolicyConfig>>,

@@ -1,4 +1,5 @@
-//! `weighted_target_experimental`: calls are split between children by weight (S2.007).
+//! `weighted_target_experimental`: splits calls between children by weight.
+// S2.007
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::time::Duration;
@@ -8,42 +9,45 @@ use xds_core::Time;
 use super::children::{Child, ChildChange, Children, ConnectivityState, KEPT};
 use crate::random::Random;
 
-/// A child in the configuration: how many calls it gets, and its own configuration.
+/// Target of the configuration: the weight and the configuration of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target<C> {
-    /// Its share of the calls.
+    /// Weight of the child.
     pub weight: u32,
-    /// What it is and does.
+    /// Configuration of the child.
     pub config: C,
 }
 
 impl<C> Target<C> {
-    /// A child with this share.
+    /// Creates a target.
     #[must_use]
     pub const fn new(weight: u32, config: C) -> Self {
         Self { weight, config }
     }
 }
 
-/// Who gets a call.
+/// Result of a pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick<'a, P> {
-    /// Ask this picker of a child.
+    /// Delegate to this picker of a child.
     Child(&'a P),
-    /// Nobody yet: the call waits for the next change.
+    /// The call waits for the next change.
     Queue,
-    /// Nobody yet, and no child is at it: the [idle children](WeightedTarget::idle_children) are to connect (gRPC's
-    /// ExitIdle), and the call waits for the next change.
+    /// The [idle children](WeightedTarget::idle_children) must connect (`ExitIdle` in gRPC). The
+    /// call waits for the next change.
     Wake,
-    /// Nobody: there are no children. The call fails with UNAVAILABLE.
+    /// The policy has no children. The call fails with UNAVAILABLE.
     Nobody,
 }
 
-/// Splits calls between its children, by weight and chance (S2.017). `P` is what a child gives to pick with.
+/// Policy `weighted_target_experimental`, which splits calls between its children at random by
+/// weight. `P` is the picker of a child.
 ///
-/// Only children that are ready get calls (S2.011, S2.012). If none is, calls wait while one is connecting or
-/// idle, and wake those that are idle; if all fail, one that fails is asked, and says why.
+/// Only ready children get calls. If none is ready, calls wait for a connecting child. If none is
+/// connecting either, calls wait and wake the idle children. If all children fail, calls are
+/// delegated to the picker of a failed child, which reports the error.
+// S2.011, S2.012, S2.017
 #[derive(Clone, Debug)]
 pub struct WeightedTarget<P> {
     children: Children<P>,
@@ -57,15 +61,16 @@ impl<P> Default for WeightedTarget<P> {
 }
 
 impl<P> WeightedTarget<P> {
-    /// Without children yet. One that is removed may come back for this long; zero closes it at once. The
-    /// default is 15 minutes.
+    /// Creates a policy without children. A removed child is kept for `keep`; zero closes it at
+    /// once. The default is 15 minutes.
     #[must_use]
     pub const fn new(keep: Duration) -> Self {
         Self { children: Children::new(keep), weights: BTreeMap::new() }
     }
 
-    /// Takes a configuration: targets by name. One whose name is known gets its configuration as an update
-    /// (S2.009), a new one is made (S2.010).
+    /// Applies a configuration: targets by name. A known name updates its child, a new one creates
+    /// a child.
+    // S2.009, S2.010
     pub fn update<C>(
         &mut self,
         targets: BTreeMap<String, Target<C>>,
@@ -76,26 +81,26 @@ impl<P> WeightedTarget<P> {
         self.children.update(configs, now)
     }
 
-    /// Takes what a child says: how it is, and what to pick with from now on. Calls that wait are to be picked
-    /// for again.
+    /// Sets the state and the picker of a child. Waiting calls must be picked again.
     pub fn child_changed(&mut self, name: &str, state: ConnectivityState, picker: P) {
         if self.children.set_state(name, state) {
             self.children.set_picker(name, picker);
         }
     }
 
-    /// A child is another policy now, made anew under the same name.
+    /// Resets a child that was replaced by another policy of the same name.
     pub(super) fn child_replaced(&mut self, name: &str) {
         self.children.reset(name);
     }
 
-    /// How the policy is: all its children taken together (S2.016).
+    /// Returns the aggregated state of all children.
+    // S2.016
     #[must_use]
     pub fn state(&self) -> ConnectivityState {
         self.children.state()
     }
 
-    /// Who gets a call.
+    /// Picks a child for a call.
     pub fn pick(&self, random: &mut Random) -> Pick<'_, P> {
         let state = self.state();
         match state {
@@ -117,19 +122,20 @@ impl<P> WeightedTarget<P> {
         candidates.get(place).map_or(Pick::Nobody, |&(_, picker)| Pick::Child(picker))
     }
 
-    /// The names of the children that wait for a call before they connect.
+    /// Returns the names of the idle children.
     pub fn idle_children(&self) -> impl Iterator<Item = &str> {
         let idle = |(_, child): &(&str, &Child<P>)| child.state == ConnectivityState::Idle;
         self.children.in_use().filter(idle).map(|(name, _)| name)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due: a removed child has had its time.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due to close a removed
+    /// child.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.children.next_expiry()
     }
 
-    /// Says which children to close. Calling early is harmless.
+    /// Returns the children to close. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) -> Vec<String> {
         self.children.expire(now)
     }

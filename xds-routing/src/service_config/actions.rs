@@ -1,4 +1,4 @@
-//! The actions of a service config and their names.
+//! Actions of a service config and their names.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,15 @@ use xds_core::ResourceName;
 use super::json::object;
 use crate::route::WeightedClusters;
 
-/// What a route does. Two are the same if they lead to the same clusters with the same weights, in whatever
-/// order (S2.118).
+/// Action of a route. Two actions are equal if they have the same clusters with the same weights,
+/// in any order.
+// S2.118
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     Cluster(ResourceName),
-    /// Weights by cluster; those of one that comes twice are summed up.
+    /// Weights by cluster. Those of a repeated cluster are added.
     Weighted(BTreeMap<ResourceName, u32>),
-    /// Its calls fail: it leads to nobody.
+    /// Calls fail.
     Fail,
 }
 
@@ -38,7 +39,7 @@ impl Action {
         Self::Weighted(sums)
     }
 
-    /// The clusters, if weights are what tells actions with the same ones apart.
+    /// Returns the clusters of a split, which identify it when its weights change.
     fn clusters(&self) -> Option<Vec<&ResourceName>> {
         match self {
             Self::Cluster(_) | Self::Fail => None,
@@ -46,7 +47,8 @@ impl Action {
         }
     }
 
-    /// The LB policy that does it (S2.108, S2.109).
+    /// Returns the LB policy of the action.
+    // S2.108, S2.109
     pub(super) fn policy(&self) -> Value {
         match self {
             Self::Cluster(name) => cds(name),
@@ -62,7 +64,7 @@ impl Action {
         }
     }
 
-    /// It as an entry of the actions.
+    /// Returns the entry for the map of actions.
     pub(super) fn child(&self) -> Value {
         object([("childPolicy", Value::Array([self.policy()].into()))])
     }
@@ -76,7 +78,8 @@ fn cds(name: &ResourceName) -> Value {
     object([("cds_experimental", object([("cluster", name.as_str().into())]))])
 }
 
-/// The names of the actions of the newest config: each has one, and no two the same (S2.107).
+/// Unique names of the actions of the newest config.
+// S2.107
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(BTreeMap<Action, String>);
 
@@ -91,8 +94,9 @@ impl Names {
         by_name.into_iter()
     }
 
-    /// Takes the actions of the next config (S2.110-S2.119). New ones are named in an order of their own,
-    /// so that the order of routes does not matter.
+    /// Replaces the actions by those of the next config. New actions are named in sorted order, so
+    /// the order of routes does not matter.
+    // S2.110-S2.119
     pub(super) fn renew<'a>(&mut self, wanted: impl Iterator<Item = &'a Action>) {
         let wanted: BTreeSet<&Action> = wanted.collect();
         let before = core::mem::take(&mut self.0);
@@ -125,11 +129,12 @@ impl Names {
     }
 }
 
-/// A name that says what the action does and that no other has (X27).
+/// Returns an unused name that describes the action.
+// X27
 fn free_name(action: &Action, used: &BTreeSet<String>) -> String {
     let weights = match action {
         Action::Cluster(name) => return format!("cds:{name}"),
-        // No name of a cluster or of a split begins like that.
+        // No name of a cluster or a split starts like this.
         Action::Fail => return String::from("fail"),
         Action::Weighted(weights) => weights,
     };

@@ -1,4 +1,4 @@
-//! Matchers and objects as protobuf's JSON has them.
+//! Matchers and objects in protobuf's JSON mapping.
 
 use alloc::{
     format,
@@ -13,10 +13,10 @@ use crate::{
     route::RouteMatch,
 };
 
-/// Fields of an object.
+/// Fields of a JSON object.
 pub(super) type Fields = Vec<(&'static str, Value)>;
 
-/// An object. Its fields are in the order of their names whichever kind of map is in use.
+/// Creates an object with sorted fields, independent of the map type of `serde_json`.
 pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let mut fields: Vec<(&str, Value)> = fields.into_iter().collect();
     fields.sort_by_key(|(name, _)| *name);
@@ -24,7 +24,9 @@ pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> 
     Value::Object(fields.collect::<Map<String, Value>>())
 }
 
-/// What a route matches (S2.121, S2.122, S2.145). What A28's policy has no word for is said by an expression.
+/// Returns the matchers of a route. Those that A28's policy does not support become regular
+/// expressions.
+// S2.121, S2.122, S2.145
 pub(super) fn matches(matches: &RouteMatch) -> Result<Fields, &'static str> {
     let mut fields = Vec::from([path(&matches.path)]);
     if !matches.headers.is_empty() {
@@ -48,7 +50,7 @@ fn path(path: &PathMatcher) -> (&'static str, Value) {
     }
 }
 
-/// An expression for a text between two others.
+/// Returns a regular expression for a text between two other expressions.
 fn expression(before: &str, text: &str, after: &str, case: LetterCase) -> Value {
     let flags = if case == LetterCase::Ignored { "(?is)" } else { "(?s)" };
     format!("{flags}{before}{}{after}", regex::escape(text)).into()
@@ -61,7 +63,7 @@ fn header(header: &HeaderMatcher) -> Result<Value, &'static str> {
     let how = match &header.test {
         HeaderTest::Present(present) => ("presentMatch", (*present).into()),
         HeaderTest::Range(start, end) => {
-            // Numbers of 64 bits are texts.
+            // The JSON mapping has 64-bit integers as strings.
             let bounds = [("start", start.to_string().into()), ("end", end.to_string().into())];
             ("rangeMatch", object(bounds))
         }

@@ -1,25 +1,32 @@
-//! The service config of gRFC A28: routes as the configuration of an LB policy, for channels that route by
-//! policies.
+//! Service config of [gRFC A28]: routes as the configuration of an LB policy, for channels that
+//! route by LB policies.
 //!
-//! [`ServiceConfigs`] makes one of each version of a [`VirtualHost`]. Equal actions are one, whose name says
-//! what it does; a name stays with its action over updates, and a split of calls whose weights alone change
-//! keeps its name, so that a canary rollout never closes a child policy.
+//! [`ServiceConfigs`] creates one for each version of a [`VirtualHost`]. Equal actions are merged
+//! into one, whose name describes it. An action keeps its name across updates. A split of which
+//! only the weights change keeps its name too, so a canary rollout never closes a child policy.
 //!
-//! A route that does not lead to a cluster fails its calls, and those only (A36): its action is a
-//! `weighted_target_experimental` without targets, where nobody gets a call.
+//! A route that does not forward to a cluster fails its calls, but no others (gRFC A36). Its action
+//! is a `weighted_target_experimental` without targets.
 //!
 //! # The example of A28, corrected
 //!
-//! A test makes the config of the example in A28's appendix. The text of the example has slips, which are
-//! not followed:
+//! A test generates the config of the example in A28's appendix. The example contains mistakes,
+//! which are not reproduced:
+//!
+//! [gRFC A28]:
+//!     https://github.com/grpc/proposal/blob/master/A28-xds-traffic-splitting-and-routing.md
 //!
 //! | in the example | here |
 //! |---|---|
-//! | fields `Action` and `Route` (X25) | `action` and `route`, as protobuf's JSON has them |
-//! | `match_fraction` in the text (X25) | `matchFraction` |
-//! | the third route has prefix `/service_2/method_2` as a resource and `/service_2/method_1` as a config (X26) | what the resource says |
-//! | why both splits have index 1 is not said (X27) | the index counts the actions with the same clusters, whose names are sorted and joined by `_`; from 1 up to the first name that is free |
-//! | one route needs no routing policy, whatever it matches (X28) | only if it matches every call |
+//! | fields `Action` and `Route` | `action` and `route`, as in protobuf's JSON mapping |
+//! | `match_fraction` in the text | `matchFraction` |
+//! | prefix of the third route: `method_2` in the resource, `method_1` in the config | `method_2` |
+//! | index 1 of both splits is unexplained | see below |
+//! | one route never needs a routing policy | only if it matches every call |
+//!
+//! The index distinguishes actions with the same clusters, whose names are sorted and joined by
+//! `_`. It is the first free number from 1.
+// X25, X26, X27, X28
 
 mod actions;
 mod json;
@@ -29,48 +36,48 @@ use thiserror::Error;
 use self::actions::{Action, Names};
 use crate::route::{Action as RouteAction, ClusterChoice, Route, VirtualHost};
 
-/// Makes service configs of the versions of a virtual host, one after the other.
+/// Generator of the service configs of successive versions of a virtual host.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceConfigs {
     names: Names,
 }
 
-/// A service config, which is JSON.
+/// Service config as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceConfig(serde_json::Value);
 
 impl ServiceConfig {
-    /// The config as compact JSON; the same config is the same text.
+    /// Returns the config as compact JSON. Equal configs give equal text.
     #[must_use]
     pub fn to_json(&self) -> alloc::string::String {
         alloc::format!("{}", self.0)
     }
 }
 
-/// A route does what the LB policies of A28 have no words for; channels that route by
-/// [`VirtualHost::find`] do it.
+/// Error for a route that the LB policies of A28 cannot express. Channels that route by
+/// [`VirtualHost::find`] support it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("route {route} {why}")]
 #[non_exhaustive]
 pub struct Inexpressible {
-    /// Its index among [`VirtualHost::routes`].
+    /// Index of the route in [`VirtualHost::routes`].
     pub route: usize,
-    /// What it does.
+    /// Unsupported feature.
     pub why: &'static str,
 }
 
 impl ServiceConfigs {
-    /// Has made none yet.
+    /// Creates a generator without previous configs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The service config of the next version of the virtual host.
+    /// Returns the service config of the next version of the virtual host.
     ///
     /// # Errors
     ///
-    /// A route does what cannot be said. Names are as they were.
+    /// Returns an error if a route cannot be expressed. Names are unchanged then.
     pub fn next(&mut self, host: &VirtualHost) -> Result<ServiceConfig, Inexpressible> {
         let mut routes = alloc::vec::Vec::new();
         for (index, route) in host.routes().iter().enumerate() {

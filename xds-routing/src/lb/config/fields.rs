@@ -1,5 +1,5 @@
-//! Fields of objects as protobuf's JSON has them: either spelling of a name, `null` for one that is not set,
-//! numbers as numbers or texts. What nobody knows is passed over.
+//! Fields of JSON objects in protobuf's JSON mapping: names in either spelling, `null` for absent
+//! fields, and numbers as numbers or strings. Unknown fields are ignored.
 
 use alloc::{string::String, vec::Vec};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::judge::Judge;
 
-/// The fields of an object.
+/// Fields of a JSON object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(&'a Map<String, Value>);
 
@@ -20,7 +20,7 @@ impl<'a> Fields<'a> {
         object.map(Self)
     }
 
-    /// A field that is set, by its name in lower camel case.
+    /// Returns a field by its name in lower camel case, or `None` if it is absent.
     pub(super) fn get(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a Value> {
         let set = |name: &str| self.0.get(name).filter(|value| !value.is_null());
         let other = snake_case(name);
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// A text; an empty one if it is not set, as in protobuf.
+    /// Returns a string; empty if absent, as in protobuf.
     pub(super) fn text(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a str> {
         match self.get(name, judge) {
             None => Some(""),
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number that is not negative.
+    /// Returns a non-negative integer.
     pub(super) fn number(&self, name: &str, judge: &mut Judge<'_>) -> Option<u32> {
         let number = u32::try_from(self.wide_number(name, judge)?);
         if number.is_err() {
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
         number.ok()
     }
 
-    /// A whole number; where it has 64 bits, protobuf's JSON has it as a text.
+    /// Returns an integer. The JSON mapping has 64-bit integers as strings.
     pub(super) fn wide_number(&self, name: &str, judge: &mut Judge<'_>) -> Option<i64> {
         let number = match self.get(name, judge)? {
             Value::Number(number) => number.as_i64(),
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         number
     }
 
-    /// The elements of a list; none if it is not set.
+    /// Returns the elements of a list; none if absent.
     pub(super) fn list(&self, name: &str, judge: &mut Judge<'_>) -> &'a [Value] {
         match self.get(name, judge) {
             None => &[],
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The entries of a map; none if it is not set.
+    /// Returns the entries of a map; none if absent.
     pub(super) fn map(
         &self,
         name: &str,
@@ -125,7 +125,8 @@ fn snake_case(camel_case: &str) -> String {
     name
 }
 
-/// The one of these fields that is set: JSON has no `oneof`, so there may be none or several (S2.036).
+/// Returns the one field that is present. JSON has no `oneof`, so none or several may be.
+// S2.036
 pub(super) fn one_of<'a>(
     fields: &Fields<'_>,
     names: &[&'a str],

@@ -1,4 +1,4 @@
-//! Which calls a route of a policy is for, from JSON.
+//! Route matches in JSON.
 
 use alloc::{string::String, vec::Vec};
 
@@ -13,8 +13,9 @@ use crate::{
     route::RouteMatch,
 };
 
-/// The matchers of a route: one for the path (S2.035), any number for headers (X34), a fraction if it has
-/// one (S2.039).
+/// Reads the matchers of a route: one for the path, any number for headers, and an optional
+/// fraction.
+// S2.035, X34, S2.039
 pub(super) fn read(fields: &Fields<'_>, judge: &mut Judge<'_>) -> Option<RouteMatch> {
     let path = path(fields, judge);
     let mut headers = Vec::new();

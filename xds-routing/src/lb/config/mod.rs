@@ -1,9 +1,9 @@
-//! LB policies' configurations, read from the JSON of service configs.
+//! Configurations of LB policies, read from the JSON of service configs.
 //!
-//! A policy is chosen as gRPC chooses it: the first of a list whose name is known (S2.048). Its
-//! configuration is judged, and if that is invalid so is all that it is in; what comes after it in the
-//! list is not looked at (S2.050, S2.051). Names of fields are read as protobuf's JSON has them, in either
-//! spelling, `matchFraction` or `match_fraction` (X25).
+//! The first policy of a list whose name is known is used, as in gRPC. If its configuration is
+//! invalid, the whole service config is invalid. Later entries of the list are ignored. Field names
+//! are accepted in both spellings of protobuf's JSON mapping, `matchFraction` or `match_fraction`.
+// S2.048, S2.050, S2.051, X25
 
 mod fields;
 mod matches;
@@ -29,35 +29,37 @@ use crate::{
     rules::Rules,
 };
 
-/// A policy and its configuration, which is valid.
+/// Policy with a valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyConfig {
-    /// `xds_routing_experimental`: calls go to the child of the first route that matches (S2.005).
+    /// `xds_routing_experimental`: sends calls to the child of the first matching route.
+    // S2.005
     Routing(RoutingConfig<Self>),
-    /// `weighted_target_experimental`: calls are split between children, by name (S2.008).
+    /// `weighted_target_experimental`: splits calls between children by weight.
+    // S2.008
     WeightedTarget(BTreeMap<String, Target<Self>>),
-    /// A policy that is not this crate's to run.
+    /// A policy that this crate does not implement.
     Leaf(LeafConfig),
 }
 
-/// What is at the leaves of a tree of policies.
+/// Leaf of a policy tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LeafConfig {
-    /// `cds_experimental`: the cluster of this name.
+    /// `cds_experimental` with the name of the cluster.
     Cluster(ResourceName),
     /// Any other policy.
     Named {
-        /// Its name.
+        /// Name of the policy.
         policy: String,
-        /// Its configuration, an object of compact JSON.
+        /// Configuration: a compact JSON object.
         config: String,
     },
 }
 
 impl LeafConfig {
-    /// The name of the policy.
+    /// Returns the name of the policy.
     #[must_use]
     pub fn policy(&self) -> &str {
         match self {
@@ -67,22 +69,23 @@ impl LeafConfig {
     }
 }
 
-/// A configuration is not valid, and rejected as a whole (S2.045).
+/// Error for an invalid configuration, which is rejected as a whole.
+// S2.045
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidPolicy {
-    /// It is not JSON.
+    /// The text is not JSON. The value describes the error.
     #[error("not JSON: {0}")]
     Json(String),
-    /// It is JSON of something else: where, by the names of fields and keys, and why.
+    /// The JSON is not a valid configuration. Lists the invalid fields.
     #[error(transparent)]
     Fields(#[from] InvalidResource),
 }
 
-/// The policies that are known.
+/// Registry of the known policies.
 ///
-/// The two that route and split calls are, and `cds_experimental`; others by their names only, at first
-/// those of gRPC that choose between endpoints.
+/// It contains the two that route and split calls, `cds_experimental`, and the names of gRPC's
+/// endpoint-level policies. Other names can be added.
 #[derive(Clone, Debug)]
 pub struct PolicyRegistry {
     leaves: BTreeSet<String>,
@@ -109,24 +112,24 @@ impl Default for PolicyRegistry {
 }
 
 impl PolicyRegistry {
-    /// Of the rules, those of regular expressions count.
+    /// Creates a registry. Only the rules for regular expressions are used.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self { leaves: LEAVES.map(String::from).into(), rules }
     }
 
-    /// Knows another policy by its name.
+    /// Adds a policy by its name.
     #[must_use]
     pub fn with_policy(mut self, name: impl Into<String>) -> Self {
         self.leaves.insert(name.into());
         self
     }
 
-    /// The policy of a service config: of an object with a `loadBalancingConfig`.
+    /// Parses a service config: an object with a `loadBalancingConfig`.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// Lists the invalid fields.
     pub fn service_config(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
         self.judge(json, |value, judge| {
             let config = Fields::of(value, judge)?;
@@ -134,11 +137,11 @@ impl PolicyRegistry {
         })
     }
 
-    /// The policy of a list of objects, each of which has one field: the name of a policy.
+    /// Parses a list of policies: objects with one field each, the name of a policy.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// Lists the invalid fields.
     pub fn policies(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
         self.judge(json, |value, judge| self.policy(value, judge))
     }
@@ -165,7 +168,7 @@ impl PolicyRegistry {
         judge.field(name, |judge| self.policy(list, judge))
     }
 
-    /// The first policy of a list that is known.
+    /// Returns the first known policy of a list.
     fn policy(&self, list: &Value, judge: &mut Judge<'_>) -> Option<PolicyConfig> {
         let Value::Array(list) = list else {
             judge.fault("must be a list of policies");
@@ -236,7 +239,7 @@ impl PolicyRegistry {
             });
             actions.insert(name.clone(), action);
         }
-        // What refers to what can only be said of what was read.
+        // References are validated only if everything was read.
         let routes: Option<Vec<_>> = routes.into_iter().collect();
         let actions: Option<BTreeMap<_, _>> =
             actions.into_iter().map(|(name, action)| Some((name, action?))).collect();
