@@ -1,5 +1,5 @@
-//! Connections to endpoints: one for each list of addresses and way to them, whichever priorities and localities it
-//! is in.
+//! Connections to endpoints: one for each address list and way, shared by all priorities and
+//! localities that contain it.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -13,26 +13,27 @@ use xds_core::Time;
 use super::{BalancerTimes, ConnectionEvent};
 use crate::{random::Random, scalars::SocketAddress};
 
-/// A connection to an endpoint, and those that take its place when it is lost; never used again for
+/// Identifier of the connection to an endpoint, including its reconnections. Never reused for
 /// another endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
-/// How connections are made, such as by a kind of TLS, by the number that whoever makes them has for it. What is
-/// reached in two ways is two endpoints (A75).
+/// Way to connect to an endpoint, for example a TLS configuration, as a number that the owner of
+/// the connections assigns. Equal addresses with different ways are different endpoints (gRFC A75).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Way(pub u32);
 
-/// An endpoint: the way to it, and its addresses.
+/// Endpoint: the way to connect, and the addresses.
 pub(super) type Peer = (Way, Vec<SocketAddress>);
 
-/// How a connection is.
+/// State of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It is being made, or will be in a moment.
+    /// A connection attempt is in progress or scheduled.
     Connecting,
     Ready,
-    /// It could not be made, and counts so until it is ready, though it is tried again.
+    /// The last attempt failed. The state stays until a connection is ready, although attempts
+    /// continue.
     Failed(String),
 }
 
@@ -40,18 +41,18 @@ pub(super) enum Link {
 struct Connection {
     peer: Peer,
     link: Link,
-    /// Whether somebody is making it.
+    /// Progress of the connection attempt.
     attempt: Attempt,
     failures: u32,
-    /// When the last attempt began.
+    /// Time at which the last attempt began.
     began: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// Not before this time.
+    /// Scheduled for this time.
     Due(Time),
-    /// Under way, or there.
+    /// In progress or successful.
     Made,
 }
 
@@ -68,7 +69,7 @@ impl Connections {
         Some((id, &self.by_id.get(&id)?.link))
     }
 
-    /// Sees to it that there is a connection.
+    /// Adds an endpoint if it is unknown.
     pub(super) fn want(&mut self, peer: &Peer) {
         if self.by_peer.contains_key(peer) {
             return;
@@ -90,7 +91,7 @@ impl Connections {
         self.by_id.get(&id).is_some_and(|connection| connection.link == Link::Ready)
     }
 
-    /// Forgets those that are not wanted and do not serve.
+    /// Removes and returns the connections that are neither wanted nor serving.
     pub(super) fn take_unwanted(
         &mut self,
         wanted: &BTreeSet<Peer>,
@@ -108,7 +109,7 @@ impl Connections {
         unwanted
     }
 
-    /// Those that are to be made now.
+    /// Returns the connections whose attempts begin now.
     pub(super) fn start(&mut self, now: Time) -> Vec<(ConnectionId, Peer)> {
         let mut started = Vec::new();
         for (id, connection) in &mut self.by_id {
@@ -129,7 +130,7 @@ impl Connections {
         attempts.min()
     }
 
-    /// Takes what became of one; whether that is news.
+    /// Handles an event of a connection. Returns whether the connection is known.
     pub(super) fn handle(
         &mut self,
         id: ConnectionId,
@@ -147,7 +148,7 @@ impl Connections {
                 connection.attempt = Attempt::Made;
                 return true;
             }
-            // It is wanted, so it is made again at once (A27), but no more often than after a failure.
+            // Reconnects at once (A27), but no sooner than the backoff allows.
             ConnectionEvent::Closed => connection.link = Link::Connecting,
             ConnectionEvent::Failed(why) => {
                 connection.link = Link::Failed(why);
@@ -160,7 +161,7 @@ impl Connections {
     }
 }
 
-/// From the beginning of one attempt to that of the next, after so many failures in a row.
+/// Returns the time between the beginnings of two attempts, after this number of failures in a row.
 fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duration {
     let mut pause = times.first_backoff;
     for _ in 1..failures {
@@ -169,7 +170,7 @@ fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duratio
             break;
         }
     }
-    // From four to six fifths.
+    // Jitter: 80% to 120%.
     let fifth = pause / 5;
     (fifth * 4).saturating_add(fifth.saturating_mul(random.below(2_001)) / 1_000)
 }

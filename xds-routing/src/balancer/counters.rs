@@ -1,19 +1,21 @@
-//! How many calls are under way, for limits that several balancers have in common.
+//! Counters of active calls, for limits that several balancers share.
 
 use alloc::sync::Arc;
 use core::{fmt, sync::atomic::AtomicU32};
 
 use xds_core::ResourceName;
 
-/// Where balancers find the numbers of calls under way. A limit is for a cluster and the resource of its endpoints,
-/// whichever channels of a process call it (A32).
+/// Source of the counters of active calls. A limit applies to a cluster and its EDS resource across
+/// all channels of a process ([gRFC A32]).
+///
+/// [gRFC A32]: https://github.com/grpc/proposal/blob/master/A32-xds-circuit-breaking.md
 pub trait CallCounters: fmt::Debug + Send + Sync {
-    /// The number for a cluster whose endpoints are the resource of this name, if they are one. It is the same
-    /// as long as anybody has it.
+    /// Returns the counter for a cluster and the name of its EDS resource, if it has one. While a
+    /// counter is in use, equal arguments return the same one.
     fn counter(&self, cluster: &ResourceName, endpoints: Option<&ResourceName>) -> Arc<AtomicU32>;
 }
 
-/// Numbers of a balancer's own.
+/// Separate counters for each balancer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own;
 

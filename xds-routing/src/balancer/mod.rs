@@ -1,21 +1,24 @@
-//! Which endpoint of a cluster gets a call, and which connections that takes: priorities (A27, A56), localities by
-//! weight, endpoints in turn.
+//! Endpoint selection within a cluster, and the connections it requires: priorities ([gRFC A27],
+//! [gRFC A56]), weighted localities, and round robin over endpoints.
 //!
-//! A [`Balancer`] is told what a cluster and its endpoints are and what becomes of connections; it says which to
-//! make and which to end, and gives a [`Picker`] whenever who gets calls has changed. It makes no
-//! connections and has no clock.
+//! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
+//! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
+//! serving endpoints change. It opens no connections and has no clock.
 //!
-//! | what | file |
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
+//!
+//! | topic | file |
 //! |---|---|
-//! | which priority is in use; when the next one is tried, and when one is given up | `priority.rs` |
-//! | which connections there are, and when one is tried again | `connection.rs` |
-//! | who gets a call | `picker.rs` |
-//! | how many calls are under way, where several balancers share a limit | `counters.rs` |
-//! | from a configuration to the clusters and endpoints that calls go to, and which of them cannot be used | `sources.rs` |
+//! | failover between priorities | `priority.rs` |
+//! | connections and their backoff | `connection.rs` |
+//! | picker | `picker.rs` |
+//! | counters of active calls, for shared limits | `counters.rs` |
+//! | clusters and endpoints from a configuration | `sources.rs` |
 //!
-//! Of the ways to choose between endpoints ([`BalancingPolicy`](crate::cluster::BalancingPolicy)) these are here: one
-//! after the other, of a locality that is chosen by weight or of all localities together. Calls to a cluster that asks
-//! for another one fail.
+//! Two [policies](crate::cluster::BalancingPolicy) are implemented: round robin within a locality
+//! that is chosen by weight, and round robin over all localities of a priority. Calls to a cluster
+//! with any other policy fail.
 
 mod connection;
 mod counters;
@@ -48,23 +51,24 @@ use self::{
 };
 use crate::{random::Random, scalars::SocketAddress};
 
-/// How long a balancer waits for what.
+/// Timeouts and backoff of a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BalancerTimes {
-    /// How long a priority may take to have a connection before the next one is tried beside it.
+    /// Time for a priority to become ready before the next one is tried in parallel. Default: 10 s.
     pub failover: Duration,
-    /// How long the connections of a priority are kept once one before it serves.
+    /// Time for which the connections of a priority are kept while a higher priority serves.
+    /// Default: 15 min.
     pub keep: Duration,
-    /// From one attempt to connect to the next, after the first failure; it grows by three fifths with
-    /// each failure, and varies by a fifth.
+    /// Backoff after the first failure, from the beginning of one attempt to the next. It grows by
+    /// 60% with each failure and has a jitter of 20%. Default: 1 s.
     pub first_backoff: Duration,
-    /// The most that it grows to.
+    /// Maximum backoff, before jitter. Default: 2 min.
     pub longest_backoff: Duration,
 }
 
 impl Default for BalancerTimes {
-    /// gRPC's: 10 s, 15 min, 1 s, 2 min.
+    /// Returns gRPC's values: 10 s, 15 min, 1 s, 2 min.
     fn default() -> Self {
         Self {
             failover: Duration::from_secs(10),
@@ -75,29 +79,30 @@ impl Default for BalancerTimes {
     }
 }
 
-/// What whoever makes connections does for a balancer.
+/// Instruction to the owner of the connections.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BalancerOutput {
-    /// Connect in this way to the first of these addresses that answers, and say what became of it.
+    /// Connect in this way to the first of these addresses that answers, and report the outcome to
+    /// [`Balancer::handle_connection`].
     Connect(ConnectionId, Way, Vec<SocketAddress>),
-    /// Nobody is to get calls by this connection any more; those under way go on. Nothing is to be said
-    /// of it.
+    /// Send no new calls on this connection. Active calls may finish. Events of the connection need
+    /// not be reported any more.
     Disconnect(ConnectionId),
-    /// Calls are picked for by this from now on, those that wait as well. Comes before what it
-    /// no longer needs is disconnected.
+    /// Use this picker from now on, also for waiting calls. Precedes the
+    /// [`Disconnect`](Self::Disconnect)s that follow from it.
     Pick(Picker),
 }
 
-/// What became of a connection.
+/// Event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
-    /// It is there.
+    /// The connection was established.
     Connected,
-    /// It could not be made, for this reason.
+    /// The connection attempt failed, for this reason.
     Failed(String),
-    /// It is there no more.
+    /// The connection was lost.
     Closed,
 }
 
@@ -111,15 +116,15 @@ pub struct Balancer {
     connections: Connections,
     outputs: VecDeque<BalancerOutput>,
     random: Random,
-    /// Numbers of calls under way, by cluster and the name of its endpoints.
+    /// Counters of active calls, by cluster and the name of its EDS resource.
     requests: Vec<Counted>,
     counters: Arc<dyn CallCounters>,
-    /// Who gets calls by the newest picker.
+    /// Connections that get calls by the newest picker.
     serving: BTreeSet<ConnectionId>,
 }
 
 impl Balancer {
-    /// Without endpoints: calls wait.
+    /// Creates a balancer without endpoints and without a picker. `seed` is for random choices.
     #[must_use]
     pub fn new(times: BalancerTimes, seed: u64) -> Self {
         Self {
@@ -134,17 +139,19 @@ impl Balancer {
         }
     }
 
-    /// Counts calls under way together with others: by default, it does so by itself.
+    /// Sets the source of the counters of active calls. By default they are not shared with other
+    /// balancers.
     #[must_use]
     pub fn with_counters(mut self, counters: Arc<dyn CallCounters>) -> Self {
         self.counters = counters;
         self
     }
 
-    /// Takes the clusters that calls are balanced over, with their endpoints: one, or those that an aggregate
-    /// is made of, whose priorities come one after the other (A37). Connections to addresses that stay
-    /// stay, if the way to them does. One that calls cannot go to is a priority that fails, and the others serve
-    /// (A75).
+    /// Sets the clusters that calls are balanced over, with their endpoints: one cluster, or the
+    /// members of an aggregate cluster, whose priorities are concatenated (gRFC A37).
+    ///
+    /// Connections to unchanged endpoints are kept. A cluster that cannot be used counts as one
+    /// failed priority, so the others serve (gRFC A75).
     pub fn update(&mut self, sources: &[Source<'_>], now: Time) {
         let mut priorities = Vec::new();
         let mut requests = Vec::new();
@@ -166,38 +173,39 @@ impl Balancer {
         self.settle(now);
     }
 
-    /// Calls are to go nowhere, until the next [`update`](Self::update): no connection is wanted any more.
+    /// Removes all endpoints until the next [`update`](Self::update). All connections are closed,
+    /// and calls fail.
     pub fn clear(&mut self, now: Time) {
         self.priorities.replace(Vec::new());
         self.settle(now);
     }
 
-    /// Takes what became of a connection. One that was given up is ignored.
+    /// Handles an event of a connection. An unknown or disconnected one is ignored.
     pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
         if self.connections.handle(id, event, &self.times, &mut self.random) {
             self.settle(now);
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next instruction.
     pub fn poll_output(&mut self) -> Option<BalancerOutput> {
         self.outputs.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let timers = [self.priorities.next_timer(), self.connections.next_attempt()];
         timers.into_iter().flatten().min()
     }
 
-    /// Tries what failed again, turns to the next priority, gives up what was kept long enough. Calling early
-    /// is harmless.
+    /// Retries failed connections, fails over to the next priority and closes connections whose
+    /// time is over. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.settle(now);
     }
 
-    /// Makes everything follow from what is known.
+    /// Brings priorities, picker and connections up to date.
     fn settle(&mut self, now: Time) {
         self.priorities.choose(&self.connections, &self.times, now);
         let wanted = self.priorities.wanted();
@@ -211,8 +219,9 @@ impl Balancer {
         }
     }
 
-    /// Who gets calls. Where others are to serve and none of them is there yet, it is those that served before,
-    /// though they are not wanted any more: make before break, as gRPC's round robin has it.
+    /// Creates the picker. While no endpoint of the current priority is ready but some are
+    /// connecting, the previous connections keep serving, as in gRPC's round robin (make before
+    /// break).
     fn picker(&mut self) -> Picker {
         let before = core::mem::take(&mut self.serving);
         let Some(current) = self.priorities.current() else {

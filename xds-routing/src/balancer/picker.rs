@@ -1,4 +1,4 @@
-//! Who gets a call.
+//! Picker: the choice of an endpoint for each call.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::ConnectionId;
 use crate::{endpoint::Drop as Share, random::Random};
 
-/// Picks for calls. It never changes: a [`Balancer`](super::Balancer) gives another one. Clones are cheap,
-/// and take turns with it.
+/// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
+/// changes. Clones are cheap and share the round-robin position.
 #[derive(Clone, Debug)]
 pub struct Picker(Arc<Choice>);
 
@@ -18,12 +18,12 @@ enum Choice {
     Ready(Vec<PickLocality>, Arc<Limits>),
 }
 
-/// Endpoints that have their calls in turn.
+/// Endpoints of a locality, used in round robin.
 #[derive(Debug)]
 pub(super) struct PickLocality {
-    /// The weights up to and including this one.
+    /// Cumulative weight, including this locality.
     sum: u32,
-    /// At least one.
+    /// Connections. Not empty.
     endpoints: Vec<ConnectionId>,
     turn: AtomicU32,
 }
@@ -38,41 +38,44 @@ impl PickLocality {
     }
 }
 
-/// Which calls of a cluster are not even tried (A32).
+/// Limits of a cluster on its calls: drop categories and the maximum number of concurrent calls
+/// (gRFC A32).
 #[derive(Debug)]
 pub(super) struct Limits {
     pub(super) drops: Vec<Share>,
-    /// How many calls are under way.
+    /// Number of active calls.
     pub(super) requests: Arc<AtomicU32>,
     pub(super) most: u32,
 }
 
-/// Who gets a call.
+/// Result of a pick.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointPick<'a> {
-    /// The endpoint of this connection; the permit is to be held as long as the call takes.
+    /// Send the call on this connection, and hold the permit until the call ends.
     Endpoint(ConnectionId, CallPermit),
-    /// Nobody yet: the call waits for the next picker.
+    /// The call waits for the next picker.
     Queue,
-    /// Nobody: the call fails with UNAVAILABLE, unless it would rather wait for the next picker.
+    /// The call fails with UNAVAILABLE for this reason. A wait-for-ready call waits for the next
+    /// picker.
     Fail(&'a str),
-    /// Nobody: the call is one of the share that is not tried, for this reason. It fails with UNAVAILABLE.
+    /// The call is dropped by the drop category with this name, and fails with UNAVAILABLE.
     Drop(&'a str),
-    /// Nobody: as many calls are under way as may be. It fails with UNAVAILABLE.
+    /// The limit of concurrent calls is reached. The call fails with UNAVAILABLE.
     TooMany,
 }
 
-/// Whether a call was picked for before.
+/// Whether a call was picked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// No: it is decided whether it is tried at all.
+    /// First pick of the call: drop categories apply.
     First,
-    /// Yes, and it was to be tried. It got to nobody, as when a connection is lost, and is not decided on again.
+    /// Repeated pick of a call that was not dropped but reached no endpoint, for example because
+    /// its connection was lost. Drop categories do not apply again.
     Again,
 }
 
-/// A call is under way, until this is dropped.
+/// Permit of an active call, which counts until dropped.
 #[derive(Debug)]
 pub struct CallPermit(Arc<AtomicU32>);
 
@@ -95,14 +98,14 @@ impl Picker {
         Self(Arc::new(Choice::Ready(localities, limits)))
     }
 
-    /// Who gets a call. Chance decides whether it is tried and between localities; a call that waits is
-    /// not asked whether it is tried before there is somebody for it.
+    /// Picks an endpoint for a new call. Drop categories apply only if an endpoint is available, so
+    /// a waiting call is not dropped.
     #[must_use]
     pub fn pick(&self, random: &mut Random) -> EndpointPick<'_> {
         self.pick_for(Trial::First, random)
     }
 
-    /// Who gets a call that may have been picked for before. Calls are dropped by their share once only.
+    /// Picks an endpoint for a new or repeated call. Drop categories apply once per call.
     #[must_use]
     pub fn pick_for(&self, trial: Trial, random: &mut Random) -> EndpointPick<'_> {
         let (localities, limits) = match &*self.0 {

@@ -1,8 +1,11 @@
-//! Which priority is in use (A27, A56).
+//! Failover between priorities ([gRFC A27], [gRFC A56]).
 //!
-//! The first that has a connection, or may soon have one, is. One that has none after ten seconds, or that
-//! failed, lets the next one be tried; and when one before it is ready again, those after it are kept for
-//! a quarter of an hour before their connections are given up.
+//! The first priority that is ready, or connecting within its time, is used. A priority that fails
+//! or is not ready after 10 s lets the next one start. When a higher priority is ready again, the
+//! connections of lower ones are kept for 15 min.
+//!
+//! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+//! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -19,23 +22,23 @@ use super::{
     picker::Limits,
 };
 
-/// Endpoints that are chosen together.
+/// Locality: endpoints with a common weight.
 #[derive(Clone, Debug)]
 pub(super) struct Locality {
     pub(super) weight: u32,
     pub(super) endpoints: Vec<Peer>,
 }
 
-/// The cluster of a priority, and which one of its priorities it is.
+/// Cluster of a priority, and its index among the priorities of the cluster.
 pub(super) type PriorityName = (ResourceName, usize);
 
-/// What a priority is made of.
+/// Contents of a priority.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     pub(super) name: PriorityName,
     pub(super) localities: Vec<Locality>,
     pub(super) limits: Arc<Limits>,
-    /// Why no call can go there, whatever endpoints there are.
+    /// Reason why calls cannot use the cluster, whatever its endpoints.
     pub(super) failure: Option<String>,
 }
 
@@ -47,17 +50,17 @@ struct Priority {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It was not needed so far, or not any more: there are no connections.
+    /// The priority is not needed. It has no connections.
     Idle,
-    /// It has until then to be ready.
+    /// Started, with this time to become ready.
     Starting(Time),
-    /// It was ready, or failed, or had its time.
+    /// Was ready, failed, or did not become ready in time.
     Started(Seen),
-    /// One before it is ready: connections are kept until then.
+    /// A higher priority is ready. Connections are kept until this time.
     Kept(Time, Seen),
 }
 
-/// What was seen last of a priority: whether a time to connect begins when it connects.
+/// Last outcome of a priority. After `Ready`, a reconnection gets a new failover timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Ready,
@@ -74,12 +77,12 @@ enum State {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
     list: Vec<Priority>,
-    /// Which one gets the calls.
+    /// Index of the priority that gets the calls.
     current: Option<usize>,
 }
 
 impl Priorities {
-    /// Takes new endpoints. A priority goes on as that of the same name, wherever that was.
+    /// Replaces the priorities. A priority keeps the phase of the one with the same name.
     pub(super) fn replace(&mut self, priorities: Vec<Members>) {
         let before = core::mem::take(&mut self.list).into_iter();
         let phases: BTreeMap<PriorityName, Phase> =
@@ -92,7 +95,7 @@ impl Priorities {
         self.current = None;
     }
 
-    /// Chooses which gets the calls, starting those that are needed for it.
+    /// Chooses the priority that gets the calls, and starts those that are needed.
     pub(super) fn choose(&mut self, connections: &Connections, times: &BalancerTimes, now: Time) {
         self.current = None;
         let mut first_connecting = None;
@@ -128,14 +131,14 @@ impl Priorities {
         }
     }
 
-    /// Whom connections are wanted to.
+    /// Returns the endpoints that connections are needed for.
     pub(super) fn wanted(&self) -> BTreeSet<Peer> {
         let started = self.list.iter().filter(|priority| priority.phase != Phase::Idle);
         let localities = started.flat_map(|priority| &priority.members.localities);
         localities.flat_map(|locality| locality.endpoints.iter().cloned()).collect()
     }
 
-    /// Who gets the calls.
+    /// Returns the priority that gets the calls.
     pub(super) fn current(&self) -> Option<&Members> {
         Some(&self.list.get(self.current?)?.members)
     }
@@ -163,7 +166,7 @@ impl Priority {
         state
     }
 
-    /// Goes on, now that it is needed and in this state.
+    /// Updates the phase of a needed priority.
     fn advance(&mut self, state: State, times: &BalancerTimes, now: Time) {
         let begin = || Phase::Starting(now.after(times.failover));
         self.phase = match (state, self.phase) {
@@ -179,7 +182,7 @@ impl Priority {
         };
     }
 
-    /// One before it is ready.
+    /// Updates the phase after a higher priority became ready.
     fn keep(&mut self, times: &BalancerTimes, now: Time) {
         let seen = match self.phase {
             Phase::Idle | Phase::Kept(..) => return,

@@ -1,4 +1,4 @@
-//! Where calls to a cluster can go, from a configuration.
+//! Clusters and endpoints that calls are balanced over, from a configuration.
 
 use alloc::{
     format,
@@ -22,7 +22,8 @@ use crate::{
     scalars::SocketAddress,
 };
 
-/// The clusters that calls to one go to: itself, or those that it is made of, in their order.
+/// Returns the leaf clusters that calls to a cluster go to, in order: the cluster itself, or the
+/// members of an aggregate.
 #[must_use]
 pub fn leaves<'a>(
     clusters: &'a FollowedClusters,
@@ -37,19 +38,19 @@ pub fn leaves<'a>(
     }
 }
 
-/// One of the clusters that calls are balanced over.
+/// Cluster that calls are balanced over.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Source<'a> {
-    /// The cluster.
+    /// Cluster.
     pub cluster: &'a Cluster,
-    /// Its endpoints.
+    /// Endpoints of the cluster.
     pub endpoints: &'a ClusterLoadAssignment,
-    /// How they are connected to, or why they cannot be.
+    /// Way to connect to the endpoints, or the reason why this is impossible.
     pub way: Result<Way, String>,
 }
 
-/// Whether localities count.
+/// Treatment of localities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Localities {
     ByWeight,
@@ -57,19 +58,19 @@ enum Localities {
 }
 
 impl<'a> Source<'a> {
-    /// A cluster whose endpoints are connected to in the one way that there is.
+    /// Creates a source with the default way to connect.
     #[must_use]
     pub const fn new(cluster: &'a Cluster, endpoints: &'a ClusterLoadAssignment) -> Self {
         Self { cluster, endpoints, way: Ok(Way(0)) }
     }
 
-    /// Says how they are connected to, or why they cannot be.
+    /// Sets the way to connect to the endpoints, or the reason why this is impossible.
     #[must_use]
     pub fn with_way(self, way: Result<Way, String>) -> Self {
         Self { way, ..self }
     }
 
-    /// Its priorities, in order: one that fails, if calls cannot go to it.
+    /// Returns the priorities in order, or one that fails if the cluster cannot be used.
     pub(super) fn priorities(&self, limits: &Arc<Limits>) -> Vec<Members> {
         let (way, how) = match self.usable() {
             Ok(usable) => usable,
@@ -104,7 +105,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether the policy of a cluster is one that there is here. Calls to one whose policy is not fail.
+/// Whether the LB policy of a cluster is implemented. Otherwise its calls fail.
 #[must_use]
 pub fn can_balance(cluster: &Cluster) -> bool {
     localities_of(cluster).is_ok()
@@ -124,12 +125,13 @@ fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
 }
 
 impl Balancer {
-    /// Takes what is known of a cluster, as [`update`](Self::update) does. `way` says how the endpoints of each
-    /// cluster that calls go to are connected to, or why they cannot be.
+    /// Sets the clusters from a configuration, like [`update`](Self::update). `way` returns the way
+    /// to connect to the endpoints of each leaf cluster, or the reason why this is impossible.
     ///
     /// # Errors
     ///
-    /// How calls to it fail, since it cannot be had. Everything is as it was.
+    /// Returns the failure of calls to the cluster if it cannot be used. The balancer is unchanged
+    /// then.
     pub fn configure(
         &mut self,
         clusters: &FollowedClusters,
@@ -156,12 +158,12 @@ impl Balancer {
     }
 }
 
-/// No endpoints at all.
+/// Returns an assignment without endpoints.
 fn nobody(cluster: &ResourceName) -> ClusterLoadAssignment {
     ClusterLoadAssignment { name: cluster.clone(), priorities: Vec::new(), drops: Vec::new() }
 }
 
-/// The one endpoint behind a name (A37).
+/// Returns an assignment with one endpoint for a DNS name (gRFC A37).
 fn behind(cluster: &ResourceName, address: &SocketAddress) -> ClusterLoadAssignment {
     let endpoint = Endpoint {
         addresses: Vec::from([address.clone()]),
