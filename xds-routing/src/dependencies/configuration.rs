@@ -1,4 +1,4 @@
-//! What calls need, as one value.
+//! Configuration of a channel as one value.
 
 use alloc::{collections::BTreeMap, string::ToString as _, sync::Arc, vec::Vec};
 use core::fmt::Display;
@@ -15,31 +15,34 @@ use crate::{
     scalars::SocketAddress,
 };
 
-/// Everything that the calls of a channel need, complete and consistent: every cluster that a route names is in
-/// it, with its endpoints or the reason why it has none. It is cheap to clone, and what did not change from one
-/// configuration to the next is the same [`Arc`] in both.
+/// Complete and consistent configuration for the calls of a channel.
+///
+/// It contains every cluster that a route names, with its endpoints or the reason why there are
+/// none. Cloning is cheap. Parts that did not change between two configurations are the same
+/// [`Arc`] in both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
     pub(super) listener: Arc<Listener>,
     pub(super) routes: Arc<RouteConfiguration>,
-    /// The virtual host's index.
+    /// Index of the virtual host.
     pub(super) host: usize,
     pub(super) followed: FollowedClusters,
 }
 
-/// Clusters with their endpoints, or the reasons why there are none: those of a [`Configuration`], or those that are
-/// kept while there is none ([`DependencyManager::clusters`](super::DependencyManager::clusters)). It is cheap to
-/// clone.
+/// Clusters with their endpoints, or the reasons why there are none. They belong to a
+/// [`Configuration`], or are kept while there is none
+/// ([`DependencyManager::clusters`](super::DependencyManager::clusters)). Cloning is cheap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FollowedClusters {
     pub(super) clusters: Arc<ClusterMap>,
-    /// What is wrong beside the listener and the routes.
+    /// Ambient errors of the listener and the routes.
     pub(super) note: ResolutionNote,
 }
 
 impl FollowedClusters {
-    /// All of them by name: those that routes lead to, those that are subscribed to, and what they are made
-    /// of. A cluster that is subscribed to and neither there nor known to be missing is not among them yet.
+    /// Returns all clusters by name: those that routes name, those that are subscribed, and the
+    /// members of aggregates among them. A subscribed cluster is missing until its first result is
+    /// known.
     #[must_use]
     pub fn by_name(
         &self,
@@ -47,11 +50,12 @@ impl FollowedClusters {
         &self.clusters
     }
 
-    /// The cluster of this name.
+    /// Returns the cluster with this name.
     ///
     /// # Errors
     ///
-    /// How a call to it fails: it is not known, or cannot be used (B26).
+    /// Returns the failure of calls to the cluster if it is unknown or cannot be used.
+    // B26
     pub fn cluster(&self, name: &ResourceName) -> Result<&Arc<ClusterConfiguration>, Failure> {
         match self.clusters.get(name) {
             Some(Ok(cluster)) => Ok(cluster),
@@ -64,8 +68,8 @@ impl FollowedClusters {
         }
     }
 
-    /// What is known to be wrong beside the listener and the routes, for the messages of calls that fail before a
-    /// cluster is decided for.
+    /// Returns the ambient errors of the listener and the routes, for the messages of calls that
+    /// fail before a cluster is chosen.
     #[must_use]
     pub const fn note(&self) -> &ResolutionNote {
         &self.note
@@ -77,43 +81,44 @@ pub(super) type ClusterMap =
     BTreeMap<ResourceName, Result<Arc<ClusterConfiguration>, ClusterError>>;
 
 impl Configuration {
-    /// The listener.
+    /// Returns the listener.
     #[must_use]
     pub const fn listener(&self) -> &Arc<Listener> {
         &self.listener
     }
 
-    /// What becomes of requests, by the listener.
+    /// Returns the HTTP connection manager of the listener.
     #[must_use]
     pub fn connections(&self) -> &HttpConnections {
         self.listener.api().expect("a listener of clients")
     }
 
-    /// The route configuration, be it a resource or part of the listener.
+    /// Returns the route configuration, either a resource or inlined in the listener.
     #[must_use]
     pub const fn routes(&self) -> &Arc<RouteConfiguration> {
         &self.routes
     }
 
-    /// The virtual host that is for the channel's name.
+    /// Returns the virtual host that matches the authority of the channel.
     #[must_use]
     pub fn virtual_host(&self) -> &VirtualHost {
         self.routes.virtual_hosts().get(self.host).expect("found when it was chosen")
     }
 
-    /// What decides where each call goes.
+    /// Creates a router, which decides where each call goes.
     #[must_use]
     pub fn router(&self) -> Router {
         Router::of_host(Arc::clone(&self.routes), self.host, self.connections())
     }
 
-    /// The clusters: those that routes lead to, those that are subscribed to, and what they are made of.
+    /// Returns the clusters: those that routes name, those that are subscribed, and the members of
+    /// aggregates among them.
     #[must_use]
     pub const fn followed(&self) -> &FollowedClusters {
         &self.followed
     }
 
-    /// All clusters [by name](FollowedClusters::by_name).
+    /// Returns all clusters [by name](FollowedClusters::by_name).
     #[must_use]
     pub fn clusters(
         &self,
@@ -121,76 +126,80 @@ impl Configuration {
         self.followed.by_name()
     }
 
-    /// The [cluster](FollowedClusters::cluster) of this name.
+    /// Returns the [cluster](FollowedClusters::cluster) with this name.
     ///
     /// # Errors
     ///
-    /// How a call to it fails: it is not known, or cannot be used (B26).
+    /// Returns the failure of calls to the cluster if it is unknown or cannot be used.
     pub fn cluster(&self, name: &ResourceName) -> Result<&Arc<ClusterConfiguration>, Failure> {
         self.followed.cluster(name)
     }
 }
 
-/// A cluster, and what calls to it need.
+/// Cluster with its endpoints or members.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClusterConfiguration {
-    /// The resource.
+    /// Cluster resource.
     pub cluster: Arc<Cluster>,
-    /// Where calls to it can go.
+    /// Destinations of the cluster's calls.
     pub children: Children,
-    /// What is to be part of the message of every call that fails (S3.091).
+    /// Note for the message of every failed call.
+    // S3.091
     pub note: ResolutionNote,
 }
 
-/// Where calls to a cluster can go.
+/// Destinations of a cluster's calls.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Children {
-    /// To endpoints.
+    /// The cluster has endpoints of its own.
     Leaf(LeafConfiguration),
-    /// To one of these clusters, each for when those before do not suffice: all that it is made of in the end,
-    /// each once, at its first place (A37). Each is among the [clusters](Configuration::clusters). What cannot
-    /// be had is left out.
+    /// The cluster is an aggregate. These are its leaf clusters in order of priority, without
+    /// duplicates (gRFC A37). Each of them is among the [clusters](Configuration::clusters).
+    /// Clusters that cannot be obtained are left out.
     Aggregate(Vec<ResourceName>),
 }
 
-/// The endpoints of a cluster that is not made of others.
+/// Endpoints of a leaf cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeafConfiguration {
-    /// They.
+    /// Endpoints.
     pub endpoints: Endpoints,
 }
 
-/// The endpoints of a cluster.
+/// Endpoints of a leaf cluster, by their source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Endpoints {
-    /// These.
+    /// Endpoints of an EDS resource.
     Known(Arc<ClusterLoadAssignment>),
-    /// There are none to be had; the [note](ClusterConfiguration::note) says why.
+    /// No endpoints can be obtained. The [note](ClusterConfiguration::note) contains the reason.
     Missing,
-    /// One, at whatever addresses this name has at the moment: whoever connects asks DNS for it (A37).
+    /// One endpoint with the addresses of this DNS name, which the owner of the connections
+    /// resolves (gRFC A37).
     Dns(SocketAddress),
 }
 
 impl ClusterConfiguration {
-    /// How a call to it fails that finds no endpoint: why, and the [note](field@Self::note) (S3.090, S3.091).
+    /// Creates the failure of a call that no endpoint accepts, with the reason and the
+    /// [note](field@Self::note).
+    // S3.090, S3.091
     #[must_use]
     pub fn failure(&self, why: impl Display) -> Failure {
         let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());
         Failure::NoEndpoint { cluster, why: why.to_string(), note }
     }
 
-    /// How a call to it fails that its configuration does not let through.
+    /// Creates the failure of a call that the configuration of the cluster rejects.
     #[must_use]
     pub fn refusal(&self, why: impl Display) -> Failure {
         let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());
         Failure::Refused { cluster, why: why.to_string(), note }
     }
 
-    /// How a call fails that was sent to one of its endpoints and ended without an answer.
+    /// Creates the failure of a call that was sent to an endpoint and ended without a response.
     #[must_use]
     pub fn loss(&self, why: impl Display) -> Failure {
         let (cluster, note) = (self.cluster.name.clone(), self.note.to_string());

@@ -1,4 +1,4 @@
-//! Why something cannot be had.
+//! Errors of dependencies and configurations.
 
 use alloc::{
     format,
@@ -14,108 +14,118 @@ use xds_core::{
 use super::{MAX_AGGREGATE_DEPTH, ResolutionNote};
 use crate::judge::InvalidResource;
 
-/// Why a resource cannot be had.
+/// Error that prevents a resource from being used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DependencyError {
-    /// The client says so.
+    /// The client reported an error for the watch.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// It cannot even be asked for, as with a name of an unknown authority.
+    /// The client refused the watch, for example because the authority of the name is unknown.
     #[error("cannot be watched: {0}")]
     Refused(#[from] InvalidWatch),
-    /// It came, and is not valid. Only of a client that does not know the type, and so has not judged it.
+    /// The resource was received but is invalid. Occurs only if the client does not know the
+    /// resource type and therefore did not validate it.
     #[error("invalid: {0}")]
     Invalid(#[from] InvalidResource),
-    /// It came, and has no endpoints. Only [part of a note](ResolutionNote::missing): it is in use like any other.
+    /// The endpoints resource has no localities. It is used nevertheless; this error occurs only
+    /// [in notes](ResolutionNote::missing).
     #[error("eds {0}: has no localities")]
     NoLocalities(ResourceName),
 }
 
 impl DependencyError {
-    /// Whether it says nothing of the resource but that nothing can be said at the moment.
+    /// Whether the error is transient and says nothing about the resource itself.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Watch(error) if error.kind().category() == ErrorCategory::Transient)
     }
 
-    /// Whether nobody has answered, since the server is away.
+    /// Whether the error only means that the server is unreachable.
     pub(super) fn is_out_of_reach(&self) -> bool {
         let Self::Watch(error) = self else { return false };
         matches!(error.kind(), WatchErrorKind::Unavailable(_))
     }
 }
 
-/// Why there is no configuration. All calls fail with that; the status is UNAVAILABLE (S3.098).
+/// Error in place of a configuration. All calls fail with status UNAVAILABLE.
+// S3.098
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigurationError {
-    /// The listener cannot be had.
+    /// The listener cannot be obtained.
     #[error(transparent)]
     Listener(DependencyError),
-    /// The listener is one of servers.
+    /// The listener is a server listener.
     #[error("listener `{listener}` is not for clients (resolution note: {note})")]
     NotForClients {
-        /// The listener.
+        /// Name of the listener.
         listener: ResourceName,
-        /// What is known to be wrong beside it, else whose configuration it is (S3.095).
+        /// Other known errors, or the xDS node ID if there are none.
+        // S3.095
         note: String,
     },
-    /// The route configuration cannot be had.
+    /// The route configuration cannot be obtained.
     #[error(transparent)]
     Routes(DependencyError),
-    /// No virtual host is for the name that the channel asks for (S2.070).
+    /// No virtual host matches the authority of the channel.
+    // S2.070
     #[error(
         "no virtual host of route configuration `{routes}` is for `{name}` (resolution note: {note})"
     )]
     NoVirtualHost {
-        /// The route configuration.
+        /// Name of the route configuration.
         routes: ResourceName,
-        /// The name.
+        /// Authority of the channel.
         name: String,
-        /// What is known to be wrong beside listener and routes, else whose configuration it is (S3.095).
+        /// Ambient errors of the listener and the routes, or the xDS node ID if there are none.
+        // S3.095
         note: String,
     },
 }
 
 impl ConfigurationError {
-    /// The message of the status of calls: beside the error what else is wrong, or whose configuration it is, by
-    /// the [note](super::FollowedClusters::note) of the [clusters](super::DependencyManager::clusters) (S3.090, S3.095).
+    /// Returns the status message of calls: this error, and other known errors or the xDS node ID
+    /// from the [note](super::FollowedClusters::note) of the
+    /// [clusters](super::DependencyManager::clusters).
+    // S3.090, S3.095
     #[must_use]
     pub fn message(&self, note: &ResolutionNote) -> String {
         let (Self::Listener(error) | Self::Routes(error)) = self else { return self.to_string() };
         let rest = note.beside(error);
         match error {
-            // It names the node itself.
+            // The error contains the node ID itself.
             DependencyError::Watch(_) if rest.is_bare() => self.to_string(),
             _ => format!("{self} (resolution note: {rest})"),
         }
     }
 }
 
-/// Why a cluster cannot be used. Calls to it fail with that; the status is UNAVAILABLE (S3.098).
+/// Error in place of a cluster. Calls to it fail with status UNAVAILABLE.
+// S3.098
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// The resource cannot be had.
+    /// The cluster resource cannot be obtained.
     #[error(transparent)]
     Resource(#[from] DependencyError),
-    /// It is made of clusters that are made of clusters, and so on for too long (A37).
+    /// Aggregate clusters are nested too deeply (gRFC A37).
     #[error("made of clusters more than {MAX_AGGREGATE_DEPTH} deep")]
     TooDeep {
-        /// What is known to be wrong beside it.
+        /// Ambient errors of the listener, the routes and the cluster.
         note: ResolutionNote,
     },
-    /// It is made of clusters, none of which can be had (A37).
+    /// No member of the aggregate cluster can be obtained (gRFC A37).
     #[error("made of clusters none of which can be had")]
     NoLeaves {
-        /// What is known to be wrong beside it.
+        /// Ambient errors of the listener, the routes and the cluster.
         note: ResolutionNote,
     },
 }
 
 impl ClusterError {
-    /// What is known to be wrong beside it: of the listener, the routes and the cluster (S3.093). `None` if the
-    /// error itself says all that there is of the cluster.
+    /// Returns the ambient errors of the listener, the routes and the cluster, or `None` if the
+    /// resource itself cannot be obtained.
+    // S3.093
     #[must_use]
     pub const fn note(&self) -> Option<&ResolutionNote> {
         match self {

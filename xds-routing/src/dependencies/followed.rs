@@ -1,4 +1,4 @@
-//! What is known of one resource.
+//! State of one watched resource.
 
 use alloc::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::{
     route::RouteConfiguration,
 };
 
-/// What is known of one resource.
+/// State of one watched resource.
 #[derive(Clone, Debug)]
 pub(super) struct Followed<T> {
-    /// `None`: nothing yet.
+    /// Newest value or error. `None` before the first notice.
     pub(super) value: Option<Result<Arc<T>, DependencyError>>,
-    /// What is wrong beside it.
+    /// Ambient error: an error while the value stays in use.
     pub(super) ambient: Option<WatchError>,
 }
 
@@ -26,19 +26,19 @@ impl<T> Default for Followed<T> {
     }
 }
 
-/// A notice, read.
+/// Decoded notice of a watch.
 #[derive(Debug)]
 pub(super) enum News<T> {
-    /// There is another value, or none any more. Nothing is wrong beside it, unless that is said next.
+    /// The value changed or was lost. Clears the ambient error.
     Value(Result<Arc<T>, DependencyError>),
-    /// Something is wrong beside the value, or no longer is.
+    /// The ambient error changed or was cleared.
     Ambient(Option<WatchError>),
-    /// It is none of one resource.
+    /// The notice is not about one resource.
     Nothing,
 }
 
 impl<T> Followed<T> {
-    /// Takes news. True if the value is another one.
+    /// Applies a notice. Returns whether the value changed.
     pub(super) fn take(&mut self, news: News<T>) -> bool {
         match news {
             News::Value(value) => {
@@ -53,7 +53,8 @@ impl<T> Followed<T> {
         }
     }
 
-    /// Whether it is there, or known to be missing rather than unknown for a while.
+    /// Whether the resource is present or known to be missing, as opposed to transiently
+    /// unavailable.
     pub(super) fn is_certain(&self) -> bool {
         match &self.value {
             None => false,
@@ -63,7 +64,7 @@ impl<T> Followed<T> {
     }
 }
 
-/// A value that resources are decoded to.
+/// Value that a resource is decoded to.
 pub(super) trait Decoded: Sized + Send + Sync + 'static {
     fn decode(bytes: &Bytes, rules: &Rules) -> Result<Self, InvalidResource>;
 }
@@ -91,7 +92,8 @@ impl<T: Decoded> News<T> {
     }
 }
 
-/// What the client made of the resource when it judged it; a client that does not know the type has not.
+/// Returns the value that the client decoded, or decodes the resource if the client does not know
+/// the type.
 fn value_of<T: Decoded>(resource: &Resource, rules: &Rules) -> Result<Arc<T>, DependencyError> {
     match resource.value.as_ref().and_then(|value| value.downcast::<T>()) {
         Some(value) => Ok(value),

@@ -1,4 +1,4 @@
-//! Clusters, what they are made of and their endpoints: what is known of each, and what is in use.
+//! Graph of clusters, their members and endpoints: the newest state of each, and the state in use.
 
 mod aggregates;
 
@@ -21,49 +21,49 @@ use crate::{
     endpoint::ClusterLoadAssignment,
 };
 
-/// All clusters that are followed.
+/// All watched clusters.
 ///
-/// A cluster is *settled* once something of it is in use: the resource with what it needs, or the
-/// error in its place. It stays settled as long as it is followed.
+/// A cluster is *settled* once it has a version in use: the resource together with its
+/// dependencies, or an error. It stays settled while it is watched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<ResourceName, Node>,
     endpoints: BTreeMap<ResourceName, EndpointsNode>,
-    /// The clusters that are made of others, be it in use or next.
+    /// Aggregate clusters, counting the versions in use and pending.
     aggregates: BTreeSet<ResourceName>,
-    /// How often something was told of a cluster.
+    /// Number of notices for clusters, used as a logical clock.
     told: u64,
-    /// Who answers for the newest routes.
+    /// Authority of the newest routes.
     pub(super) home: Option<Authority>,
     pub(super) changed: Changed,
 }
 
-/// What happened since it was last looked at.
+/// Changes since the last evaluation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changed {
-    /// The clusters of which something else is in use, or known.
+    /// Clusters whose version in use or known errors changed.
     pub(super) clusters: BTreeSet<ResourceName>,
-    /// An aggregate that is in use is made of other clusters.
+    /// The members of an aggregate in use changed.
     pub(super) members: bool,
-    /// Some clusters may be followed in vain.
+    /// Some clusters may not be needed any more.
     pub(super) links_cut: bool,
 }
 
 /// One cluster.
 #[derive(Clone, Debug)]
 struct Node {
-    /// How many clusters lie between it and a route or a subscription, at least.
+    /// Length of the shortest path of aggregates from a route or a subscription to the cluster.
     depth: usize,
     in_use: Option<Result<Arc<Cluster>, DependencyError>>,
-    /// What takes its place when what it needs is there.
+    /// Pending version, which is used once its dependencies are known.
     next: Option<Arc<Cluster>>,
-    /// What is wrong beside the newest of both.
+    /// Ambient error of the newest version.
     ambient: Option<WatchError>,
-    /// Since when it is to be found as the newest of both says, in the graph's count.
+    /// Logical time since which the newest version has its current discovery.
     since: u64,
-    /// When something was told of it last, in the same.
+    /// Logical time of the last notice.
     heard: u64,
-    /// Whether it is watched anew, to hear of it once more.
+    /// Whether the watch was restarted, and no notice arrived since.
     is_asked_again: bool,
 }
 
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Something is told of it, be it new or not.
+    /// Records a notice, even if it does not change the value.
     fn hear(&mut self, told: u64, value: Result<&Cluster, &DependencyError>) {
         (self.heard, self.is_asked_again) = (told, false);
         let known = self.next.as_ref().or_else(|| self.current()).map(|known| &known.discovery);
@@ -97,17 +97,17 @@ impl Node {
         self.in_use.is_some()
     }
 
-    /// What it is found by, or is to be.
+    /// Returns the discovery of the version in use and that of the pending one.
     fn discoveries(&self) -> impl Iterator<Item = &Discovery> {
         [self.current(), self.next.as_ref()].into_iter().flatten().map(|it| &it.discovery)
     }
 }
 
-/// The endpoints of clusters.
+/// Endpoints resource.
 #[derive(Clone, Debug, Default)]
 struct EndpointsNode {
     followed: Followed<ClusterLoadAssignment>,
-    /// The clusters that have them, be it in use or next.
+    /// Clusters that refer to the resource, counting the versions in use and pending.
     clusters: BTreeSet<ResourceName>,
 }
 
@@ -118,20 +118,21 @@ fn members(discovery: &Discovery) -> &[ResourceName] {
     }
 }
 
-/// What is known.
+/// State of clusters.
 impl Graph {
     pub(super) fn is_settled(&self, name: &ResourceName) -> bool {
         self.nodes.get(name).is_some_and(Node::is_settled)
     }
 
-    /// Whether it is settled, and not by mere trouble on the way to it or to what it is made of: that ends with the
-    /// next answer, be it an error, or with none in time. Only who answers for the routes is waited for; a
-    /// cluster that others answer for fails alone (A74).
+    /// Whether a cluster and its dependencies have a value or a definite error. The error that the
+    /// server is unreachable is not definite: the next response, or a timeout, replaces it. Only
+    /// the authority of the routes is waited for: a cluster of another authority fails alone (A74).
     pub(super) fn is_certain(&self, name: &ResourceName) -> bool {
         self.nodes.contains_key(name) && self.are_certain(name)
     }
 
-    /// The same of a cluster that may be too deep to be followed, of which nothing is to come.
+    /// Like [`is_certain`](Self::is_certain), but also true for a cluster that is too deep to be
+    /// watched.
     fn are_certain(&self, name: &ResourceName) -> bool {
         let (mut seen, mut waiting) = (BTreeSet::new(), Vec::from([name]));
         while let Some(name) = waiting.pop() {
@@ -160,18 +161,19 @@ impl Graph {
         true
     }
 
-    /// Whether nothing is known of what cannot be had but that who answers for it and for the routes is away.
+    /// Whether the error only means that the server is unreachable, and the resource has the same
+    /// authority as the routes.
     fn may_come(&self, name: &ResourceName, error: &DependencyError) -> bool {
         error.is_out_of_reach() && Authority::of(name.as_str()).ok() == self.home
     }
 
-    /// The aggregates among these that are certain.
+    /// Returns those of the given clusters that are aggregates and certain.
     pub(super) fn certain_aggregates(&self, among: &BTreeSet<ResourceName>) -> Vec<ResourceName> {
         let aggregates = self.aggregates.intersection(among);
         aggregates.filter(|name| self.is_certain(name)).cloned().collect()
     }
 
-    /// Whether calls to a cluster can go somewhere.
+    /// Whether some endpoint can get calls to a cluster.
     fn is_usable(&self, name: &ResourceName) -> bool {
         let has_endpoints = |leaf: &ResourceName| match self.in_use(leaf) {
             Some(Ok(cluster)) => match &cluster.discovery {
@@ -187,7 +189,7 @@ impl Graph {
         self.leaves(name).is_ok_and(|leaves| leaves.iter().any(has_endpoints))
     }
 
-    /// What is in use of a cluster; `None` if it is not settled.
+    /// Returns the version in use, or `None` if the cluster is not settled.
     pub(super) fn in_use(
         &self,
         name: &ResourceName,
@@ -195,12 +197,13 @@ impl Graph {
         self.nodes.get(name)?.in_use.as_ref()
     }
 
-    /// What is wrong beside a cluster.
+    /// Returns the ambient error of a cluster.
     pub(super) fn ambient(&self, name: &ResourceName) -> Option<&WatchError> {
         self.nodes.get(name)?.ambient.as_ref()
     }
 
-    /// Why the endpoints that a cluster is to have cannot be had at the moment, while it keeps those that it has.
+    /// Returns the error of the pending endpoints resource, while the cluster keeps its current
+    /// one.
     pub(super) fn held_up_by(&self, name: &ResourceName) -> Option<&WatchError> {
         let Discovery::Eds(service) = &self.nodes.get(name)?.next.as_ref()?.discovery else {
             return None;
@@ -211,7 +214,7 @@ impl Graph {
         }
     }
 
-    /// What is known of endpoints.
+    /// Returns the state of an endpoints resource.
     pub(super) fn endpoints(
         &self,
         name: &ResourceName,
@@ -219,7 +222,7 @@ impl Graph {
         self.endpoints.get(name).map(|node| &node.followed)
     }
 
-    /// These clusters and all that they are made of, as far as they are settled.
+    /// Returns these clusters and their members, recursively, as far as they are settled.
     pub(super) fn reach<'a>(
         &'a self,
         from: impl Iterator<Item = &'a ResourceName>,
@@ -238,9 +241,9 @@ impl Graph {
     }
 }
 
-/// What is followed.
+/// Watches.
 impl Graph {
-    /// Follows a cluster that routes lead to, or that is subscribed to.
+    /// Watches a cluster that a route names or that is subscribed.
     pub(super) fn follow(&mut self, name: &ResourceName, outbox: &mut Outbox) {
         self.follow_below(Vec::from([(name.clone(), 0)]), outbox);
     }
@@ -255,7 +258,7 @@ impl Graph {
                     outbox.watch(DependencyKind::Cluster, &name);
                     self.nodes.insert(name, Node::at(depth));
                 }
-                // There is a shorter way to it, so that more of what is below may be near enough.
+                // A shorter path was found, so more of its members may be within the maximum depth.
                 Some(node) if depth < node.depth => {
                     node.depth = depth;
                     let below = node.discoveries().flat_map(members);
@@ -266,7 +269,7 @@ impl Graph {
         }
     }
 
-    /// Drops what neither these nor what they are made of lead to.
+    /// Stops watching clusters that are not reachable from the given ones.
     pub(super) fn collect<'a>(
         &mut self,
         from: impl Iterator<Item = &'a ResourceName>,
@@ -304,7 +307,7 @@ impl Graph {
         }
     }
 
-    /// Links a cluster to what it needs.
+    /// Watches the dependencies of a cluster.
     fn link(&mut self, name: &ResourceName, discovery: &Discovery, outbox: &mut Outbox) {
         match discovery {
             Discovery::Eds(service) => {
@@ -324,7 +327,8 @@ impl Graph {
         }
     }
 
-    /// Cuts the links of a cluster by a discovery that it had, as far as it does not need them otherwise.
+    /// Releases the dependencies of a former discovery of a cluster that it does not need
+    /// otherwise.
     fn let_go(&mut self, name: &ResourceName, discovery: &Discovery, outbox: &mut Outbox) {
         let node = self.nodes.get(name);
         match discovery {
@@ -358,7 +362,7 @@ impl Graph {
     }
 }
 
-/// News.
+/// Notices.
 impl Graph {
     pub(super) fn take_cluster(
         &mut self,
@@ -420,8 +424,8 @@ impl Graph {
         }
     }
 
-    /// Takes what is next of a cluster into use if what it needs is there, and that may be all that some
-    /// clusters wait for that are made of it.
+    /// Uses the pending version of a cluster if its dependencies are known, then those of
+    /// aggregates that waited for it.
     fn settle(&mut self, name: &ResourceName, outbox: &mut Outbox) {
         if self.is_leaf_ready(name) {
             self.promote(name, outbox);
@@ -437,7 +441,8 @@ impl Graph {
             Discovery::Aggregate(_) => false,
             Discovery::Eds(service) => {
                 let Some(endpoints) = self.endpoints.get(service) else { return false };
-                // What can be used is not given up for what cannot be had at the moment.
+                // A usable version is not replaced while the new endpoints are only transiently
+                // missing.
                 let is_better = node.current().is_none() || endpoints.followed.is_certain();
                 endpoints.followed.value.is_some() && is_better
             }
@@ -455,8 +460,8 @@ impl Graph {
         }
     }
 
-    /// A cluster is found in another way, or cannot be had. If it is one of those that others are made of, or is
-    /// made of others itself, that matters to all that are above it.
+    /// Records that the discovery of a cluster changed or the cluster was lost. If the cluster is
+    /// an aggregate or a member of one, all aggregates are re-evaluated.
     fn note_in_use(&mut self, name: &ResourceName) {
         self.changed.clusters.insert(name.clone());
         let is_made_of_it = |aggregate: &ResourceName| {

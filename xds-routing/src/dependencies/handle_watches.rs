@@ -1,4 +1,4 @@
-//! The watches of resources at the handle of a running client.
+//! Watches of single resources through the handle of a running client.
 
 use alloc::{boxed::Box, collections::BTreeMap};
 use core::{
@@ -17,7 +17,7 @@ use xds_handle::{ClientHandle, Watch};
 
 use super::Dependency;
 
-/// The watches that a follower of references has at a handle: what [`Watches`](super::Watches) are at a core.
+/// Watches through a handle, as [`Watches`](super::Watches) are on a client core.
 #[derive(Debug)]
 pub(crate) struct HandleWatches {
     client: ClientHandle,
@@ -25,7 +25,7 @@ pub(crate) struct HandleWatches {
     ends: BTreeMap<Dependency, AbortHandle>,
 }
 
-/// Waits for the next notice of one watch, and gives both back.
+/// Future of the next notice of one watch, which returns the watch with it.
 struct Turn(Option<(Dependency, Box<Watch>)>);
 
 impl fmt::Debug for Turn {
@@ -51,18 +51,18 @@ impl Future for Turn {
     }
 }
 
-/// What came of a watch.
+/// Event of a watch.
 #[derive(Debug)]
 pub(crate) enum WatchNews {
-    /// A notice. [`HandleWatches::handled`] is due when all that it leads to is watched.
+    /// A notice. [`HandleWatches::handled`] is due once its dependencies are watched.
     Notice(Dependency, Notice, Taken),
-    /// The watch could not be made.
+    /// The client refused the watch.
     Refused(Dependency, InvalidWatch),
     /// The client has ended.
     Ended,
 }
 
-/// A watch that has its turn: the client does not read on until it is given back.
+/// Watch whose notice is being handled. The client reads no further until it is returned.
 #[derive(Debug)]
 pub(crate) struct Taken {
     watch: Box<Watch>,
@@ -78,30 +78,30 @@ impl HandleWatches {
         &self.client
     }
 
-    /// Watches a resource.
+    /// Starts a watch.
     pub(crate) fn start(&mut self, dependency: Dependency) {
         let watch = self.client.watch_untyped(dependency.kind.type_url(), dependency.name.clone());
         self.await_next(dependency, Box::new(watch));
     }
 
-    /// Watches a resource no more.
+    /// Ends a watch.
     pub(crate) fn end(&mut self, dependency: &Dependency) {
         if let Some(end) = self.ends.remove(dependency) {
             end.abort();
         }
     }
 
-    /// What is watched, in order.
+    /// Returns the watched resources, sorted.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Dependency> {
         self.ends.keys()
     }
 
-    /// The next thing that came of any of them.
+    /// Polls for the next event of any watch.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<WatchNews> {
         loop {
             let (dependency, watch, item) = match Pin::new(&mut self.turns).poll_next(cx) {
                 Poll::Ready(Some(Ok(turned))) => turned,
-                // It was ended meanwhile.
+                // The watch was ended in the meantime.
                 Poll::Ready(Some(Err(_))) => continue,
                 Poll::Ready(None) | Poll::Pending => return Poll::Pending,
             };
@@ -116,11 +116,11 @@ impl HandleWatches {
         }
     }
 
-    /// A notice is dealt with. What it led to was asked for before, so that the client is not told too early
-    /// that it may read on.
+    /// Completes the handling of a notice. Its dependencies must be watched by then, because the
+    /// client may read on afterwards.
     pub(crate) fn handled(&mut self, dependency: Dependency, mut taken: Taken) {
         taken.watch.handled();
-        // Unless it has led to its own end, perhaps with a new watch in its place.
+        // The notice may have ended the watch, and even started a new one for the same resource.
         if taken.end.is_some_and(|end| !end.is_aborted()) {
             self.await_next(dependency, taken.watch);
         }

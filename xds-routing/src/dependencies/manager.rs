@@ -1,4 +1,4 @@
-//! The state machine.
+//! State machine of the dependency manager.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -27,23 +27,24 @@ use crate::{
     cluster::{Cluster, Discovery},
 };
 
-/// What a [`DependencyManager`] wants, or has to say.
+/// Output of a [`DependencyManager`].
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub enum DependencyOutput {
-    /// Watch this, and hand in every notice.
+    /// Start this watch, and pass every notice to [`DependencyManager::handle_notice`].
     Watch(Dependency),
-    /// Watch this no longer.
+    /// End this watch.
     Unwatch(Dependency),
-    /// What is in use from now on, or why nothing can be. It replaces what was in use before.
+    /// Use this configuration from now on, or fail all calls with this error. Replaces the previous
+    /// one.
     Configuration(Result<Configuration, ConfigurationError>),
 }
 
-/// Follows what a listener leads to. See the [module](super).
+/// Tracks the resources that a listener leads to. See the [module](super).
 ///
-/// Inputs do the work; [`poll_output`](Self::poll_output) hands out what came of it, and of several
-/// configurations that nobody took only the last. The same inputs give the same outputs in every process.
+/// Inputs update the state. [`poll_output`](Self::poll_output) returns the results; of several
+/// unread configurations only the newest is kept. Equal inputs give equal outputs in every process.
 ///
 /// ```
 /// use xds_routing::dependencies::{Dependency, DependencyKind, DependencyManager, DependencyOutput};
@@ -63,28 +64,30 @@ pub struct DependencyManager {
     in_use: Option<Result<Root, ConfigurationError>>,
     next: Option<Next>,
     graph: Graph,
-    /// How many hold each cluster.
+    /// Number of subscriptions of each cluster.
     subscriptions: BTreeMap<ResourceName, usize>,
-    /// The clusters of the configuration.
+    /// Clusters of the configuration.
     clusters: Arc<ClusterMap>,
-    /// What their notes have in common: what is wrong beside the listener and the routes.
+    /// Ambient errors of the listener and the routes, which all notes have in common.
     shared: Vec<WatchError>,
     outbox: Outbox,
     has_news: bool,
     is_shut_down: bool,
 }
 
-/// What is to be used when its clusters are there.
+/// Pending listener and routes, which are used once their clusters are known.
 #[derive(Clone, Debug)]
 struct Next {
     root: Root,
-    /// Those that are not.
+    /// Clusters that are not known yet.
     awaited: BTreeSet<ResourceName>,
 }
 
 impl DependencyManager {
-    /// Follows the listener of this name for a channel that asks for `authority`: its target without the
-    /// scheme, by which the virtual host is chosen (S2.068). The node id is that of the client, for messages.
+    /// Creates a manager for the listener with this name. `authority` is the target of the channel
+    /// without its scheme and selects the virtual host. `node_id` is the client's node ID, for
+    /// messages.
+    // S2.068
     #[must_use]
     pub fn new(
         listener: impl Into<ResourceName>,
@@ -112,14 +115,14 @@ impl DependencyManager {
         }
     }
 
-    /// Judges resources by these rules where the client has not judged them, because it does not know their
-    /// types.
+    /// Sets the rules for resources that the client did not validate because it does not know their
+    /// types. Default: gRPC's rules.
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
-    /// Takes a notice of a watch. One of what is not watched is ignored.
+    /// Handles a notice of a watch. A notice for a resource that is not watched is ignored.
     pub fn handle_notice(&mut self, dependency: &Dependency, notice: Notice) {
         let Dependency { kind, name } = dependency;
         match kind {
@@ -135,7 +138,7 @@ impl DependencyManager {
         self.advance();
     }
 
-    /// A watch could not be made.
+    /// Handles the refusal of a watch by the client.
     pub fn handle_refusal(&mut self, dependency: &Dependency, why: InvalidWatch) {
         let Dependency { kind, name } = dependency;
         let error = DependencyError::Refused(why);
@@ -152,9 +155,9 @@ impl DependencyManager {
         self.advance();
     }
 
-    /// Keeps a cluster, whatever routes lead to, until [`unsubscribe`](Self::unsubscribe) has been called as
-    /// often. Whoever sends calls does so for each cluster that it may have decided for; once for all calls, or
-    /// once for each.
+    /// Keeps a cluster, even if no route names it, until [`unsubscribe`](Self::unsubscribe) was
+    /// called as often. The caller subscribes to each cluster that its calls may use, once for all
+    /// calls or once per call.
     pub fn subscribe(&mut self, cluster: &ResourceName) {
         if self.is_shut_down {
             return;
@@ -168,7 +171,8 @@ impl DependencyManager {
         }
     }
 
-    /// Lets go of a cluster. If neither routes nor anybody else needs it, it is dropped.
+    /// Ends a subscription of a cluster. If no route and no other subscription needs the cluster,
+    /// its watch ends.
     pub fn unsubscribe(&mut self, cluster: &ResourceName) {
         let Some(count) = self.subscriptions.get_mut(cluster) else { return };
         *count = count.saturating_sub(1);
@@ -177,7 +181,7 @@ impl DependencyManager {
             let in_use = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
             let is_in_use = in_use.is_some_and(|root| root.clusters.contains(cluster));
             let is_routed = self.routed().any(|root| root.clusters.contains(cluster));
-            // What only the next routes lead to is followed, and does not belong to the rest yet.
+            // Only pending routes name it: it is watched, but not part of the map yet.
             self.graph.changed.members |= !is_in_use;
             self.graph.changed.links_cut |= !is_routed;
             if !is_in_use {
@@ -186,7 +190,7 @@ impl DependencyManager {
         }
     }
 
-    /// Ends all watches and does nothing any more.
+    /// Ends all watches. Later inputs have no effect.
     pub fn shut_down(&mut self) {
         if core::mem::replace(&mut self.is_shut_down, true) {
             return;
@@ -200,8 +204,7 @@ impl DependencyManager {
         self.has_news = false;
     }
 
-    /// The next thing to do or to use. Watches come before the ends of watches, and these before the
-    /// configuration.
+    /// Returns the next output: new watches first, then ended ones, then the configuration.
     pub fn poll_output(&mut self) -> Option<DependencyOutput> {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
@@ -212,7 +215,8 @@ impl DependencyManager {
         self.configuration().map(DependencyOutput::Configuration)
     }
 
-    /// What is in use, or why nothing can be; `None` until either is known.
+    /// Returns the configuration in use, or the error in its place. `None` until one of them is
+    /// known.
     #[must_use]
     pub fn configuration(&self) -> Option<Result<Configuration, ConfigurationError>> {
         let in_use = self.in_use.as_ref()?;
@@ -224,22 +228,23 @@ impl DependencyManager {
         }))
     }
 
-    /// The clusters in use: those of the [configuration](Self::configuration); where there is none, those that are
-    /// [subscribed](Self::subscribe) to.
+    /// Returns the clusters in use: those of the [configuration](Self::configuration) or, if there
+    /// is none, those that are [subscribed](Self::subscribe).
     #[must_use]
     pub fn clusters(&self) -> FollowedClusters {
         let note = self.note(None, Vec::new());
         FollowedClusters { clusters: Arc::clone(&self.clusters), note }
     }
 
-    /// Whether there is something newer than what is in use, which waits for what it needs.
+    /// Whether a newer listener or newer routes wait for their dependencies, or nothing is in use
+    /// yet.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.next.is_some() || self.in_use.is_none()
     }
 }
 
-/// The listener and its routes.
+/// Listener and routes.
 impl DependencyManager {
     fn on_listener(&mut self, name: &ResourceName, news: News<crate::listener::Listener>) {
         if self.is_shut_down || *name != self.listener {
@@ -260,7 +265,7 @@ impl DependencyManager {
         }
     }
 
-    /// There is another listener, or there are other routes.
+    /// Re-evaluates the root after a change of the listener or the routes.
     fn renew(&mut self) {
         let replaced = self.next.take();
         self.graph.changed.links_cut |= replaced.is_some();
@@ -294,14 +299,14 @@ impl DependencyManager {
         }
     }
 
-    /// The listeners with routes that clusters are needed for.
+    /// Returns the roots in use and pending, whose clusters are needed.
     fn routed(&self) -> impl Iterator<Item = &Root> {
         let in_use = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
         in_use.into_iter().chain(self.next.as_ref().map(|next| &next.root))
     }
 }
 
-/// What comes of an input.
+/// Evaluation after each input.
 impl DependencyManager {
     fn advance(&mut self) {
         if self.is_shut_down {
@@ -313,11 +318,12 @@ impl DependencyManager {
                 self.routed().flat_map(|root| &root.clusters).cloned().collect();
             let from = routed.iter().chain(self.subscriptions.keys());
             self.graph.collect(from, &mut self.outbox);
-            // What went may have taken endpoints along, nothing else.
+            // The collection may have removed endpoints, but nothing that requires another
+            // collection.
             self.graph.changed.links_cut = false;
             self.graph.changed.members = true;
         }
-        // A cluster that is subscribed to belongs to the rest once there is something of it.
+        // A subscribed cluster is added to the map once it has a version in use.
         let is_new = |name: &ResourceName| {
             self.subscriptions.contains_key(name) && !self.clusters.contains_key(name)
         };
@@ -328,7 +334,7 @@ impl DependencyManager {
         if shared != self.shared {
             self.shared = shared;
             changed.extend(self.clusters.keys().cloned());
-            // Also where no cluster can be used, whose failures say it all the same.
+            // Needed even if no cluster is usable, because failures contain the note too.
             self.has_news |= matches!(self.in_use, Some(Ok(_)));
         }
         match members {
@@ -337,7 +343,7 @@ impl DependencyManager {
         }
     }
 
-    /// Takes the next root into use, if no cluster of it is awaited any more.
+    /// Uses the pending root if none of its clusters is awaited any more.
     fn replace_root(&mut self) {
         let is_usable = matches!(self.in_use, Some(Ok(_)));
         let Some(next) = &mut self.next else { return };
@@ -350,7 +356,7 @@ impl DependencyManager {
                 next.awaited.remove(name);
             }
         }
-        // What an aggregate is made of may have become certain, which is no change of its own.
+        // The members of an aggregate may have become certain without a change of the aggregate.
         if is_usable && !self.graph.changed.clusters.is_empty() {
             for name in self.graph.certain_aggregates(&next.awaited) {
                 next.awaited.remove(&name);
@@ -365,7 +371,7 @@ impl DependencyManager {
         }
     }
 
-    /// Makes the map of clusters anew: others may belong to it.
+    /// Rebuilds the map of clusters, whose set may have changed.
     fn recompose(&mut self, changed: &BTreeSet<ResourceName>) {
         let root = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
         let routed = root.map(|root| &root.clusters).into_iter().flatten();
@@ -386,7 +392,7 @@ impl DependencyManager {
         }
     }
 
-    /// Makes some clusters anew that belong to the map.
+    /// Updates the changed clusters of the map.
     fn refresh(&mut self, changed: BTreeSet<ResourceName>) {
         for name in changed {
             let Some(old) = self.clusters.get(&name) else { continue };
@@ -398,7 +404,7 @@ impl DependencyManager {
         }
     }
 
-    /// A cluster as it is in use; `None` if it is not settled.
+    /// Returns the version of a cluster in use, or `None` if it is not settled.
     fn entry(&self, name: &ResourceName) -> Option<Entry> {
         let cluster = match self.graph.in_use(name)? {
             Ok(cluster) => cluster,
@@ -444,7 +450,8 @@ impl DependencyManager {
         (Children::Leaf(LeafConfiguration { endpoints }), note)
     }
 
-    /// What is wrong beside a cluster (S3.093).
+    /// Returns the note of a cluster.
+    // S3.093
     fn note_of(
         &self,
         name: &ResourceName,
@@ -462,10 +469,10 @@ impl DependencyManager {
     }
 }
 
-/// A cluster of the map.
+/// Entry of the cluster map.
 type Entry = Result<Arc<ClusterConfiguration>, ClusterError>;
 
-/// Whether it is the same, where what did not change was kept.
+/// Whether two maps are the same. Unchanged entries share their allocation.
 fn is_same(new: &ClusterMap, old: &ClusterMap) -> bool {
     let is_same = |new: &Entry, old: &Entry| match (new, old) {
         (Ok(new), Ok(old)) => Arc::ptr_eq(new, old),
@@ -475,7 +482,7 @@ fn is_same(new: &ClusterMap, old: &ClusterMap) -> bool {
     new.len() == old.len() && pairs.all(|(new, old)| new.0 == old.0 && is_same(new.1, old.1))
 }
 
-/// The old one if the new one is equal to it, so that whoever has the old one sees that nothing changed.
+/// Returns the old entry if both are equal, so that its users see that nothing changed.
 fn keep_equal(old: Option<&Entry>, new: Entry) -> Entry {
     match old {
         Some(old) if *old == new => old.clone(),

@@ -1,72 +1,85 @@
-//! From the name of a listener to everything that calls need: gRFC A74.
+//! Resolution of a listener's name to all resources that calls need: [gRFC A74].
 //!
-//! A channel asks for a listener. That leads to a route configuration, this to clusters, a cluster to endpoints
-//! or to further clusters. A [`DependencyManager`] follows all of it and puts together what belongs together: a
-//! [`Configuration`] is complete and consistent, and there is one at a time.
+//! A channel asks for a listener. The listener leads to a route configuration, which leads to
+//! clusters. A cluster leads to endpoints or, if it is an aggregate, to other clusters. A
+//! [`DependencyManager`] watches all of them and combines them into a [`Configuration`], which is
+//! always complete and consistent.
+//!
+//! [gRFC A74]: https://github.com/grpc/proposal/blob/master/A74-xds-config-tears.md
 //!
 //! ```text
-//!            notices of watches                         watch this, no longer that
-//!   client ─────────────────────▶ DependencyManager ───────────────────────────────▶ client
-//!                                        │     ▲
-//!          Result<Configuration, why not>│     │ subscribe, unsubscribe: calls under way
-//!                                        ▼     │
-//!                             Router, LB policies: who sends calls
+//!                                               watches to start, watches to end
+//!   client ──── notices ────▶ DependencyManager ────────────────────────────────▶ client
+//!                                  │     ▲
+//!    Result<Configuration, error>  │     │ subscribe and unsubscribe clusters of active calls
+//!                                  ▼     │
+//!                             Router, LB policies
 //! ```
 //!
-//! It does no IO. [`ClientDependencies`] ties it to a client core, and with feature `handle`
-//! `HandleDependencies` to the handle of a running client, as a source of configurations to await.
+//! It performs no I/O. [`ClientDependencies`] connects it to a client core. With the feature
+//! `handle`, `HandleDependencies` connects it to the handle of a running client and provides
+//! configurations asynchronously.
 //!
-//! # When there is a configuration
+//! # Completeness
 //!
-//! When everything that it needs is there or is known to be missing (A74). What takes its place later takes it
-//! in one step, and not before it is complete either; make before break:
+//! The first configuration is available once every dependency is present or known to be missing
+//! (gRFC A74). Later changes are atomic, and are not used before they are complete (make before
+//! break):
 //!
-//! | what changes | the old one stays in use until |
+//! | change | the old version stays in use until |
 //! |---|---|
-//! | the listener or its routes | the routes are there, and every cluster that they name |
-//! | where a cluster has its endpoints from | these are there |
-//! | of which clusters an aggregate is made | all of them are there, and lead somewhere or surely nowhere |
-//! | all else, endpoints above all | it does not stay; and nothing that waits holds that up |
+//! | the listener or its routes | the routes and every cluster that they name are known |
+//! | the EDS resource of a cluster | the new EDS resource is known |
+//! | the members of an aggregate cluster | all members are known, and their leaves |
+//! | anything else, e.g. endpoints | (replaced at once, even while another change is pending) |
 //!
-//! The last line is where this differs from gRPC's own libraries: there, one new cluster that is slow keeps the new
-//! endpoints of all others from being used.
+//! The last row differs from gRPC's own libraries, where one slow new cluster delays the endpoints
+//! of all other clusters.
 //!
-//! Half of an update can look as if clusters were made of each other where the whole of it turns round who is made of
-//! whom. What can be used is not given up for that: a cluster that would lead nowhere is first asked for once more, by
-//! a new watch. A loop that stays is told at once then (A37).
+//! Half of an update can look like a loop of aggregate clusters, if the whole update reverses their
+//! membership. A usable version is not replaced for that. A cluster that would have no leaves is
+//! first watched anew to get its current state. A loop that remains after that is reported (gRFC
+//! A37).
 //!
-//! # What goes wrong
+//! # Errors
 //!
-//! | what | leads to |
+//! | condition | result |
 //! |---|---|
-//! | no listener or no routes, or none that can be used | a [`ConfigurationError`]: all calls fail |
-//! | no such cluster | a [`ClusterError`] in its place: calls to it fail |
-//! | no endpoints | a [`LeafConfiguration`] without; the note of the cluster says why |
-//! | an error beside something that stays in use | part of the [`ResolutionNote`] of each cluster that it concerns |
-//! | whoever answers for the routes is away, and new ones lead to clusters that are not known | nothing yet: the old routes stay |
-//! | new routes of another name, or new endpoints of another name, that cannot be had at the moment | the old ones stay, and their notes say what is wrong with the new |
+//! | listener or routes missing or unusable | a [`ConfigurationError`]: all calls fail |
+//! | cluster missing | a [`ClusterError`] in its place: its calls fail |
+//! | endpoints missing | a [`LeafConfiguration`] without endpoints; the note has the reason |
+//! | ambient error of a resource in use | the [`ResolutionNote`] of each affected cluster |
+//! | server unreachable, new routes name unknown clusters | the old routes stay in use |
+//! | renamed routes or endpoints transiently unavailable | the old ones stay in use, with a note |
 //!
-//! The last line is another difference. By A74 an error that may pass takes the place of what is in use as any other does
-//! if the resource is not cached, and one of another name is not: a listener that names other routes while the management
-//! server is in trouble would fail all calls, though those they would take were good a moment ago. What cannot be had
-//! at the moment says nothing against the old, which was accepted (S3.020); that what takes its place does not exist, or is
-//! invalid, does, and is followed at once.
+//! The last row is another difference. In A74 a transient error of an uncached resource replaces
+//! the version in use like any other error. A listener that names other routes while the management
+//! server is unreachable would then fail all calls, although the old routes worked. A transient
+//! error says nothing against the old version. If the new resource does not exist or is invalid,
+//! the error takes effect at once.
 //!
-//! An error of one cluster fails that cluster alone. So new routes come into use as soon as there is an answer for each
-//! of their clusters, which may be an error or none in time; for those that another authority answers for, that it is
-//! away is enough.
+//! An error of one cluster fails only that cluster. New routes are used as soon as there is an
+//! answer for each of their clusters; an error or a timeout is an answer. For clusters of another
+//! authority, an unreachable server is an answer too.
 //!
-//! The status of a call that fails for any of that is UNAVAILABLE, whatever the server said (A54, S3.096-S3.098).
+//! Calls that fail for any of these reasons have status UNAVAILABLE, whatever status the server
+//! sent ([gRFC A54]).
 //!
-//! # Clusters that are still needed
+//! [gRFC A54]:
+//!     https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
 //!
-//! Routes that no longer lead to a cluster may have decided for it a moment ago. Who holds calls keeps their
-//! clusters with [`subscribe`](DependencyManager::subscribe) until it has let go of them as often with
-//! [`unsubscribe`](DependencyManager::unsubscribe). The same serves a plugin that names clusters by itself. What
-//! neither routes nor subscriptions lead to is dropped, and no longer watched.
+//! # Subscriptions
 //!
-//! That goes on while there is no configuration, since a call that was decided does not need one: the clusters are
-//! [those of the manager](DependencyManager::clusters) then, and the error is told again when they change.
+//! Routes that no longer name a cluster may have chosen it for an active call. The owner of the
+//! calls keeps their clusters with [`subscribe`](DependencyManager::subscribe) until it calls
+//! [`unsubscribe`](DependencyManager::unsubscribe) as often. Cluster specifier plugins, which
+//! choose clusters themselves, use the same functions. A cluster that neither routes nor
+//! subscriptions need is removed, and its watch ends.
+//!
+//! Subscriptions also work while there is no configuration, because calls that have chosen a
+//! cluster do not need one. [`DependencyManager::clusters`] returns the clusters then, and the
+//! configuration error is repeated when they change.
+// S3.020, S3.096-S3.098
 
 mod configuration;
 mod error;
@@ -101,42 +114,45 @@ pub use self::{
     on_client::ClientDependencies,
 };
 
-/// How deep clusters may be made of clusters: that many, the one that routes name included (A37).
+/// Maximum nesting depth of aggregate clusters, including the one that a route names ([gRFC A37]).
+///
+/// [gRFC A37]:
+///     https://github.com/grpc/proposal/blob/master/A37-xds-aggregate-and-logical-dns-clusters.md
 pub const MAX_AGGREGATE_DEPTH: usize = 16;
 
-/// What is followed: a resource by its type and name.
+/// Watched resource, by its type and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Dependency {
-    /// The type.
+    /// Type of the resource.
     pub kind: DependencyKind,
-    /// The name.
+    /// Name of the resource.
     pub name: ResourceName,
 }
 
 impl Dependency {
-    /// The resource of this type and name.
+    /// Creates a dependency from its type and name.
     #[must_use]
     pub const fn new(kind: DependencyKind, name: ResourceName) -> Self {
         Self { kind, name }
     }
 }
 
-/// The type of a resource, in the order in which they lead to each other.
+/// Type of a resource, in the order of reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DependencyKind {
-    /// A listener.
+    /// Listener (LDS).
     Listener,
-    /// A route configuration.
+    /// Route configuration (RDS).
     Routes,
-    /// A cluster.
+    /// Cluster (CDS).
     Cluster,
-    /// The endpoints of clusters.
+    /// Endpoints (EDS).
     Endpoints,
 }
 
 impl DependencyKind {
-    /// The type URL.
+    /// Returns the type URL.
     #[must_use]
     pub const fn type_url(self) -> &'static str {
         match self {

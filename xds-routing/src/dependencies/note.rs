@@ -1,4 +1,4 @@
-//! What calls that fail are told of how the configuration is.
+//! Note on the state of the configuration, for the messages of failed calls.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
@@ -7,11 +7,12 @@ use xds_core::client::WatchError;
 
 use super::DependencyError;
 
-/// What is wrong beside the resources of a cluster, for the messages of calls that fail for whatever reason:
-/// without it, nobody would see that endpoints are lost because the management server is (S3.090).
+/// Known errors of the configuration of a cluster, for the messages of failed calls. Without it,
+/// users could not see that calls fail because the management server is unreachable.
 ///
-/// It tells errors of the listener, the routes, and the cluster and its endpoints (S3.093). If there are none,
-/// it is the id of the node, by which a management server knows the client (S3.095).
+/// The errors are those of the listener, the routes, and the cluster and its endpoints. If there
+/// are none, the note is the xDS node ID, by which the management server knows the client.
+// S3.090, S3.093, S3.095
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolutionNote {
     node_id: Arc<str>,
@@ -28,32 +29,32 @@ impl ResolutionNote {
         Self { node_id, missing, errors }
     }
 
-    /// The node of the client.
+    /// Returns the node ID of the client.
     #[must_use]
     pub fn node_id(&self) -> &str {
         &self.node_id
     }
 
-    /// What is left of it beside this error.
+    /// Returns the note without this error.
     pub(super) fn beside(&self, error: &DependencyError) -> Self {
         let DependencyError::Watch(known) = error else { return self.clone() };
         let errors = self.errors.iter().filter(|error| *error != known).cloned();
         Self { errors: errors.collect(), ..self.clone() }
     }
 
-    /// Whether there is nothing to tell but whose configuration it is.
+    /// Whether the note has no errors, only the node ID.
     pub(super) fn is_bare(&self) -> bool {
         self.missing.is_none() && self.errors.is_empty()
     }
 
-    /// Why there are no endpoints.
+    /// Returns the reason why there are no endpoints.
     #[must_use]
     pub const fn missing(&self) -> Option<&DependencyError> {
         self.missing.as_ref()
     }
 
-    /// What is wrong beside resources that are in use: of the listener, of the routes, of the cluster, of the
-    /// endpoints.
+    /// Returns the ambient errors of resources in use: those of the listener, the routes, the
+    /// cluster and the endpoints.
     #[must_use]
     pub fn errors(&self) -> &[WatchError] {
         &self.errors

@@ -1,4 +1,4 @@
-//! A dependency manager on a client core, for drivers that have the core in hand.
+//! Dependency manager on a client core, for drivers that own the core.
 
 use xds_core::{Client, ResourceName, Time, WatchId, client::Notice};
 
@@ -7,8 +7,8 @@ use super::{
     watches::Watches,
 };
 
-/// A [`DependencyManager`] and its watches at a client core. The driver hands in every notice; what is not of
-/// these watches is handed back.
+/// [`DependencyManager`] with its watches on a client core. The driver passes every notice; notices
+/// of other watches are returned.
 ///
 /// ```
 /// use xds_core::{Client, Time, client::*};
@@ -41,16 +41,18 @@ pub struct ClientDependencies {
 }
 
 impl ClientDependencies {
-    /// Starts to follow.
+    /// Starts the watches of a manager.
     pub fn new(manager: DependencyManager, client: &mut Client, now: Time) -> Self {
         let mut this = Self { manager, watches: Watches::default(), configuration: None };
         this.obey(client, now);
         this
     }
 
-    /// Takes a notice, or gives it back if it is of another watch. It is
-    /// [handled](Client::handled) when this returns: what it led to is watched already, so that the next response
-    /// is read only when the server has been asked for that (B52).
+    /// Handles a notice. Returns it if it belongs to another watch.
+    ///
+    /// The notice is [handled](Client::handled) when this function returns: its dependencies are
+    /// watched by then, so the client subscribes to them before it reads the next response.
+    // B52
     #[must_use]
     pub fn handle_notice(
         &mut self,
@@ -72,7 +74,7 @@ impl ClientDependencies {
         self.obey(client, now);
     }
 
-    /// Lets go of a cluster ([`DependencyManager::unsubscribe`]).
+    /// Ends a subscription of a cluster ([`DependencyManager::unsubscribe`]).
     pub fn unsubscribe(&mut self, cluster: &ResourceName, client: &mut Client, now: Time) {
         self.manager.unsubscribe(cluster);
         self.obey(client, now);
@@ -85,19 +87,19 @@ impl ClientDependencies {
         self.configuration = None;
     }
 
-    /// What is to be used from now on, if that has changed.
+    /// Returns the configuration to use from now on, if it changed.
     #[must_use]
     pub fn poll_configuration(&mut self) -> Option<Result<Configuration, ConfigurationError>> {
         self.configuration.take()
     }
 
-    /// The manager, to look at.
+    /// Returns the manager, for inspection.
     #[must_use]
     pub const fn manager(&self) -> &DependencyManager {
         &self.manager
     }
 
-    /// What is watched, in order.
+    /// Returns the watched resources, sorted.
     pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
         self.watches.resources()
     }

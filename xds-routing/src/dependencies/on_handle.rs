@@ -1,4 +1,4 @@
-//! A dependency manager on the handle of a running client, for applications.
+//! Dependency manager on the handle of a running client, for applications.
 
 use core::{
     future::poll_fn,
@@ -13,15 +13,16 @@ use super::{
     handle_watches::{HandleWatches, WatchNews},
 };
 
-/// A [`DependencyManager`] and its watches at a running client: configurations to await.
+/// [`DependencyManager`] with its watches on a running client, as an asynchronous sequence of
+/// configurations.
 ///
-/// It belongs to one task, which awaits [`next`](Self::next) as long as it uses what that returned: nothing is
-/// followed meanwhile if nobody awaits it. With [`ReadGate::Notices`](xds_core::client::ReadGate) the client reads no
-/// further then once a watch has news.
-/// Dropping it ends all watches.
+/// One task owns it and must keep awaiting [`next`](Self::next) while it uses the configurations:
+/// no updates are processed otherwise. With [`ReadGate::Notices`](xds_core::client::ReadGate) the
+/// client even stops reading responses after the next notice. Dropping it ends all watches.
 ///
-/// The client has to know the four types ([`Listeners`](crate::Listeners) and its siblings), so that what is not
-/// valid is rejected; if it does not, resources are judged here, which the server does not hear of.
+/// The client should know the four resource types ([`Listeners`](crate::Listeners) etc.), so that
+/// it NACKs invalid resources. Otherwise they are validated here, and the server does not learn of
+/// errors.
 ///
 /// ```no_run
 /// use xds_handle::ClientHandle;
@@ -45,12 +46,12 @@ pub struct HandleDependencies {
     watches: HandleWatches,
     configuration: Option<Result<Configuration, ConfigurationError>>,
     has_ended: bool,
-    /// The task that waits: what is subscribed meanwhile is for it to poll.
+    /// Waiting task, which is woken after a subscription changes the watches.
     waiting: Option<Waker>,
 }
 
 impl HandleDependencies {
-    /// Follows through this client.
+    /// Starts the watches of a manager.
     pub fn new(manager: DependencyManager, client: ClientHandle) -> Self {
         let watches = HandleWatches::new(client);
         let mut this =
@@ -59,13 +60,13 @@ impl HandleDependencies {
         this
     }
 
-    /// What is to be used from now on, as soon as that changes; steps that were not taken in time are passed
-    /// over. `None` once the client has ended. Cancel safe.
+    /// Waits for the next configuration. Intermediate configurations are skipped. Returns `None`
+    /// once the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Configuration, ConfigurationError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// As [`next`](Self::next), for who polls.
+    /// Polls for the next configuration, like [`next`](Self::next).
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -92,7 +93,7 @@ impl HandleDependencies {
         self.obey_and_wake();
     }
 
-    /// Lets go of a cluster ([`DependencyManager::unsubscribe`]).
+    /// Ends a subscription of a cluster ([`DependencyManager::unsubscribe`]).
     pub fn unsubscribe(&mut self, cluster: &ResourceName) {
         self.manager.unsubscribe(cluster);
         self.obey_and_wake();
@@ -105,7 +106,7 @@ impl HandleDependencies {
         }
     }
 
-    /// The manager, to look at.
+    /// Returns the manager, for inspection.
     #[must_use]
     pub const fn manager(&self) -> &DependencyManager {
         &self.manager

@@ -1,18 +1,18 @@
-//! Which watches to start and to end.
+//! Watches to start and to end.
 
 use alloc::collections::BTreeSet;
 
 use super::{Dependency, DependencyKind, DependencyOutput};
 use xds_core::ResourceName;
 
-/// What is to be watched, and how far that has been said. What is said comes in the order of kinds and names,
-/// watches before ends of watches.
+/// Set of pending watch outputs. They are returned sorted by kind and name, new watches before
+/// ended ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
-    /// To be started.
+    /// Watches to start.
     starts: BTreeSet<Dependency>,
-    /// To be ended. What is in both sets is to be ended and then started: whoever watches anew has
-    /// forgotten what it knew, and is told again.
+    /// Watches to end. A dependency in both sets is ended first, then watched again, so the client
+    /// reports its current state.
     ends: BTreeSet<Dependency>,
 }
 
@@ -28,10 +28,10 @@ impl Outbox {
         }
     }
 
-    /// Watches anew what is watched.
+    /// Restarts a watch.
     pub(super) fn renew(&mut self, kind: DependencyKind, name: &ResourceName) {
         let dependency = Dependency::new(kind, name.clone());
-        // A watch that is yet to be started is new.
+        // A watch that has not started yet need not be restarted.
         if self.starts.insert(dependency.clone()) {
             self.ends.insert(dependency);
         }

@@ -1,4 +1,4 @@
-//! The listener and its routes: what is known of them, what is in use, and what is to take its place.
+//! Root of the dependencies: the listener and its routes.
 
 use alloc::{
     collections::BTreeSet,
@@ -18,14 +18,14 @@ use crate::{
     route::RouteConfiguration,
 };
 
-/// A listener with its routes.
+/// Listener with its routes.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     pub(super) listener: Arc<Listener>,
     pub(super) routes: Arc<RouteConfiguration>,
-    /// The virtual host for the channel's name.
+    /// Index of the virtual host that matches the authority.
     pub(super) host: usize,
-    /// Where its routes lead to.
+    /// Clusters that the routes of the virtual host name.
     pub(super) clusters: BTreeSet<ResourceName>,
 }
 
@@ -35,24 +35,24 @@ impl Root {
     }
 }
 
-/// What is known of a listener and its routes.
+/// Newest state of the listener and its routes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RootState {
     pub(super) listener: Followed<Listener>,
-    /// The route configuration that the newest listener names.
+    /// Route configuration that the newest listener names.
     routes_name: Option<ResourceName>,
     pub(super) routes: Followed<RouteConfiguration>,
-    /// The routes that stand in the newest listener.
+    /// Inline routes of the newest listener.
     inline: Option<Arc<RouteConfiguration>>,
 }
 
 impl RootState {
-    /// Whether this route configuration is followed.
+    /// Whether this route configuration is watched.
     pub(super) fn follows_routes(&self, name: &ResourceName) -> bool {
         self.routes_name.as_ref() == Some(name)
     }
 
-    /// Follows the routes that the newest listener names.
+    /// Watches the routes that the newest listener names.
     pub(super) fn follow_routes(&mut self, outbox: &mut Outbox) {
         let listener = self.listener.value.as_ref().and_then(|it| it.as_ref().ok());
         let routes = listener.and_then(|listener| listener.api()).map(|api| &api.routes);
@@ -74,13 +74,13 @@ impl RootState {
         }
     }
 
-    /// Forgets the listener, and with it the routes.
+    /// Forgets the listener and its routes.
     pub(super) fn forget(&mut self, outbox: &mut Outbox) {
         self.listener = Followed::default();
         self.follow_routes(outbox);
     }
 
-    /// The newest listener with its newest routes; `None` while it is not known what they are.
+    /// Returns the newest listener with its newest routes, or `None` while either is unknown.
     pub(super) fn newest(
         &self,
         authority: &str,
@@ -120,7 +120,7 @@ impl RootState {
         }))
     }
 
-    /// Who answers for the newest routes.
+    /// Returns the authority of the newest routes.
     pub(super) fn home(&self) -> Option<Authority> {
         let listener = self.listener.value.as_ref().and_then(|it| it.as_ref().ok());
         let of_listener = || listener.map(|listener| listener.name());
@@ -128,13 +128,13 @@ impl RootState {
         name.and_then(|name| Authority::of(name.as_str()).ok())
     }
 
-    /// Whether it is mere trouble on the way that keeps the newest routes from being known.
+    /// Whether the newest routes are unknown only because of a transient error.
     pub(super) fn is_trouble(&self) -> bool {
         matches!(&self.routes.value, Some(Err(error)) if error.is_transient())
             && matches!(&self.listener.value, Some(Ok(_)))
     }
 
-    /// What is wrong beside the listener and the routes.
+    /// Returns the ambient errors of the listener and the routes.
     pub(super) fn ambient(&self) -> Vec<WatchError> {
         let routes = match &self.routes.value {
             Some(Err(DependencyError::Watch(error))) => Some(error),

@@ -1,4 +1,4 @@
-//! Which watch of a client core is for which resource, and the other way round.
+//! Mapping between the watches of a client core and the watched resources.
 
 use alloc::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use xds_core::{
 
 use super::Dependency;
 
-/// The watches that a follower of references has at a client core.
+/// Watches on a client core.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     by_resource: BTreeMap<Dependency, WatchId>,
@@ -17,11 +17,11 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Watches a resource.
+    /// Starts a watch.
     ///
     /// # Errors
     ///
-    /// Those of [`Client::watch`].
+    /// Returns the errors of [`Client::watch`].
     pub(crate) fn start(
         &mut self,
         dependency: &Dependency,
@@ -35,7 +35,7 @@ impl Watches {
         Ok(())
     }
 
-    /// Watches a resource no more.
+    /// Ends a watch.
     pub(crate) fn end(&mut self, dependency: &Dependency, client: &mut Client, now: Time) {
         if let Some(watch) = self.by_resource.remove(dependency) {
             self.by_id.remove(&watch);
@@ -43,17 +43,17 @@ impl Watches {
         }
     }
 
-    /// What a watch is for, if it is one of these.
+    /// Returns the resource of a watch, if it is one of these.
     pub(crate) fn resource(&self, watch: WatchId) -> Option<&Dependency> {
         self.by_id.get(&watch)
     }
 
-    /// What is watched, in order.
+    /// Returns the watched resources, sorted.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Dependency> {
         self.by_resource.keys()
     }
 
-    /// Ends all of them.
+    /// Ends all watches.
     pub(crate) fn end_all(self, client: &mut Client, now: Time) {
         self.by_id.into_keys().for_each(|watch| client.unwatch(watch, now));
     }

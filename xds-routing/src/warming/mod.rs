@@ -1,29 +1,33 @@
-//! A proxy's way to its configuration: all listeners and clusters, each of which warms before it is used.
+//! Warming of a proxy's listeners and clusters: each is used only once its dependencies are known.
 //!
-//! A proxy asks for every listener and every cluster, and for the routes and endpoints that these name
-//! (S0.023-S0.025). One that is new takes over when what it names has arrived; until then the old one serves
-//! (S0.153-S0.158). How long that may take is the `initial_fetch_timeout` of each reference; then it takes over
-//! without.
+//! A proxy subscribes to all listeners and clusters, and to the routes and endpoints that they
+//! name. A new version is used when its routes or endpoints have arrived; until then the old
+//! version stays in use. The `initial_fetch_timeout` of each reference limits the wait. After that
+//! the new version is used without the missing resource. See the [xDS protocol] on resource
+//! warming.
+//!
+//! [xDS protocol]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
 //!
 //! ```text
-//!   changes of all listeners and clusters,            watch these routes and endpoints,
-//!   notices of routes and endpoints                   no longer those
-//!   ──────────────────────────────────▶  Warming  ──────────────────────────────▶
-//!   time ─────────────────────────────▶           ──▶ this is used from now on, that is gone
+//!   changes of all listeners and clusters                 watches of routes and endpoints
+//!   notices of routes and endpoints                       to start and to end
+//!   ─────────────────────────────────────▶  Warming  ───────────────────────────────────▶
+//!   time ────────────────────────────────▶           ──▶ listeners and clusters to use or drop
 //! ```
 //!
-//! It does no IO, and knows resources as bytes, of which it reads what they refer to: whatever listeners and
-//! clusters the API has can be warmed, also those that gRPC would reject. [`ClientWarming`] ties it to a client
-//! core, and with feature `handle` `HandleWarming` to the handle of a running client.
+//! It performs no I/O. Resources are bytes, of which it reads only the references, so listeners and
+//! clusters that gRPC would reject can be warmed too. [`ClientWarming`] connects it to a client
+//! core. With the feature `handle`, `HandleWarming` connects it to the handle of a running client.
 //!
-//! | what | warms until |
+//! | resource | waits for |
 //! |---|---|
-//! | a cluster of type EDS | its endpoints are there, or known to be missing |
-//! | any other cluster | it does not |
-//! | a listener | the routes are there that its HTTP connection managers name, or known to be missing |
-//! | a listener whose routes stand in it, or that has none | it does not |
+//! | cluster of type EDS | its endpoints, until they are present or known to be missing |
+//! | any other cluster | nothing |
+//! | listener with RDS | the routes that its HTTP connection managers name, likewise |
+//! | any other listener | nothing |
 //!
-//! Trouble on the way to the server says nothing of a resource, and no clock stands still for it.
+//! Transient errors of the connection to the server are ignored, and do not stop the timeouts.
+// S0.023-S0.025, S0.153-S0.158
 
 mod needs;
 mod on_client;
@@ -41,42 +45,43 @@ pub use self::on_handle::{HandleWarming, WarmedChange};
 pub use self::{on_client::ClientWarming, state::Warming};
 use crate::dependencies::Dependency;
 
-/// How long a reference is waited for whose `ConfigSource` does not say so.
+/// Default `initial_fetch_timeout`, for references whose `ConfigSource` does not set one.
 pub const INITIAL_FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What [`Warming`] wants, or has to say.
+/// Output of [`Warming`].
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub enum WarmingOutput {
-    /// Watch these routes or endpoints, and hand in every notice.
+    /// Start a watch of these routes or endpoints, and pass every notice to
+    /// [`Warming::handle_notice`].
     Watch(Dependency),
-    /// Watch them no longer.
+    /// End this watch.
     Unwatch(Dependency),
-    /// This listener or cluster is used from now on, in place of the one of that name, if there was one.
+    /// Use this listener or cluster from now on. It replaces the one with this name, if any.
     Use(Warmed),
-    /// There is no such listener or cluster any more.
+    /// Stop using this listener or cluster, which was removed.
     Drop(Dependency),
 }
 
-/// A listener or a cluster that can be used.
+/// Listener or cluster that can be used.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Warmed {
-    /// Which.
+    /// Type and name.
     pub root: Dependency,
-    /// The resource.
+    /// Resource.
     pub resource: Resource,
-    /// The routes or endpoints that it names, in order.
+    /// Routes or endpoints that it names, sorted.
     pub needs: Vec<WarmedNeed>,
 }
 
-/// What a listener or a cluster names.
+/// Routes or endpoints that a listener or a cluster names.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WarmedNeed {
-    /// The name.
+    /// Name of the resource.
     pub name: ResourceName,
-    /// The resource; `None` if there is none, or it has not come in time.
+    /// Resource. `None` if it does not exist or has not arrived in time.
     pub resource: Option<Resource>,
 }

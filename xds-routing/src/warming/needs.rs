@@ -1,4 +1,4 @@
-//! What a listener or a cluster refers to, and how long that is waited for.
+//! References of listeners and clusters, with their timeouts.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -28,16 +28,16 @@ use crate::{
     },
 };
 
-/// A reference of a root.
+/// Reference of a listener or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) dependency: Dependency,
-    /// How long it is waited for; `None` is for ever.
+    /// Time for which the reference is waited for. `None` means no limit.
     pub(super) timeout: Option<Duration>,
 }
 
-/// What a listener or a cluster names, in order, each once. What cannot be read names nothing: the client
-/// has judged the resource by the rules it was given.
+/// Returns the references of a listener or a cluster, sorted and without duplicates. A malformed
+/// resource has none: the client has validated it as configured.
 pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
     let kind = match root {
         DependencyKind::Listener => DependencyKind::Routes,
@@ -52,7 +52,7 @@ pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
             names.insert(name.into());
         }
     };
-    // What was found before it could not be read on counts.
+    // References found before a decoding error count.
     let _ = EnvoyReferences.references(root.type_url(), bytes, &mut take);
     let stated = match root {
         DependencyKind::Cluster => timeout_of_cluster(bytes),
@@ -60,7 +60,7 @@ pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
     };
     let needs = names.into_iter().map(|name| {
         let timeout = stated.get(&name).copied().unwrap_or(INITIAL_FETCH_TIMEOUT);
-        // Zero is without limit.
+        // Zero means no limit.
         let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
         Need { dependency: Dependency::new(kind, name), timeout }
     });
@@ -86,8 +86,8 @@ fn timeout_of_cluster(bytes: &Bytes) -> Timeouts {
     timeout.map(|timeout| (service.into(), timeout)).into_iter().collect()
 }
 
-/// Those of the connection managers of its filter chains, and of the one that is for clients. Others that name
-/// routes, inside of other filters, have the default.
+/// Returns the timeouts of the HTTP connection managers in the filter chains and in the API
+/// listener. Routes named by other filters have the default timeout.
 fn timeouts_of_listener(bytes: &Bytes) -> Timeouts {
     let Ok(listener) = Listener::decode(bytes.clone()) else { return Timeouts::new() };
     let chains = listener.filter_chains.iter().chain(listener.default_filter_chain.as_ref());

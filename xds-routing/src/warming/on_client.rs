@@ -1,4 +1,4 @@
-//! Warming on a client core, for drivers that have the core in hand.
+//! Warming on a client core, for drivers that own the core.
 
 use alloc::collections::BTreeSet;
 
@@ -10,24 +10,27 @@ use xds_core::{
 use super::{Warmed, Warming, WarmingOutput};
 use crate::dependencies::{Dependency, DependencyKind, Watches};
 
-/// [`Warming`] and its watches at a client core, which asks for all listeners and clusters as a proxy does
-/// ([`Profile::envoy`](xds_core::client::Profile::envoy)). The driver hands in every notice; what is not of these
-/// watches is handed back. It calls [`handle_timeout`](Self::handle_timeout) when that is due.
+/// [`Warming`] with its watches on a client core, which subscribes to all listeners and clusters as
+/// a proxy does ([`Profile::envoy`](xds_core::client::Profile::envoy)).
+///
+/// The driver passes every notice; notices of other watches are returned. It calls
+/// [`handle_timeout`](Self::handle_timeout) when due.
 #[derive(Debug)]
 pub struct ClientWarming {
     warming: Warming,
-    /// The watches of all clusters and of all listeners.
+    /// Watches of all clusters and all listeners.
     collections: [(WatchId, DependencyKind); 2],
     watches: Watches,
     changed: BTreeSet<Dependency>,
 }
 
 impl ClientWarming {
-    /// Asks for all listeners and all clusters (S0.023).
+    /// Subscribes to all listeners and clusters.
     ///
     /// # Errors
     ///
-    /// The client does not know the types, or is shut down.
+    /// Returns an error if the client does not know the types or is shut down.
+    // S0.023
     pub fn new(client: &mut Client, now: Time) -> Result<Self, InvalidWatch> {
         let mut watch = |kind: DependencyKind| {
             let type_url = TypeUrl::from(kind.type_url());
@@ -44,8 +47,8 @@ impl ClientWarming {
         })
     }
 
-    /// Takes a notice, or gives it back if it is of another watch. It is [handled](Client::handled) when this
-    /// returns.
+    /// Handles a notice. Returns it if it belongs to another watch. The notice is
+    /// [handled](Client::handled) when this function returns.
     #[must_use]
     pub fn handle_notice(
         &mut self,
@@ -69,20 +72,20 @@ impl ClientWarming {
         None
     }
 
-    /// Goes on without what has not come in time. Calling early is harmless.
+    /// Gives up on dependencies whose time is over. Calling early is harmless.
     pub fn handle_timeout(&mut self, client: &mut Client, now: Time) {
         self.warming.handle_timeout(now);
         self.obey(client, now);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.warming.poll_timeout()
     }
 
-    /// The next listener or cluster that is used in another way from now on, as it is now, or, with `None`, is
-    /// gone. Clusters come before listeners.
+    /// Returns the next listener or cluster that changed, with the version to use from now on, or
+    /// `None` if it was removed. Clusters precede listeners.
     #[must_use]
     pub fn poll_change(&mut self) -> Option<(Dependency, Option<Warmed>)> {
         let root = self.changed.pop_last()?;
@@ -90,13 +93,13 @@ impl ClientWarming {
         Some((root, warmed))
     }
 
-    /// The state, to look at.
+    /// Returns the state machine, for inspection.
     #[must_use]
     pub const fn warming(&self) -> &Warming {
         &self.warming
     }
 
-    /// The routes and endpoints that are watched, in order.
+    /// Returns the watched routes and endpoints, sorted.
     pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
         self.watches.resources()
     }

@@ -13,15 +13,15 @@ use xds_handle::{ClientHandle, WatchAll};
 use super::{Warmed, Warming, WarmingOutput};
 use crate::dependencies::{Dependency, DependencyKind, HandleWatches, WatchNews};
 
-/// A listener or a cluster, and how it is used from now on; `None` if it is gone.
+/// Listener or cluster with the version to use from now on, or `None` if it was removed.
 pub type WarmedChange = (Dependency, Option<Warmed>);
 
-/// [`Warming`] and its watches at a running client: what is used, in turn.
+/// [`Warming`] with its watches on a running client, as a sequence of changes.
 ///
-/// It belongs to one task, which polls it whenever it is woken, and at
-/// [`poll_timeout`](Self::poll_timeout) at the latest: nothing is followed meanwhile if nobody does. With
-/// [`ReadGate::Notices`](xds_core::client::ReadGate) the client reads no further then once a watch has news. Dropping it
-/// ends all watches.
+/// One task owns it, and polls it when woken and at [`poll_timeout`](Self::poll_timeout) at the
+/// latest: no updates are processed otherwise. With
+/// [`ReadGate::Notices`](xds_core::client::ReadGate) the client even stops reading responses after
+/// the next notice. Dropping it ends all watches.
 ///
 /// ```no_run
 /// use std::task::{Context, Poll};
@@ -56,7 +56,8 @@ pub struct HandleWarming {
 }
 
 impl HandleWarming {
-    /// Asks for all listeners and all clusters (S0.023).
+    /// Subscribes to all listeners and clusters.
+    // S0.023
     pub fn new(client: ClientHandle) -> Self {
         let watches = HandleWatches::new(client);
         let watch =
@@ -71,9 +72,11 @@ impl HandleWarming {
         }
     }
 
-    /// The next listener or cluster that is used in another way from now on, as it is now, or, with `None`, is
-    /// gone; clusters before listeners. Steps that were not taken in time are passed over. `None` once the
-    /// client has ended, and after the error that it does not know the types of listeners and clusters.
+    /// Polls for the next listener or cluster that changed, with the version to use from now on, or
+    /// `None` if it was removed. Clusters precede listeners, and intermediate versions are skipped.
+    ///
+    /// Yields `None` once the client has ended. If the client does not know the types of listeners
+    /// and clusters, yields that error, then `None`.
     pub fn poll_next(
         &mut self,
         now: Time,
@@ -105,7 +108,8 @@ impl HandleWarming {
                 }
             }
             self.warming.handle_timeout(now);
-            // Watches that this started are polled as well: nothing would wake the task for them otherwise.
+            // Repeat, to poll the watches that this started: nothing else would wake the task for
+            // them.
             if !self.obey() {
                 break;
             }
@@ -119,24 +123,26 @@ impl HandleWarming {
         }
     }
 
-    /// When to call [`poll_next`](Self::poll_next) again, at the latest.
+    /// Returns the time at which [`poll_next`](Self::poll_next) must be called again, if not woken
+    /// before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.warming.poll_timeout()
     }
 
-    /// The state, to look at.
+    /// Returns the state machine, for inspection.
     #[must_use]
     pub const fn warming(&self) -> &Warming {
         &self.warming
     }
 
-    /// The routes and endpoints that are watched, in order.
+    /// Returns the watched routes and endpoints, sorted.
     pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
         self.watches.resources()
     }
 
-    /// Takes what changed of listeners and clusters. The error is the end, and why if that is known.
+    /// Applies changes of listeners and clusters. The error is the end of the client, with its
+    /// reason if known.
     fn take_changes(
         &mut self,
         now: Time,
@@ -146,8 +152,8 @@ impl HandleWarming {
             while let Some((watch, kind)) = self.collections.get_mut(index) {
                 let kind = *kind;
                 match Pin::new(&mut *watch).poll_next(cx) {
-                    // What it names is asked for before the next change is: with the last one, the client is
-                    // told that it may read on.
+                    // The references are watched before the next change is polled: after the last
+                    // change the client may read on.
                     Poll::Ready(Some(Ok(change))) => {
                         self.warming.handle_change(kind, change, now);
                         self.obey();
@@ -167,7 +173,7 @@ impl HandleWarming {
         Ok(())
     }
 
-    /// Does what the state says. True if something is watched anew.
+    /// Applies the outputs of the state machine. Returns whether a watch was started.
     fn obey(&mut self) -> bool {
         let mut has_started = false;
         while let Some(output) = self.warming.poll_output() {

@@ -1,4 +1,4 @@
-//! The state machine.
+//! State machine of warming.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -16,53 +16,53 @@ use crate::dependencies::{Dependency, DependencyKind};
 
 /// Warms listeners and clusters. See the [module](super).
 ///
-/// Inputs do the work; [`poll_output`](Self::poll_output) hands out what came of it: of a listener or a
-/// cluster that changed several times meanwhile, only how it is now. The same inputs give the same outputs in every
-/// process.
+/// Inputs update the state. [`poll_output`](Self::poll_output) returns the results; of several
+/// unread changes of a listener or cluster, only the newest is kept. Equal inputs give equal
+/// outputs in every process.
 #[derive(Clone, Debug, Default)]
 pub struct Warming {
     roots: BTreeMap<Dependency, Root>,
-    /// Those that were known before their collection began anew, and have not come again yet.
+    /// Roots known before a resynchronization that have not been reported again.
     stale: BTreeSet<Dependency>,
     needed: BTreeMap<Dependency, Needed>,
-    /// When waiting ends: for what, and whose.
+    /// Deadlines, each with the resource that is waited for and the root that waits.
     deadlines: BTreeSet<(Time, Dependency, Dependency)>,
     clusters: Collection,
     listeners: Collection,
     starts: BTreeSet<Dependency>,
     ends: BTreeSet<Dependency>,
-    /// Roots of which something is to be said: they are used in another way, or gone.
+    /// Roots whose version in use changed, or that were removed, since they were last returned.
     changed: BTreeSet<Dependency>,
     now: Time,
 }
 
-/// A listener or a cluster.
+/// Listener or cluster.
 #[derive(Clone, Debug, Default)]
 struct Root {
     in_use: Option<Generation>,
-    /// What takes its place when what it names is there.
+    /// Pending version, which is used once its references are known.
     next: Option<Generation>,
 }
 
-/// A resource with what it names.
+/// Version of a resource with its references.
 #[derive(Clone, Debug)]
 struct Generation {
     resource: Resource,
     needs: Vec<Dependency>,
 }
 
-/// Routes or endpoints.
+/// Route configuration or endpoints.
 #[derive(Clone, Debug)]
 struct Needed {
     state: Fetch,
-    /// Who names them, and how long that waits.
+    /// Roots that refer to it, each with its wait.
     roots: BTreeMap<Dependency, Wait>,
 }
 
-/// How long a root waits for what it names, by its newest generation.
+/// Wait of a root for a reference, by its newest version.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// What it says; `None` is for ever.
+    /// Configured timeout. `None` means no limit.
     timeout: Option<Duration>,
     patience: Patience,
 }
@@ -70,38 +70,38 @@ struct Wait {
 #[derive(Clone, Copy, Debug)]
 enum Patience {
     Until(Option<Time>),
-    /// It has waited long enough, and goes on without.
+    /// The time is over: the root is used without the resource.
     Over,
 }
 
-/// How far a resource is.
+/// Progress of a watched resource.
 #[derive(Clone, Debug)]
 enum Fetch {
-    /// On its way.
+    /// No result yet.
     Waiting,
     Known(Resource),
-    /// There is none.
+    /// The resource does not exist or cannot be obtained.
     Missing,
 }
 
-/// How far a collection is.
+/// Progress of a wildcard subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Collection {
     #[default]
     Requested,
-    /// It came, or cannot be had.
+    /// The first state arrived, or an error.
     Known,
 }
 
 /// Inputs.
 impl Warming {
-    /// Nothing is known yet.
+    /// Creates a state machine without resources.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a change of all listeners, or of all clusters: whichever `kind` says.
+    /// Handles a change of a listener or a cluster, depending on `kind`.
     pub fn handle_change(&mut self, kind: DependencyKind, change: Change, now: Time) {
         self.now = self.now.max(now);
         match change {
@@ -115,7 +115,8 @@ impl Warming {
         }
     }
 
-    /// There are no more changes for now: a state that began [anew](Change::Resync) is complete.
+    /// Handles the end of the pending changes: after a [resynchronization](Change::Resync), roots
+    /// that were not reported again are removed.
     pub fn handle_caught_up(&mut self, kind: DependencyKind, now: Time) {
         self.now = self.now.max(now);
         let gone: Vec<Dependency> =
@@ -123,12 +124,13 @@ impl Warming {
         gone.iter().for_each(|root| self.remove(root));
     }
 
-    /// Takes a notice of routes or endpoints. One of what is not watched is ignored.
+    /// Handles a notice of routes or endpoints. A notice for a resource that is not watched is
+    /// ignored.
     pub fn handle_notice(&mut self, dependency: &Dependency, notice: Notice, now: Time) {
         self.now = self.now.max(now);
         match notice {
             Notice::Changed(Ok(resource)) => self.conclude(dependency, Fetch::Known(resource)),
-            // Trouble on the way says nothing of the resource.
+            // A transient error says nothing about the resource.
             Notice::Changed(Err(error)) => match error.kind().category() {
                 ErrorCategory::Data => self.conclude(dependency, Fetch::Missing),
                 ErrorCategory::Transient => {}
@@ -137,14 +139,14 @@ impl Warming {
         }
     }
 
-    /// Routes or endpoints cannot be watched: there are none.
+    /// Handles the refusal of a watch by the client: the resource counts as missing.
     pub fn handle_refusal(&mut self, dependency: &Dependency, why: InvalidWatch, now: Time) {
         let _ = why;
         self.now = self.now.max(now);
         self.conclude(dependency, Fetch::Missing);
     }
 
-    /// Goes on without what has not come in time. Calling early is harmless.
+    /// Gives up on references whose time is over. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some((at, ..)) = self.deadlines.first()
@@ -162,16 +164,17 @@ impl Warming {
 
 /// Outputs.
 impl Warming {
-    /// The next thing to do or to use: watches, then clusters before listeners, then the ends of watches.
+    /// Returns the next output: new watches, then changed clusters, changed listeners, and ended
+    /// watches.
     pub fn poll_output(&mut self) -> Option<WarmingOutput> {
         if let Some(next) = self.starts.first() {
-            // Whoever watches anew has forgotten what it knew, and is told again.
+            // A restarted watch must end first, so that the client reports its current state.
             return match self.ends.take(next) {
                 Some(end) => Some(WarmingOutput::Unwatch(end)),
                 None => self.starts.pop_first().map(WarmingOutput::Watch),
             };
         }
-        // Clusters come after listeners in the order of kinds.
+        // `Cluster` follows `Listener` in the order of kinds, so the last one is a cluster.
         if let Some(id) = self.changed.pop_last() {
             return Some(match self.warmed(&id) {
                 Some(warmed) => WarmingOutput::Use(warmed),
@@ -181,13 +184,13 @@ impl Warming {
         self.ends.pop_first().map(WarmingOutput::Unwatch)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, ..)| *at)
     }
 
-    /// A listener or a cluster as it is used.
+    /// Returns the version in use of a listener or a cluster.
     #[must_use]
     pub fn warmed(&self, root: &Dependency) -> Option<Warmed> {
         let in_use = self.roots.get(root)?.in_use.as_ref()?;
@@ -202,14 +205,15 @@ impl Warming {
         Some(Warmed { root: root.clone(), resource: in_use.resource.clone(), needs })
     }
 
-    /// Whether a listener or a cluster has something newer that waits for what it names.
+    /// Whether a listener or a cluster has a pending version that waits for its references.
     #[must_use]
     pub fn is_warming(&self, root: &Dependency) -> bool {
         self.roots.get(root).is_some_and(|root| root.next.is_some())
     }
 
-    /// Whether all listeners and clusters have come, or cannot be had, and each has been warm once: whoever
-    /// takes connections begins now (S0.158).
+    /// Whether the proxy can start to accept connections: all listeners and clusters are known, and
+    /// each has had a version in use.
+    // S0.158
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         let is_known = [self.clusters, self.listeners] == [Collection::Known; 2];
@@ -224,7 +228,7 @@ impl Warming {
     }
 }
 
-/// Roots.
+/// Listeners and clusters.
 impl Warming {
     fn renew(&mut self, kind: DependencyKind, name: ResourceName, resource: Resource) {
         let id = Dependency::new(kind, name);
@@ -252,7 +256,7 @@ impl Warming {
         self.release(id, root.next);
     }
 
-    /// Takes what is next into use, if what it names is there or is waited for no longer.
+    /// Uses the pending version if each reference is known or its time is over.
     fn settle(&mut self, id: &Dependency) {
         let Some(root) = self.roots.get_mut(id) else { return };
         let is_warm = |need: &Dependency| {
@@ -269,10 +273,10 @@ impl Warming {
     }
 }
 
-/// What roots name.
+/// References.
 impl Warming {
-    /// A root names something. How long it waits counts from when it first said so: another version of it
-    /// that says the same changes nothing, one that says something else begins anew.
+    /// Adds a reference of a root. The timeout begins with the first version that has this
+    /// reference and timeout. A later version restarts it only if its timeout differs.
     fn need(&mut self, dependency: &Dependency, root: &Dependency, timeout: Option<Duration>) {
         let needed = self.needed.entry(dependency.clone()).or_insert_with(|| {
             self.starts.insert(dependency.clone());
@@ -292,7 +296,7 @@ impl Warming {
         needed.roots.insert(root.clone(), Wait { timeout, patience: Patience::Until(until) });
     }
 
-    /// A root no longer needs what a generation of it named, unless another one names it too.
+    /// Releases the references of a version, except those that the root's other version has too.
     fn release(&mut self, root: &Dependency, generation: Option<Generation>) {
         for need in generation.into_iter().flat_map(|generation| generation.needs) {
             let is_named = |root: &Root| {
@@ -318,7 +322,8 @@ impl Warming {
         }
     }
 
-    /// Something is known of routes or endpoints: who waits for them may go on, who uses them is told.
+    /// Applies the result for a resource: waiting roots may be used, and roots that use it are
+    /// reported.
     fn conclude(&mut self, dependency: &Dependency, state: Fetch) {
         let Some(needed) = self.needed.get_mut(dependency) else { return };
         needed.state = state;

@@ -1,4 +1,4 @@
-//! Clusters that are made of others: their leaves, and when another way of making them is taken into use.
+//! Aggregate clusters: their leaves, and the conditions for using a new version.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
@@ -7,27 +7,28 @@ use xds_core::ResourceName;
 use super::{Discovery, Graph, MAX_AGGREGATE_DEPTH, Outbox};
 use crate::dependencies::DependencyKind;
 
-/// Whether an aggregate can be made of what it is to be made of next.
+/// Whether the pending version of an aggregate can be used.
 enum Readiness {
-    /// Together with these, which wait for nothing else: they may be made of each other.
+    /// Usable together with these aggregates, which wait for nothing else. They may refer to each
+    /// other.
     Ready(BTreeSet<ResourceName>),
-    /// Something is not there, or is to be found in another way soon.
+    /// A member is missing or has a pending version.
     Waits,
-    /// It would lead nowhere, as far as is known. That rests on what was known of these before, which may have
-    /// changed in the same update.
+    /// Without leaves, by the known state of these clusters, which the same update may have
+    /// changed.
     Doubtful(Vec<ResourceName>),
 }
 
-/// Why calls to an aggregate can go nowhere.
+/// Reason why an aggregate has no usable leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dependencies) enum Leafless {
-    /// It is made of clusters that are made of clusters, and so on for too long.
+    /// Aggregates are nested too deeply.
     TooDeep,
-    /// Nothing that it is made of can be had.
+    /// No leaf can be obtained.
     NoLeaves,
 }
 
-/// What is found on the way down from a cluster.
+/// State of a descent from a cluster to its leaves.
 #[derive(Default)]
 struct Descent {
     seen: BTreeSet<ResourceName>,
@@ -35,8 +36,8 @@ struct Descent {
 }
 
 impl Graph {
-    /// What a cluster is made of in the end, in the order of use, each once. A cluster that comes up again
-    /// further down counts at its first place, which ends every loop (A37).
+    /// Returns the leaf clusters in order of priority, without duplicates. A repeated cluster
+    /// counts at its first position, which ends every loop (gRFC A37).
     pub(in crate::dependencies) fn leaves(
         &self,
         name: &ResourceName,
@@ -46,7 +47,8 @@ impl Graph {
         Ok(descent.leaves)
     }
 
-    /// Looks for the leaves of a cluster as they would be if what is next of some were in use.
+    /// Collects the leaves of a cluster, assuming that the pending versions of `renewed` are in
+    /// use.
     fn descend(
         &self,
         name: &ResourceName,
@@ -80,12 +82,12 @@ impl Graph {
         members.iter().try_for_each(|member| self.gather(member, depth + 1, renewed, descent))
     }
 
-    /// Takes aggregates into use of which every member is settled or could be. One may be what others wait for.
+    /// Uses the pending versions of all aggregates that are ready. One may be what others wait for.
     pub(super) fn settle_aggregates(&mut self, outbox: &mut Outbox) {
         while self.settle_some(outbox) {}
     }
 
-    /// True if there were any.
+    /// Returns whether any pending version was used.
     fn settle_some(&mut self, outbox: &mut Outbox) -> bool {
         let has_next =
             |name: &&ResourceName| self.nodes.get(*name).is_some_and(|node| node.next.is_some());
@@ -106,7 +108,7 @@ impl Graph {
         has_settled
     }
 
-    /// Watches a cluster anew: whoever does is told what is known of it by now.
+    /// Restarts the watch of a cluster, so that the client reports its current state.
     fn ask_again(&mut self, name: &ResourceName, outbox: &mut Outbox) {
         if let Some(node) = self.nodes.get_mut(name)
             && !core::mem::replace(&mut node.is_asked_again, true)
@@ -116,7 +118,7 @@ impl Graph {
     }
 
     fn readiness(&self, name: &ResourceName) -> Readiness {
-        // What can be used is not given up for what cannot be had at the moment.
+        // A usable version is not replaced by one that is only transiently unusable.
         let is_usable = self.is_usable(name);
         let Some(together) = self.waiting_together(name, is_usable) else {
             return Readiness::Waits;
@@ -127,7 +129,8 @@ impl Graph {
         }
     }
 
-    /// The aggregate and those below it that wait, if there is nothing else that they wait for.
+    /// Returns the aggregate and the pending aggregates below it, or `None` if they wait for
+    /// something else.
     fn waiting_together(
         &self,
         name: &ResourceName,
@@ -142,7 +145,7 @@ impl Graph {
         let mut waiting: Vec<&ResourceName> = next_members(name)?.iter().collect();
         while let Some(member) = waiting.pop() {
             match self.nodes.get(member) {
-                // Too deep to be followed, which is found when leaves are gathered.
+                // Too deep to be watched. Collecting the leaves detects this.
                 None => {}
                 Some(_) if group.contains(member) => {}
                 Some(node) if node.is_settled() && is_usable && !self.are_certain(member) => {
@@ -158,9 +161,10 @@ impl Graph {
         Some(group)
     }
 
-    /// Half of an update looks like a loop where the whole of it turns round who is made of whom. So calls keep
-    /// the clusters that they can use until nothing below waits any more, and each that is below was heard of
-    /// after the aggregate was told to change: then the loop is real, and an error (A37).
+    /// Checks that the new version has leaves. Half of an update that reverses the membership of
+    /// aggregates looks like a loop. Therefore the usable version stays in use until nothing below
+    /// is pending and each cluster below was reported after the aggregate changed. A loop that
+    /// remains is real, and an error (gRFC A37).
     fn unless_it_leads_nowhere(
         &self,
         name: &ResourceName,
