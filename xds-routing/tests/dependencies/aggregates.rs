@@ -1,4 +1,4 @@
-//! Clusters that are made of clusters, and the name of DNS as an endpoint.
+//! Aggregate and logical DNS clusters.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ fn an_aggregate_is_followed_to_its_leaves() {
         rig.set(|it| {
             it.dns("z", "z.example.com");
         });
-        // Each counts once, at its first place; a leaf of DNS asks for no resource.
+        // Each leaf counts once, at its first position. A logical DNS cluster watches no endpoints.
         let all = "[top] inner=<y z.example.com> top=<x y z>".replace("z.example.com", "z");
         assert_eq!(rig.told(), [format!("{all} x=1 y=2 z=z.example.com:443")]);
         assert_eq!(rig.watched(), "lds:l cds:inner cds:top cds:x cds:y cds:z eds:x eds:y");
-        // Another member: not before it is there.
+        // A new member is used once it is known.
         rig.set(|it| {
             it.aggregate("inner", &["w"]);
         });
@@ -36,7 +36,7 @@ fn an_aggregate_is_followed_to_its_leaves() {
         });
         assert_eq!(rig.last(), "[top] inner=<w> top=<x w y> w=3 x=1 y=2");
         assert_eq!(rig.watched(), "lds:l cds:inner cds:top cds:w cds:x cds:y eds:w eds:x eds:y");
-        // No aggregate any more.
+        // The cluster is no aggregate any more.
         rig.set(|it| {
             it.eds("top", "x");
         });
@@ -56,7 +56,7 @@ fn loops_end_at_the_second_time() {
         });
         let none = "(made of clusters none of which can be had)";
         assert_eq!(rig.last(), format!("[a b self] a=<y x> b=<y x> self={none} x=1 y=2"));
-        // What only holds itself is dropped.
+        // A cluster that only refers to itself is released.
         rig.set(|it| {
             it.inline(&["x"]);
         });
@@ -84,7 +84,7 @@ fn what_is_too_deep_is_not_followed() {
             _ => {
                 assert!(told.contains(" c00=(made of clusters more than 16 deep)"), "{told}");
                 assert!(!rig.watched().contains(&name(last)), "{}", rig.watched());
-                // From further below it is near enough.
+                // From a route to a deeper cluster, it is within the maximum depth.
                 rig.set(|it| {
                     it.inline(&["c00", "c05"]);
                 });
@@ -128,8 +128,8 @@ fn members_that_are_missing_are_left_out() {
     println!("covers: B30b");
 }
 
-/// What routes lead to next is made of what cannot be had at the moment: what they lead to now stays, however
-/// far down it is, and whichever of the two resources is not there.
+/// While a member of the new routes' aggregate is transiently unavailable, the old routes stay in
+/// use, at any depth and for either resource type.
 #[test]
 fn trouble_on_the_way_to_a_member_keeps_what_routes_lead_to() {
     for variant in VARIANTS {
@@ -165,7 +165,7 @@ fn trouble_on_the_way_to_a_member_keeps_what_routes_lead_to() {
     println!("covers: B44");
 }
 
-/// The same of an aggregate that is in use, and to be made of other clusters.
+/// While a new member of an aggregate is transiently unavailable, the old members stay in use.
 #[test]
 fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
     for variant in VARIANTS {
@@ -188,7 +188,7 @@ fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
         rig.advance(Duration::from_secs(200));
         assert_eq!(rig.last(), "[x] b=2 x=<b>");
 
-        // Who has nothing to lose is told what is wrong.
+        // Without a previous version, the error is reported.
         let mut rig = Rig::new(variant);
         rig.set(|it| {
             it.inline(&["x"]).aggregate("x", &["a"]);
@@ -203,8 +203,8 @@ fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
 
 const NO_LEAVES: &str = "(made of clusters none of which can be had)";
 
-/// One update turns round who is made of whom. What is half of it, because the rest has not been told yet or
-/// waits for its endpoints, looks as if they were made of each other.
+/// One update reverses the membership of aggregates. Half of the update, because the rest is not
+/// reported yet or waits for endpoints, looks like a loop.
 #[test]
 fn clusters_that_swap_places_are_not_seen_by_halves() {
     let names = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["c", "b", "a"]];
@@ -236,8 +236,8 @@ fn clusters_that_swap_places_are_not_seen_by_halves() {
     println!("covers: B30a B44");
 }
 
-/// What is made of itself in the end, and of nothing else, is told as soon as that is certain, whatever was in
-/// use before.
+/// A loop of aggregates without leaves is reported as soon as it is certain, whatever was in use
+/// before.
 #[test]
 fn a_loop_without_a_leaf_is_an_error() {
     for variant in VARIANTS {
@@ -247,7 +247,7 @@ fn a_loop_without_a_leaf_is_an_error() {
                 it.inline(&["a", "b"]).whole(x, &[1]).aggregate(y, &[x]);
             });
             assert!(rig.last().contains(&format!(" {y}=<{x}>")));
-            // Only one of them changes, and the other one is not sent again.
+            // Only one of them changes, and the other is not sent again.
             rig.set(|it| {
                 it.aggregate(x, &[y]);
             });
@@ -257,7 +257,7 @@ fn a_loop_without_a_leaf_is_an_error() {
                 it.whole(y, &[3]);
             });
             assert!(rig.last().contains(&format!(" {x}=<{y}>")));
-            // Both change at once.
+            // Both change in one update.
             rig.set(|it| {
                 it.whole("c", &[4]).aggregate(x, &["c"]).aggregate(y, &["c"]);
             });

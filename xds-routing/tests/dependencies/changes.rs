@@ -1,4 +1,5 @@
-//! Whatever changes, in whatever order: what is told is of one piece, and it ends where it would have begun.
+//! Random changes in random order: every configuration is consistent, and the last one equals that
+//! of a new client.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,7 @@ const CLUSTERS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 const SERVICES: [&str; 4] = ["s0", "s1", "s2", "s3"];
 const TABLES: [&str; 3] = ["r0", "r1", "r2"];
 
-/// One thing that happens.
+/// Change of the server's resources or the subscriptions.
 #[derive(Clone, Debug)]
 enum Step {
     Listener(&'static str),
@@ -35,7 +36,7 @@ enum Step {
     Eds(&'static str, &'static str),
     Aggregate(&'static str, Vec<&'static str>),
     Dns(&'static str),
-    /// A cluster that is rejected.
+    /// An invalid cluster.
     Bad(&'static str),
     Endpoints(&'static str, u32),
     RemoveListener,
@@ -71,7 +72,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the server has, and who subscribes to what.
+/// Resources of the server, and subscriptions.
 #[derive(Default)]
 struct Model {
     resources: BTreeMap<(&'static str, String), Vec<u8>>,
@@ -134,7 +135,7 @@ impl Model {
         }
     }
 
-    /// A client that comes when all has been said.
+    /// Creates a client that starts after all changes.
     fn anew(&self, variant: Variant) -> Rig {
         let mut rig = Rig::with_profile(variant, strict());
         let mut all = Store(Transaction::new());
@@ -148,14 +149,15 @@ impl Model {
     }
 }
 
-/// What is deleted or invalid is not kept, so that nothing depends on what there was before.
+/// Profile in which deleted or invalid resources are not kept, so the result does not depend on
+/// history.
 fn strict() -> Profile {
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropCached;
     profile
 }
 
-/// All but the words of errors, which tell how they came about.
+/// Returns the outcome without error messages, which depend on history.
 fn essence(outcome: &Outcome) -> String {
     match outcome {
         Err(ConfigurationError::Listener(_)) => "no listener".into(),
@@ -175,7 +177,7 @@ fn essence(outcome: &Outcome) -> String {
     }
 }
 
-/// Nothing that the configuration names is missing from it, and nothing is in it that it does not name.
+/// Checks that the configuration contains exactly the clusters that it refers to.
 fn check_whole(configuration: &Configuration, subscribed: &BTreeSet<&str>) {
     let clusters = configuration.clusters();
     let routed = configuration.virtual_host().clusters();
@@ -201,7 +203,7 @@ fn check_whole(configuration: &Configuration, subscribed: &BTreeSet<&str>) {
             }
         }
     }
-    // Of what an aggregate is made that has nothing to offer cannot be seen.
+    // The members of an aggregate without leaves are not visible in its entry.
     let hides =
         |entry: &Result<_, ClusterError>| matches!(entry, Err(ClusterError::NoLeaves { .. }));
     if !clusters.values().any(hides) {
@@ -257,7 +259,7 @@ proptest! {
             rig.asks = asks;
             let mut before: Vec<&str> = Vec::new();
             for (number, (clusters, kind)) in (1..).zip(&rollouts) {
-                // What routes lead to now is there; what they no longer lead to is not.
+                // Clusters that routes name exist. Others are removed.
                 rig.set(|it| {
                     for name in before.iter().filter(|name| !clusters.contains(*name)) {
                         it.remove(types::CLUSTER, name);

@@ -1,4 +1,4 @@
-//! The way from a listener to endpoints.
+//! Resolution from a listener to endpoints.
 
 use std::time::Duration;
 
@@ -72,12 +72,12 @@ fn what_nothing_refers_to_is_dropped() {
         });
         assert_eq!(rig.told(), ["[b] b=2"]);
         assert_eq!(rig.watched(), "lds:l rds:r cds:b eds:b");
-        // Another route configuration.
+        // The listener names another route configuration.
         rig.set(|it| {
             it.listener("s").routes("s", &["b"]);
         });
         assert_eq!(rig.watched(), "lds:l rds:s cds:b eds:b");
-        // The same endpoints under another name.
+        // The cluster names another EDS resource.
         rig.set(|it| {
             it.eds("b", "of-b").endpoints("of-b", &[3]);
         });
@@ -107,7 +107,7 @@ fn the_old_configuration_serves_until_the_new_one_is_whole() {
         });
         assert_eq!(rig.told(), Vec::<String>::new(), "no endpoints of b yet");
         assert!(rig.follower.manager().is_waiting());
-        // The old one is still kept up to date.
+        // The version in use is still updated.
         rig.set(|it| {
             it.endpoints("a", &[5]);
         });
@@ -117,7 +117,8 @@ fn the_old_configuration_serves_until_the_new_one_is_whole() {
         });
         assert_eq!(rig.told(), ["[b] b=2"]);
         assert_eq!(rig.watched(), "lds:l rds:r cds:b eds:b");
-        // A cluster that finds its endpoints elsewhere keeps the old ones until then; others go on.
+        // A cluster with a new EDS resource keeps the old endpoints until then. Other updates
+        // continue.
         rig.set(|it| {
             it.eds("b", "elsewhere");
         });

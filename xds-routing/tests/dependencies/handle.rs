@@ -1,4 +1,4 @@
-//! The same behind the handle of a client, as an application has it.
+//! Dependency manager on a client handle.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use crate::{
     rig::{Outcome, Store, VARIANTS, client_config, shorten},
 };
 
-/// There is no time.
+/// Test network without timers.
 type Rig = HandleNetwork<HandleDependencies>;
 
 impl Polled for HandleDependencies {
@@ -76,7 +76,7 @@ fn a_handle_will_do() {
         rig.follower.unsubscribe(&"a".into());
         assert_eq!(rig.settle().iter().map(shorten).collect::<Vec<_>>(), ["[b] b=3"]);
         assert_eq!(rig.client.watch_count(), 4, "what nothing refers to is not watched");
-        // There and back again.
+        // Routes to the first cluster again.
         let told = rig.set(|it| {
             it.routes("r", &["a"]);
         });
@@ -117,7 +117,7 @@ fn behind_a_handle_too_a_swap_is_not_seen_by_halves_and_a_loop_is_an_error() {
     println!("covers: B30a B44");
 }
 
-/// Counts how often it was woken.
+/// Waker that counts its wakeups.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! What a listener leads to, followed through a client core and a server core.
+//! Dependency manager on a client core that is connected to a server core.
 
 #[path = "../support/mod.rs"]
 mod support;

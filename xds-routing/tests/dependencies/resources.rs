@@ -1,4 +1,4 @@
-//! Resources as a server has them.
+//! Resources of a management server.
 
 use prost::Message;
 use xds_routing::proto::envoy::{
@@ -24,13 +24,13 @@ pub(crate) fn listener(name: &str, routes: &str) -> Vec<u8> {
     api_listener(name, &manager(rds(routes))).encode_to_vec()
 }
 
-/// A listener with its routes in it.
+/// Listener with inline routes.
 pub(crate) fn listener_with(name: &str, clusters: &[&str]) -> Vec<u8> {
     let routes = RouteSpecifier::RouteConfig(table_of("", clusters));
     api_listener(name, &manager(routes)).encode_to_vec()
 }
 
-/// A route to each cluster, by its name as the prefix.
+/// Route configuration with a route to each cluster. The prefix is the name of the cluster.
 pub(crate) fn table_of(
     name: &str,
     clusters: &[&str],
@@ -43,7 +43,7 @@ pub(crate) fn route_table(name: &str, clusters: &[&str]) -> Vec<u8> {
     table_of(name, clusters).encode_to_vec()
 }
 
-/// A cluster with its endpoints under this name; its own if that is empty.
+/// EDS cluster with this service name, which may be empty.
 pub(crate) fn eds(name: &str, service: &str) -> Vec<u8> {
     let cluster = Cluster {
         name: name.into(),
@@ -70,7 +70,7 @@ pub(crate) fn aggregate(name: &str, members: &[&str]) -> Vec<u8> {
     cluster.encode_to_vec()
 }
 
-/// A cluster behind a name of DNS.
+/// Logical DNS cluster.
 pub(crate) fn dns(name: &str, host: &str) -> Vec<u8> {
     let mut endpoints = assignment("", &[1]);
     let only = &mut endpoints.endpoints[0];
@@ -88,12 +88,12 @@ pub(crate) fn dns(name: &str, host: &str) -> Vec<u8> {
     cluster.encode_to_vec()
 }
 
-/// Endpoints at these ports.
+/// Assignment with endpoints at these ports.
 pub(crate) fn endpoints(name: &str, ports: &[u32]) -> Vec<u8> {
     assignment(name, ports).encode_to_vec()
 }
 
-/// No place has any.
+/// Assignment without localities.
 pub(crate) fn no_endpoints(name: &str) -> Vec<u8> {
     let nothing = ClusterLoadAssignment { cluster_name: name.into(), ..Default::default() };
     nothing.encode_to_vec()

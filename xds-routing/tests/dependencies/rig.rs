@@ -1,4 +1,5 @@
-//! A dependency manager on a client core, which talks to a server core by function calls, in virtual time.
+//! Dependency manager on a client core, connected to a server core by function calls in virtual
+//! time.
 
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
@@ -51,14 +52,14 @@ impl Follower for ClientDependencies {
     fn handle_timeout(&mut self, _: &mut Client, _: Time) {}
 }
 
-/// A client that has the four types.
+/// Configuration of a client with the four resource types.
 pub(crate) fn client_config(variant: Variant, profile: Profile) -> ClientConfig {
     client_of(ManagementServer::new("server").with_variant(variant), profile)
 }
 
-/// A client of this server that has the four types.
+/// Configuration of a client with this server and the four resource types.
 pub(crate) fn client_of(server: ManagementServer, profile: Profile) -> ClientConfig {
-    // What is rejected is answered at once.
+    // NACKs are sent without delay.
     ClientConfig::new(Node::new("node-1"), server)
         .with_nack_interval(Duration::ZERO)
         .with_profile(profile)
@@ -74,7 +75,7 @@ impl Rig {
     }
 
     pub(crate) fn with_profile(variant: Variant, profile: Profile) -> Self {
-        // A client is to wait for what comes a little later, in either variant.
+        // In both variants, the client waits for resources that arrive later.
         let mut config = ServerConfig::default();
         config.type_defaults.full_state.absence_grace = AbsenceGrace::Never;
         config.type_defaults.others.absence_grace = AbsenceGrace::Never;
@@ -96,14 +97,14 @@ impl Rig {
         })
     }
 
-    /// The clusters in use, also where there is no configuration.
+    /// Returns the clusters in use, even without a configuration.
     pub(crate) fn followed(&self) -> String {
         let mut text = String::new();
         write_clusters(&mut text, &self.follower.manager().clusters());
         text
     }
 
-    /// Changes what the server has, all at once, and lets everybody hear of it.
+    /// Changes the server's resources in one transaction and runs the network until idle.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Store)) {
         let mut store = Store(Transaction::new());
         change(&mut store);
@@ -120,22 +121,22 @@ impl Rig {
         self.settle();
     }
 
-    /// The configurations that were told since the last look, in short.
+    /// Returns the configurations since the last call, in short form.
     pub(crate) fn told(&mut self) -> Vec<String> {
         self.said.drain(..).map(|outcome| shorten(&outcome)).collect()
     }
 
-    /// The last of them.
+    /// Returns the newest of the configurations since the last call.
     pub(crate) fn last(&mut self) -> String {
         self.told().pop().expect("a configuration")
     }
 
-    /// What is watched, in short.
+    /// Returns the watched resources in short form.
     pub(crate) fn watched(&self) -> String {
         shorten_watched(self.follower.watched())
     }
 
-    /// What is in use of a cluster.
+    /// Returns the version of a cluster in use.
     pub(crate) fn cluster(&self, name: &str) -> std::sync::Arc<ClusterConfiguration> {
         let in_use = self.follower.manager().configuration().expect("one").expect("sound");
         in_use.cluster(&name.into()).expect("a cluster that can be used").clone()
@@ -146,7 +147,7 @@ impl Rig {
     }
 }
 
-/// A configuration as `[what routes lead to] cluster=...`.
+/// Formats a configuration as `[clusters of the routes] cluster=...`.
 pub(crate) fn shorten(outcome: &Outcome) -> String {
     let configuration = match outcome {
         Ok(configuration) => configuration,
@@ -185,7 +186,7 @@ fn write_clusters(text: &mut String, clusters: &FollowedClusters) {
     }
 }
 
-/// A change of what the server has.
+/// Change of the server's resources.
 pub(crate) struct Store(pub(crate) Transaction);
 
 impl Store {
@@ -222,7 +223,7 @@ impl Store {
         self.raw(type_url, name, resources::endpoints(name, ports))
     }
 
-    /// A cluster with its endpoints.
+    /// Sets an EDS cluster and its endpoints.
     pub(crate) fn whole(&mut self, name: &str, ports: &[u32]) -> &mut Self {
         self.cluster(name).endpoints(name, ports)
     }

@@ -1,4 +1,4 @@
-//! Clusters that are needed though routes do not lead to them.
+//! Clusters that are subscribed although no route names them.
 
 use xds_core::{server::StatusCode, types};
 
@@ -39,7 +39,8 @@ fn a_cluster_that_calls_hold_stays() {
     println!("covers: B26 B44");
 }
 
-/// It is followed for the routes that are to come, and belongs to the rest when they do.
+/// After the subscription ends, a cluster of the pending routes stays watched, and is reported with
+/// them.
 #[test]
 fn what_is_held_no_longer_waits_for_the_next_routes() {
     for variant in VARIANTS {
@@ -80,7 +81,7 @@ fn a_plugin_may_name_clusters() {
         it.whole("b", &[2]);
     });
     assert_eq!(rig.told(), ["[a] a=3 agg=<b> b=2"]);
-    // Routes may come to lead there as well, and away again.
+    // Routes start and stop naming the cluster.
     rig.set(|it| {
         it.inline(&["a", "b"]);
     });
@@ -104,7 +105,7 @@ fn a_subscription_outlives_the_listener() {
     assert_eq!(rig.client.watch_count(), 0, "it is over");
 }
 
-/// A call that was decided needs its cluster, whatever becomes of the listener or the routes meanwhile.
+/// The cluster of an active call stays up to date, even without a listener or routes.
 #[test]
 fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
     for variant in VARIANTS {
@@ -119,7 +120,7 @@ fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
                 let name = if gone == types::LISTENER { "l" } else { "r" };
                 it.remove(gone, name);
             });
-            // Of routes, a server of the state of the world cannot say that they are gone.
+            // The state-of-the-world variant cannot report the deletion of routes.
             if gone == types::ROUTE_CONFIGURATION {
                 rig.set(|it| {
                     it.error(gone, "r", StatusCode::NotFound);

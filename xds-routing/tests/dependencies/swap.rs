@@ -1,8 +1,8 @@
-//! Clusters are swapped under load, and no call is dropped.
+//! No call fails while clusters are replaced under load.
 //!
-//! An operator brings up new backends, tells the management server of them under a new cluster, lets routes lead
-//! there, and takes the old ones away: from the server at once or later, and down when they have had no call for a
-//! while. Meanwhile calls are decided, wait for a moment, are sent and end.
+//! An operator starts new backends, adds a cluster for them to the management server, changes the
+//! routes to it, and removes the old cluster, at once or later. The old backends stop after some
+//! time without calls. Meanwhile calls are routed, wait, are sent and end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,31 +24,31 @@ use xds_routing::{
 use crate::rig::{Rig, VARIANTS};
 
 const TICK: Duration = Duration::from_millis(50);
-/// How many different services clients call, each with a cluster of its own at any time.
+/// Number of services, each with its own cluster.
 const SERVICES: u32 = 3;
 
-/// When an old cluster goes from the server.
+/// Time at which an old cluster is removed from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removal {
-    /// With the change of routes.
+    /// With the change of the routes.
     AtOnce,
-    /// When its backends are taken down.
+    /// After its backends stopped.
     Last,
 }
 
-/// A call under way.
+/// Active call.
 struct CallUnderWay {
     cluster: ResourceName,
-    /// Where it was sent, once it was.
+    /// Port of the backend, once the call was sent.
     backend: Option<u32>,
     ticks: u32,
 }
 
-/// A generation of the backends of a service.
+/// Generation of the backends of a service.
 struct Generation {
     cluster: String,
     port: u32,
-    /// For how many ticks nobody has called it.
+    /// Number of ticks without a call.
     idle: u32,
     is_current: bool,
 }
@@ -59,9 +59,9 @@ struct Run {
     in_use: Option<(Configuration, Router)>,
     calls: Vec<CallUnderWay>,
     generations: Vec<Generation>,
-    /// By service, the cluster that routes lead to, as the server has it.
+    /// Current cluster of each service in the server's routes.
     routed: BTreeMap<u32, String>,
-    /// What is to be told to the server, and in how many ticks.
+    /// Delayed endpoints: the number of ticks, the cluster and the port.
     late_endpoints: Vec<(u32, String, u32)>,
     backends: BTreeSet<u32>,
     removal: Removal,
@@ -73,7 +73,7 @@ impl Run {
     fn new(variant: Variant, removal: Removal, ordering: OrderingPolicy, seed: u64) -> Self {
         let mut profile = Profile::grpc();
         if removal == Removal::Last {
-            // Then even a client that drops at once what is deleted may lose nothing.
+            // In this mode not even a client that drops deleted resources at once may lose calls.
             profile.data_errors = DataErrorPolicy::DropCached;
         }
         let mut config = ServerConfig::default();
@@ -101,7 +101,7 @@ impl Run {
         run
     }
 
-    /// New backends, a new cluster, and routes that lead there.
+    /// Starts new backends with a new cluster, and changes the routes to it.
     fn swap(&mut self, service: u32) {
         let number = self.generations.len() as u32;
         let (cluster, port) = (format!("service-{service}-{number}"), 1000 + number);
@@ -163,7 +163,7 @@ impl Run {
     fn start_call(&mut self) {
         let Some((_, router)) = &self.in_use else { return };
         let service = self.random.below(SERVICES);
-        // A path of whichever generation: the routes of a service lead to its cluster.
+        // The path depends on the generation, because routes match by the name of the cluster.
         let routed: Vec<ResourceName> = router.clusters().into_iter().collect();
         let prefix = format!("service-{service}-");
         let Some(name) = routed.iter().find(|it| it.as_str().starts_with(&prefix)) else { return };
@@ -182,7 +182,7 @@ impl Run {
         let mut over = Vec::new();
         let mut busy = BTreeSet::new();
         for call in &mut self.calls {
-            // Whatever happened since it was decided, its cluster is there.
+            // The cluster of an active call exists, whatever changed since the call was routed.
             let cluster = configuration.cluster(&call.cluster);
             let cluster = cluster.unwrap_or_else(|failure| panic!("dropped: {failure}"));
             let Children::Leaf(leaf) = &cluster.children else { panic!("no aggregate") };
@@ -213,7 +213,7 @@ impl Run {
         }
     }
 
-    /// Takes backends down that nobody has called for three seconds.
+    /// Stops the backends that got no calls for three seconds.
     fn take_down(&mut self) {
         let is_over = |it: &Generation| !it.is_current && it.idle > 60;
         let over: Vec<(String, u32)> = self
@@ -251,7 +251,7 @@ fn no_call_is_dropped_while_clusters_are_swapped() {
                         }
                         run.tick();
                     }
-                    // At rest nothing is left of what was.
+                    // When idle, only the current clusters are left.
                     while !run.calls.is_empty() {
                         run.tick();
                     }

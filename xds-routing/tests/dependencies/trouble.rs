@@ -1,4 +1,4 @@
-//! What is missing or wrong, and what calls are told of it.
+//! Missing and invalid resources, and the errors of calls.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn without_a_listener_or_routes_there_is_nothing() {
             it.whole("a", &[1]);
         });
         assert_eq!(rig.told(), ["[a] a=1"]);
-        // Routes that do not exist, named by a listener that does.
+        // The listener names routes that do not exist.
         rig.set(|it| {
             it.listener("nowhere");
         });
@@ -117,7 +117,7 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
             assert_eq!(rig.note(cluster), "xDS node ID: node-1");
         }
         let place = "(node node-1, server server)";
-        // An error of one resource is in the notes of the clusters that it concerns.
+        // An error of one resource appears in the notes of the affected clusters.
         rig.set(|it| {
             it.raw(types::CLUSTER, "a", crate::resources::aggregate("a", &[]));
         });
@@ -140,14 +140,14 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
         assert_eq!(rig.note("a"), format!("{above}; {of_a}; {of_endpoints}"));
         assert_eq!((rig.note("b"), rig.note("d")), (above.clone(), above.clone()));
         assert_eq!(rig.last(), "[a b d] a=1 b=2 d=d.example.com:443", "all stays in use");
-        // So has one that is found by DNS, with what is wrong with itself.
+        // The note of a logical DNS cluster contains its own errors too.
         rig.set(|it| {
             it.error(types::CLUSTER, "d", StatusCode::Unavailable);
         });
         let of_d = format!("cds d: the server reports status 14: said so {place}");
         assert_eq!(rig.note("d"), format!("{above}; {of_d}"));
         assert_eq!(rig.note("b"), above, "it is nobody else's");
-        // All is well again.
+        // All errors are cleared.
         rig.set(|it| {
             it.listener("r").routes("r", &["a", "b", "d", "a"]).whole("a", &[7]);
             it.dns("d", "e.example.com");
@@ -155,7 +155,7 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
         assert_eq!(rig.note("b"), "xDS node ID: node-1");
         assert_eq!(rig.note("a"), "xDS node ID: node-1");
         assert_eq!(rig.note("d"), "xDS node ID: node-1");
-        // Endpoints that came, and are none.
+        // The endpoints resource exists but has no localities.
         rig.set(|it| {
             it.eds("a", "nobody").raw(
                 types::CLUSTER_LOAD_ASSIGNMENT,
@@ -169,8 +169,8 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
     println!("covers: S3.022 S3.091 S3.092 S3.093 S3.094 S3.095");
 }
 
-/// The same of a cluster that is made of others, of which none can be had: it has no place for a note but the
-/// failure.
+/// An aggregate without usable members has no note of its own, so its failure contains the ambient
+/// errors.
 #[test]
 fn an_aggregate_without_leaves_tells_its_own_trouble() {
     for variant in VARIANTS {
@@ -291,15 +291,15 @@ fn trouble_on_the_way_to_the_new_keeps_the_old() {
     rig.set_network(true);
     rig.advance(Duration::from_secs(200));
     assert_eq!(rig.last(), "[b] b=2");
-    // Who has nothing is told at once.
+    // Without a previous version, the error is reported at once.
     let mut rig = Rig::new(VARIANTS[0]);
     rig.set_network(false);
     rig.advance(Duration::from_secs(60));
     assert!(rig.told()[0].starts_with("error: lds l: "));
 }
 
-/// What is to take the place of routes or endpoints under another name cannot be had at the moment: nothing is lost, and
-/// calls that fail for whatever reason say what is waited for. What does not exist is no reason to wait.
+/// While renamed routes or endpoints are transiently unavailable, the old ones stay in use, and the
+/// notes contain the error. If they do not exist, the error takes effect.
 #[test]
 fn trouble_with_another_name_keeps_the_old_and_is_told() {
     for variant in VARIANTS {
@@ -328,7 +328,7 @@ fn trouble_with_another_name_keeps_the_old_and_is_told() {
         assert_eq!(rig.last(), "[a b] a=1 b=2");
         assert_eq!(rig.note("a"), format!("{of_routes}; {of_next}"));
         assert_eq!(rig.note("b"), of_routes);
-        // They come, and do not exist.
+        // The endpoints arrive, and the routes do not exist.
         rig.set(|it| {
             it.endpoints("elsewhere", &[3]);
         });
@@ -365,7 +365,7 @@ fn names_that_cannot_be_watched_are_errors_of_their_own() {
     assert!(told.contains("*=(cannot be watched: \"*\" is not a resource name)"), "{told}");
 }
 
-/// What a server says of one cluster, or does not say in time, holds up no others, and no routes.
+/// A server's error for one cluster, or a timeout, does not delay other clusters or routes.
 #[test]
 fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
     let feature: ServerFeatures =
@@ -388,7 +388,7 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
         let told = rig.last();
         assert!(told.starts_with("[a typo] a=1 typo=(cds typo: no answer within 30 s"), "{told}");
 
-        // The same of endpoints, and of what an aggregate is made of.
+        // Endpoints, and members of aggregates.
         rig.set(|it| {
             it.routes("r", &["a", "lost"]).cluster("lost");
         });
@@ -401,7 +401,7 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
         let told = rig.last();
         assert!(told.starts_with("[a all] a=1 all=<a> typo=(cds typo: no answer"), "{told}");
 
-        // A server that says why it does not tell has answered.
+        // An error from the server counts as an answer.
         rig.set(|it| {
             it.routes("r", &["a", "b"]).error(types::CLUSTER, "b", StatusCode::Unavailable);
         });
@@ -411,7 +411,7 @@ fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
     println!("covers: B44");
 }
 
-/// An authority that cannot be reached keeps what it answers for, and not the routes of another one.
+/// An unreachable authority does not delay routes of another authority.
 #[test]
 fn a_cluster_of_a_dead_authority_fails_alone() {
     for variant in VARIANTS {

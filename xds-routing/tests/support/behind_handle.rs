@@ -1,5 +1,5 @@
-//! A client core behind a handle, with its driver's turns, that talks to a server core, and somebody who follows by
-//! the handle.
+//! Client core behind a handle, with its driver, connected to a server core. A follower uses the
+//! handle.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use xds_core::{
 };
 use xds_handle::{ClientHandle, DriverSide, Turn, channel};
 
-/// Who follows.
+/// User of the handle.
 pub(crate) trait Polled {
     type Said;
 
@@ -32,7 +32,7 @@ pub(crate) struct HandleNetwork<F> {
     server: Server,
     variant: Variant,
     connection: Option<(ChannelId, StreamId)>,
-    /// On their way to the client.
+    /// Responses on their way to the client.
     responses: VecDeque<Bytes>,
 }
 
@@ -56,7 +56,7 @@ impl<F: Polled> HandleNetwork<F> {
         }
     }
 
-    /// Changes what the server has, and returns what came of it.
+    /// Changes the server's resources and returns the results.
     pub(crate) fn apply(&mut self, change: Transaction) -> Vec<F::Said> {
         self.server.apply(change, self.now).expect("a sound change");
         self.settle()
@@ -64,7 +64,7 @@ impl<F: Polled> HandleNetwork<F> {
 
     pub(crate) fn settle(&mut self) -> Vec<F::Said> {
         let mut said = Vec::new();
-        // Whoever waits is woken by the driver's turn, which may have more to do for it.
+        // The driver wakes the follower, which may give the driver more work.
         for _ in 0..100 {
             while self.side.apply(&mut self.client, self.now) == Turn::More {}
             self.exchange();
@@ -75,7 +75,7 @@ impl<F: Polled> HandleNetwork<F> {
         said
     }
 
-    /// Lets time pass, and returns what came of it.
+    /// Advances the time and returns the results.
     pub(crate) fn advance(&mut self, duration: Duration) -> Vec<F::Said> {
         let end = self.now.after(duration);
         let mut said = self.settle();
@@ -88,7 +88,7 @@ impl<F: Polled> HandleNetwork<F> {
         said
     }
 
-    /// The client ends, and its driver with it.
+    /// Shuts down the client and its driver.
     pub(crate) fn end(mut self) -> Poll<Option<F::Said>> {
         self.client.shut_down(self.now);
         drop(self.side);

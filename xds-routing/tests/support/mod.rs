@@ -1,4 +1,4 @@
-//! Resources for tests, as a server would write them.
+//! Resources of a management server.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use prost::{Message, Name};
@@ -136,7 +136,7 @@ pub(crate) fn routes(name: &str, virtual_hosts: Vec<VirtualHost>) -> schema::Rou
     }
 }
 
-/// One virtual host, for every name.
+/// Creates a route configuration with one virtual host for every name.
 pub(crate) fn table(list: Vec<Route>) -> schema::RouteConfiguration {
     routes("routes", vec![host(&["*"], list)])
 }
@@ -151,7 +151,7 @@ pub(crate) fn valid(list: Vec<Route>) -> RouteConfiguration {
     judged(&table(list)).expect("a valid table")
 }
 
-/// Why a table with one such route is rejected; empty if it is not.
+/// Returns the errors of a table with this route, or an empty text if it is valid.
 pub(crate) fn fault(route: Route) -> String {
     judged(&table(vec![route])).err().map(|invalid| invalid.to_string()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! A client core that talks to a server core by function calls, in virtual time, and somebody who follows
-//! what it is told.
+//! Client core connected to a server core by function calls, in virtual time. A follower receives
+//! the client's notices.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,9 +12,9 @@ use xds_core::{
 };
 use xds_routing::dependencies::Dependency;
 
-/// Who follows.
+/// User of the client's notices.
 pub(crate) trait Follower {
-    /// What it says, if somebody asks whenever it may have something to say.
+    /// Result of the follower.
     type Said;
 
     fn handle_notice(
@@ -36,29 +36,29 @@ pub(crate) struct Network<F: Follower> {
     pub(crate) client: Client,
     pub(crate) server: Server,
     pub(crate) follower: F,
-    /// What it said, one after the other.
+    /// Results of the follower, in order.
     pub(crate) said: VecDeque<F::Said>,
     pub(crate) now: Time,
-    /// A client's variant.
+    /// Variant of the client's transport protocol.
     variant: Variant,
     connection: Option<Connection>,
     is_down: bool,
     pub(crate) asks: Asks,
 }
 
-/// When who follows is asked what it has to say.
+/// Time at which the follower is polled for results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// When the client has nothing more to say.
+    /// Once the client has no more outputs.
     AtRest,
-    /// Also between two notices of the same response.
+    /// After each notice too, even between two of the same response.
     AfterEveryNotice,
 }
 
 struct Connection {
     channel: ChannelId,
     stream: StreamId,
-    /// On its way to the client.
+    /// Responses on their way to the client.
     responses: VecDeque<Bytes>,
 }
 
@@ -85,7 +85,7 @@ impl<F: Follower> Network<F> {
         }
     }
 
-    /// Changes what the server has, all at once, and lets everybody hear of it.
+    /// Changes the server's resources in one transaction and runs the network until idle.
     pub(crate) fn apply(&mut self, change: Transaction) {
         self.server.apply(change, self.now).expect("a sound change");
         self.settle();
@@ -103,12 +103,12 @@ impl<F: Follower> Network<F> {
         self.settle();
     }
 
-    /// Moves on until nothing moves any more, at this moment.
+    /// Runs the network until idle, without advancing the time.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn advance(&mut self, duration: Duration) {
         let end = self.now.after(duration);
         loop {
@@ -156,7 +156,7 @@ impl<F: Follower> Network<F> {
     fn obey_client(&mut self, output: Output) {
         let now = self.now;
         match output {
-            // Who has this for a name is never there.
+            // The server with this name is never reachable.
             Output::Open(channel, call) if self.is_down || &*call.server.uri == "nobody" => {
                 let why = ChannelError::Unreachable("down".into());
                 self.client.handle_event(ChannelEvent::Closed(channel, why), now);
@@ -202,7 +202,7 @@ impl<F: Follower> Network<F> {
     }
 }
 
-/// What is watched, in short.
+/// Formats watched resources in short form.
 pub(crate) fn shorten_watched<'a>(watched: impl Iterator<Item = &'a Dependency>) -> String {
     let short = |it: &Dependency| {
         let kind = types::short_name(it.kind.type_url()).expect("a known type");

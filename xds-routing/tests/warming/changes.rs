@@ -1,5 +1,5 @@
-//! Whatever changes, in whatever order: what is used stays in use until something better is there, and it ends where
-//! a proxy would be that comes when all has been said.
+//! Random changes in random order: a version stays in use until a better one is ready, and the
+//! final state equals that of a new proxy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ use crate::{VARIANTS, resources, rig::Rig};
 const ROOTS: [&str; 3] = ["a", "b", "c"];
 const NEEDS: [&str; 4] = ["w", "x", "y", "z"];
 
-/// One thing that happens.
+/// Change of the server's resources, or time.
 #[derive(Clone, Debug)]
 enum Step {
     Cluster(&'static str, &'static str),
-    /// A cluster that needs nothing.
+    /// A cluster without dependencies.
     Dns(&'static str),
     Listener(&'static str, &'static str),
     Endpoints(&'static str, u32),
@@ -47,10 +47,10 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A type and a name.
+/// Type and name.
 type Key = (&'static str, &'static str);
 
-/// What the server has; `None` is what it had.
+/// Resources of the server; `None` for removed ones.
 type Store = BTreeMap<Key, Option<Vec<u8>>>;
 
 fn change(step: &Step) -> Option<(Key, Option<Vec<u8>>)> {
@@ -76,7 +76,7 @@ fn roots() -> impl Iterator<Item = Dependency> {
     kinds.into_iter().flat_map(|kind| ROOTS.map(|name| Dependency::new(kind, name.into())))
 }
 
-/// Everything that is used, with what it names, byte by byte.
+/// Returns all versions in use with their dependencies, byte by byte.
 fn used(rig: &Rig) -> Vec<String> {
     let warmed = roots().filter_map(|root| rig.follower.warming().warmed(&root));
     let short = warmed.map(|it| {

@@ -1,4 +1,4 @@
-//! The same behind the handle of a client, as an application has it.
+//! Warming on a client handle.
 
 use std::{
     task::{Context, Poll},
@@ -83,7 +83,7 @@ fn a_handle_will_do() {
         });
         let told = told.into_iter().collect::<std::collections::BTreeSet<_>>();
         assert_eq!(told, ["cds:a one".to_owned(), "lds:l r".to_owned()].into());
-        // The old one serves until the new one is warm, or has had its time.
+        // The old version stays in use until the new one is warm or its time is over.
         let told = rig.set(|it| {
             it.set(types::CLUSTER, "a", resources::eds("a", "two"));
         });
@@ -104,7 +104,7 @@ fn a_handle_will_do() {
     println!("covers: S0.023 S0.024 S0.025 S0.153 S0.154 S0.158");
 }
 
-/// More than a handle takes out of the client at once.
+/// More changes than a handle takes from the client at once.
 #[test]
 fn many_come_and_stay() {
     let mut rig = Rig::new(VARIANTS[1]);

@@ -1,4 +1,4 @@
-//! Listeners and clusters of a proxy, warmed through a client core and a server core.
+//! Warming of a proxy's listeners and clusters on a client core that is connected to a server core.
 
 #[cfg(feature = "handle")]
 #[path = "../support/behind_handle.rs"]
@@ -71,12 +71,12 @@ fn all_listeners_and_clusters_are_roots() {
         });
         assert_eq!(rig.told(), ["lds:l r"]);
         assert!(rig.follower.warming().is_initialized());
-        // A change of what is named needs no warming.
+        // An update of a dependency needs no warming.
         rig.set(|it| {
             it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["d"]));
         });
         assert_eq!(rig.told(), ["lds:l r"]);
-        // What nothing names any more is let go of.
+        // Dependencies of removed resources are released.
         rig.set(|it| {
             it.remove(types::LISTENER, "l");
             it.remove(types::CLUSTER, "a");
@@ -107,12 +107,12 @@ fn the_old_one_serves_until_the_new_one_is_warm() {
         assert!(rig.told().is_empty());
         assert!(rig.is_warming(types::CLUSTER, "a") && rig.is_warming(types::LISTENER, "l"));
         assert_eq!(rig.watched(), "rds:r rds:s eds:one eds:two");
-        // The old one is kept up to date.
+        // The version in use is still updated.
         rig.set(|it| {
             it.set(types::CLUSTER_LOAD_ASSIGNMENT, "one", resources::endpoints("one", &[2]));
         });
         assert_eq!(rig.told(), ["cds:a one"]);
-        // Another one yet, before the second was warm.
+        // A third version arrives before the second is warm.
         rig.set(|it| {
             it.set(types::CLUSTER, "a", resources::eds("a", "three"));
             it.set(types::CLUSTER_LOAD_ASSIGNMENT, "two", resources::endpoints("two", &[3]));
@@ -126,7 +126,7 @@ fn the_old_one_serves_until_the_new_one_is_warm() {
         });
         assert_eq!(rig.told(), ["cds:a three", "lds:l s"]);
         assert_eq!(rig.watched(), "rds:s eds:three");
-        // Where nothing new is named, an update is warm at once.
+        // An update without new dependencies is used at once.
         rig.set(|it| {
             it.set(types::CLUSTER, "a", with_timeout("a", 3));
             it.set(types::CLUSTER_LOAD_ASSIGNMENT, "a", resources::endpoints("a", &[5]));
@@ -152,7 +152,7 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
         });
         rig.advance(Duration::from_secs(2));
         assert!(rig.told().is_empty());
-        // Lost contact stops no clock.
+        // A lost connection does not stop the timeouts.
         rig.set_network(false);
         rig.advance(Duration::from_secs(1));
         assert_eq!(rig.told(), ["cds:short without short"]);
@@ -177,7 +177,7 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
     println!("covers: S0.130 S0.158");
 }
 
-/// How long a resource waits for what it names is for its newest version to say, and its own affair.
+/// The newest version of a resource determines its timeout, independent of other resources.
 #[test]
 fn a_later_version_may_say_how_long_it_waits() {
     for variant in VARIANTS {
@@ -195,7 +195,7 @@ fn a_later_version_may_say_how_long_it_waits() {
         rig.advance(Duration::from_millis(1));
         assert_eq!(rig.told(), ["cds:a without a"]);
 
-        // The other way round, and with a version between that says the same, which gains no time by it.
+        // From a limit to none. A version with the same timeout in between does not restart it.
         let mut rig = Rig::new(variant);
         let say = |rig: &mut Rig, seconds: i64, lb_policy: i32| {
             let mut cluster = Cluster::decode(&*with_timeout("b", seconds)).unwrap();
@@ -219,7 +219,7 @@ fn a_later_version_may_say_how_long_it_waits() {
     println!("covers: S0.158");
 }
 
-/// Two that name the same wait for it as long as each of them says.
+/// Two clusters that share an EDS resource have separate timeouts.
 #[test]
 fn each_waits_as_long_as_it_says() {
     let service = |name: &str, seconds| {
@@ -278,7 +278,7 @@ fn an_end_leaves_nothing() {
     assert_eq!(client.watch_count(), 0);
 }
 
-/// A client that does not know both types is not asked for one of them either.
+/// A client that lacks one of the two types sends no subscription for the other.
 #[test]
 fn who_cannot_have_all_roots_watches_none() {
     let config = ClientConfig::new(Node::new("proxy"), ManagementServer::new("server"))

@@ -1,4 +1,4 @@
-//! Warming on a client core, which talks to a server core by function calls, in virtual time.
+//! Warming on a client core, connected to a server core by function calls in virtual time.
 
 use core::convert::Infallible;
 
@@ -18,7 +18,7 @@ use crate::network::{Follower, Network, shorten_watched};
 pub(crate) type Rig = Network<ClientWarming>;
 
 impl Follower for ClientWarming {
-    /// Somebody asks at the end: of several changes of one, it says the last.
+    /// Unused: tests poll for changes at the end, and get only the newest of each resource.
     type Said = Infallible;
 
     fn handle_notice(
@@ -44,11 +44,11 @@ impl Follower for ClientWarming {
     }
 }
 
-/// A proxy's client.
+/// Configuration of a proxy's client.
 pub(crate) fn client_config(variant: Variant) -> ClientConfig {
     let server = ManagementServer::new("server").with_variant(variant);
     let mut profile = Profile::envoy();
-    // It is the proxy's timer that is looked at.
+    // This timer is disabled in order to test that of warming.
     profile.does_not_exist_after = None;
     ClientConfig::new(Node::new("proxy"), server)
         .with_profile(profile)
@@ -58,14 +58,14 @@ pub(crate) fn client_config(variant: Variant) -> ClientConfig {
         .with_type(OpaqueType::new(types::CLUSTER_LOAD_ASSIGNMENT))
 }
 
-/// A server that says nothing of what does not exist.
+/// Configuration of a server that does not report missing resources.
 pub(crate) fn server_config() -> ServerConfig {
     let mut config = ServerConfig::default();
     config.type_defaults.others.absence_grace = AbsenceGrace::Never;
     config
 }
 
-/// A listener or cluster with what it names, in short.
+/// Formats a listener or cluster with its dependencies in short form.
 pub(crate) fn shorten(root: &Dependency, warmed: Option<Warmed>) -> String {
     let kind = types::short_name(root.kind.type_url()).expect("a known type");
     let mut text = format!("{kind}:{}", root.name);
@@ -84,14 +84,14 @@ impl Rig {
         })
     }
 
-    /// Changes what the server has, all at once, and lets everybody hear of it.
+    /// Changes the server's resources in one transaction and runs the network until idle.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Transaction)) {
         let mut transaction = Transaction::new();
         change(&mut transaction);
         self.apply(transaction);
     }
 
-    /// What is used in another way since the last look, with what it names.
+    /// Returns the changes since the last call, in short form.
     pub(crate) fn told(&mut self) -> Vec<String> {
         let changes = core::iter::from_fn(|| self.follower.poll_change());
         changes.map(|(root, warmed)| shorten(&root, warmed)).collect()
