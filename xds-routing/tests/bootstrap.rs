@@ -1,4 +1,4 @@
-//! From a bootstrap to what becomes of resources.
+//! Validation rules from a bootstrap.
 #![cfg(feature = "bootstrap")]
 
 mod support;
@@ -21,7 +21,7 @@ fn rules(routing: Option<&str>) -> Rules {
     Rules::from_bootstrap(&bootstrap)
 }
 
-/// The variable that turns routing off is what makes a split invalid, and one cluster for all calls valid.
+/// With routing turned off, a split is invalid, and only the last route is used.
 #[test]
 fn the_guard_of_routing_decides_what_becomes_of_a_split() {
     let split = table(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);

@@ -1,4 +1,4 @@
-//! The four types in a client of the core: what is invalid is rejected, what is valid is used.
+//! The four resource types in a client: invalid resources are rejected, valid ones are used.
 
 mod support;
 
@@ -29,7 +29,7 @@ fn config() -> ClientConfig {
         .with_type(ClusterLoadAssignments::default())
 }
 
-/// A client, and what it says and hears on its one stream.
+/// Client with one stream, whose server is the test.
 struct Wire {
     client: Client,
     channel: Option<ChannelId>,
@@ -47,7 +47,7 @@ impl Wire {
         self.client.watch(&TypeUrl::from(url), Interest::Name(name), NOW).expect("a watch")
     }
 
-    /// Which watches have a value now.
+    /// Returns the watches that received a value.
     fn news(&mut self) -> Vec<(WatchId, Resource)> {
         let mut news = Vec::new();
         while let Some(output) = self.client.poll_output() {
@@ -66,7 +66,7 @@ impl Wire {
         news
     }
 
-    /// The names of each request that is sent now, by the short name of the type.
+    /// Returns the names of each request that is sent, with the short name of the type.
     fn sent(&mut self) -> Vec<(&'static str, Vec<String>)> {
         let _ = self.news();
         let mut frame = Frame::default();
@@ -100,7 +100,7 @@ impl Wire {
     }
 }
 
-/// From a listener to its routes to the service config of a channel.
+/// Resolves a listener to its routes and to a service config.
 #[test]
 fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
     let mut wire = Wire::new();
@@ -127,7 +127,7 @@ fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
     println!("covers: S2.003 S2.062");
 }
 
-/// Clusters and endpoints beside each other, under the same and under other names.
+/// Clusters and endpoints are watched in parallel, under equal and different names.
 #[test]
 fn clusters_and_endpoints_are_watched_in_parallel() {
     let cluster = |name: &str| {
@@ -163,18 +163,18 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
     assert_eq!(told(wire.news()), [of_a]);
     assert_eq!(wire.sent(), [("cds", names(&["a"])), ("eds", names(&["a"]))], "the ACKs");
 
-    // What is there is told at once, and nothing is asked.
+    // A cached resource is reported at once, without a request.
     let again = wire.watch(types::CLUSTER, "a");
     assert_eq!(told(wire.news()), [again]);
     assert_eq!(wire.sent(), []);
-    // Another name is asked for beside the old one; that one's resource, sent again, is no news.
+    // Another name is added to the subscription. The old resource, sent again, is not reported.
     let b = wire.watch(types::CLUSTER, "b");
     assert_eq!(wire.sent(), [("cds", names(&["a", "b"]))]);
     wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
     assert_eq!(told(wire.news()), [b]);
     let _ack = wire.sent();
 
-    // What nobody watches is forgotten: who comes later waits for what the server says then.
+    // An unwatched resource is not cached: a later watch waits for the next response.
     wire.client.unwatch(b, NOW);
     assert_eq!(wire.sent(), [("cds", names(&["a"]))]);
     wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
@@ -188,8 +188,9 @@ fn clusters_and_endpoints_are_watched_in_parallel() {
     println!("covers: S2.125 S2.126 S2.127 S2.128 S2.129 S2.130 S2.135 S2.136 S2.137");
 }
 
-/// One response with a good and a bad resource: the good one is used (B34), the NACK names the field of the
-/// bad one, and its watcher hears the same.
+/// In a response with a valid and an invalid resource, the valid one is used. The NACK and the
+/// watcher's error name the invalid field.
+// B34
 #[test]
 fn a_nack_names_the_field_and_the_rest_is_used() {
     let now = Time::ZERO;
@@ -214,7 +215,7 @@ fn a_nack_names_the_field_and_the_rest_is_used() {
         routes("bad", vec![host(&["*"], vec![route(safe_regex("("), cluster("c"))])]),
     ]
     .map(|it| Any { type_url: url.as_str().into(), value: it.encode_to_vec().into() });
-    // What the schema does not know stays in the bytes.
+    // Unknown fields stay in the bytes.
     let unknown = [resources[0].value.as_ref(), &[0xc2, 0x3e, 0x01, b'x']].concat();
     resources[0].value = Bytes::from(unknown.clone());
     let response = DiscoveryResponse {

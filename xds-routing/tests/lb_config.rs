@@ -1,4 +1,4 @@
-//! Configurations of LB policies as JSON.
+//! LB policy configurations in JSON.
 
 use serde_json::{Value, json};
 use xds_routing::{
@@ -12,7 +12,7 @@ fn policies(list: Value) -> Result<PolicyConfig, String> {
     read.map_err(|invalid| invalid.to_string())
 }
 
-/// Why a policy is not valid; empty if it is.
+/// Returns the errors of a policy, or an empty text if it is valid.
 fn fault(list: Value) -> String {
     policies(list).err().unwrap_or_default()
 }
@@ -25,7 +25,7 @@ fn action(name: &str) -> Value {
     json!({"childPolicy": cds(name)})
 }
 
-/// One route of this JSON, with the action `a` unless it says another.
+/// Creates a configuration with one route, whose action is `a` by default.
 fn with_route(route: Value) -> Value {
     with_routes(json!([route]))
 }
@@ -140,7 +140,7 @@ fn a_route_has_one_matcher_for_the_path_and_any_number_for_headers() {
     println!("covers: S2.026 S2.027 S2.028 S2.035 S2.036 S2.037 S2.038 S2.039 X34 X25");
 }
 
-/// One fault anywhere rejects all of it, and each is told.
+/// One error rejects the whole configuration, and every error is listed.
 #[test]
 fn routes_and_actions_have_to_fit() {
     let same = json!([{"prefix": "/s"}, {"prefix": "/s"}]);
@@ -175,12 +175,12 @@ fn the_first_policy_that_is_known_is_taken_and_no_other_looked_at() {
     };
     assert_eq!(of(json!([{"new_one": {}}, {"pick_first": {}}, {"round_robin": {}}])), "pick_first");
     assert_eq!(of(json!([{"new_one": {}}, {"newer": 1}])), "none is known of new_one, newer");
-    // The one taken is at fault; that of the next would be well.
+    // The first known policy is invalid. The valid one after it is not used.
     assert_eq!(
         of(json!([{"new_one": 1}, {"cds_experimental": {}}, {"round_robin": {}}])),
         "[1].cds_experimental.cluster: must not be empty"
     );
-    // What comes after it may be anything.
+    // Entries after the first known policy are ignored.
     assert_eq!(of(json!([{"round_robin": {}}, {"cds_experimental": 1}, 7])), "round_robin");
     assert_eq!(
         of(json!([{"new_one": {}, "round_robin": {}}])),

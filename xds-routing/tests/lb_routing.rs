@@ -18,7 +18,8 @@ use xds_routing::{
 
 type Policy = XdsRouting<&'static str>;
 
-/// Routes in order, each with its action; the action's name is its configuration.
+/// Creates a configuration of routes with their actions. The configuration of an action is its
+/// name.
 fn config(list: Vec<(RouteMatch, &str)>) -> RoutingConfig<String> {
     let actions = list.iter().map(|(_, action)| (action.to_string(), action.to_string()));
     let actions: BTreeMap<_, _> = actions.collect();
@@ -54,14 +55,14 @@ fn the_first_route_that_matches_counts_whatever_state_its_child_is_in() {
     let changes = policy.update(config(routes), Time::ZERO);
     assert_eq!(changes.iter().map(is_any).collect::<Vec<_>>(), [('+', "1"), ('+', "2")]);
 
-    // No picker yet: the call waits, whatever others have.
+    // Without a picker the call waits, whatever the other children have.
     policy.child_changed("2", Ready, "of 2");
     assert_eq!(pick(&policy, "/MyService/MyMethod"), Err("queue".into()));
     for state in [Connecting, Idle, TransientFailure, Ready] {
         policy.child_changed("1", state, "of 1");
         assert_eq!(pick(&policy, "/MyService/MyMethod"), Ok("of 1"), "{state:?}");
     }
-    // One that failed and tries again has another picker all the same.
+    // A failed child that reconnects still updates its picker.
     policy.child_changed("1", TransientFailure, "fails");
     policy.child_changed("1", Connecting, "waits");
     assert_eq!(pick(&policy, "/MyService/MyMethod"), Ok("waits"));
@@ -70,7 +71,7 @@ fn the_first_route_that_matches_counts_whatever_state_its_child_is_in() {
     println!("covers: S2.005 S2.019 S2.054 S2.055 S2.056 S2.057");
 }
 
-/// A channel that holds calls until there is somebody for them.
+/// Channel that queues calls until they can be sent.
 #[derive(Default)]
 struct Channel {
     waiting: Vec<&'static str>,
@@ -99,12 +100,12 @@ fn every_change_makes_all_waiting_calls_pick_again() {
     channel.pick_again(&policy);
     assert_eq!(channel.picks, 2, "nothing has changed");
 
-    // A picker of one child: the call for the other picks in vain.
+    // After a new picker of one child, the call for the other is picked again and still waits.
     policy.child_changed("a", Connecting, "of a");
     channel.pick_again(&policy);
     assert_eq!((channel.picks, channel.waiting.as_slice()), (4, ["/b"].as_slice()));
 
-    // An update of routes that is not about it leads nowhere, one that is does.
+    // An update that does not affect the call leaves it waiting. One that does sends it.
     let _ = policy.update(config(vec![(prefix("/a"), "a"), (prefix("/b"), "b")]), Time::ZERO);
     channel.pick_again(&policy);
     assert_eq!((channel.picks, channel.waiting.as_slice()), (5, ["/b"].as_slice()));
@@ -153,13 +154,13 @@ fn children_stay_with_the_names_of_actions() {
         ["+a", "+b"]
     );
     policy.child_changed("a", Ready, "of a");
-    // Other routes to the same action are an update to its child.
+    // Other routes to the same action update its child.
     let many = vec![(prefix("/a"), "a"), (prefix("/x"), "a"), (path("/x"), "a")];
     assert_eq!(update(&mut policy, many, 1), ["=a"]);
     assert_eq!(pick(&policy, "/x"), Ok("of a"));
     assert_eq!(pick(&policy, "/b"), Err("none of 3 routes matches /b".into()));
 
-    // What was removed comes back in time as it was, or is closed.
+    // A removed child is restored if it returns in time, and closed otherwise.
     policy.child_changed("b", Ready, "of b");
     assert_eq!(policy.poll_timeout(), Some(at(16)));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Policies inside one another, and service configs that come back as such.
+//! Policy trees, created from generated service configs.
 #![allow(deprecated, reason = "servers still send what is")]
 
 mod support;
@@ -28,7 +28,7 @@ use xds_routing::{
     service_config::ServiceConfigs,
 };
 
-/// A tree whose leaves are clusters, and what it asked for.
+/// Policy tree whose leaves are clusters, with a log of its instructions.
 #[derive(Default)]
 struct Clusters {
     tree: PolicyTree<String>,
@@ -38,7 +38,7 @@ struct Clusters {
 }
 
 impl Clusters {
-    /// The service config of the next version, read back.
+    /// Generates the service config of the next version and parses it.
     fn config(&mut self, routes: &RouteConfiguration) -> PolicyConfig {
         let config = self.configs.next(&routes.virtual_hosts()[0]).expect("a config").to_json();
         PolicyRegistry::default().service_config(&config).expect("its own config")
@@ -105,7 +105,7 @@ fn a_canary_closes_and_makes_nothing() {
         ]
     };
     clusters.update(split(1), Time::ZERO);
-    // As many as actions have, however many routes there are: `old` alone, and the two of the split.
+    // One leaf for each cluster of each action: `old`, and the two of the split.
     assert_eq!(clusters.log(), ["+old", "+new", "+old"]);
     assert_eq!(clusters.tree.state(), Connecting);
     let call = Call::new("/s/m", [].as_slice());
@@ -149,7 +149,7 @@ fn what_was_removed_may_come_back_at_every_level() {
     clusters.follow();
     assert_eq!((clusters.log(), clusters.tree.poll_timeout()), (vec!["-b".into()], None));
 
-    // One route for all calls needs no routing: a policy of another kind is made in its place.
+    // A catch-all route needs no routing policy, so the root is replaced by one of another kind.
     clusters.update(vec![route(prefix(""), cluster("a"))], at(20));
     assert_eq!(clusters.log(), ["-a", "+a"]);
 }
@@ -166,7 +166,7 @@ fn policies_without_an_answer_say_so() {
     assert_eq!(tree.state(), TransientFailure);
 }
 
-/// A split between two leaves, `a` by this policy and `b` by `round_robin`.
+/// Creates a split between the leaf `a` with this policy and the leaf `b` with `round_robin`.
 fn split(policy: &str) -> PolicyConfig {
     let json = format!(
         r#"[{{"weighted_target_experimental":{{"targets":{{
@@ -188,7 +188,7 @@ fn created<P>(tree: &mut PolicyTree<P>) -> Vec<LeafId> {
     ids.collect()
 }
 
-/// A leaf of the same name and another policy is another leaf, of which nothing is known yet.
+/// A leaf whose policy changes is replaced, and its state is unknown at first.
 #[test]
 fn a_leaf_of_another_policy_is_made_anew() {
     let mut tree = PolicyTree::<&str>::default();
@@ -206,7 +206,7 @@ fn a_leaf_of_another_policy_is_made_anew() {
         panic!("{now:?}")
     };
     assert_eq!((gone, kept, config.policy()), (&before[0], &before[1], "pick_first"));
-    // It is not ready, so calls go to the other one.
+    // It is not ready, so calls go to the other leaf.
     let mut random = Random::new(1);
     for _ in 0..20 {
         assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"old"));
@@ -216,7 +216,7 @@ fn a_leaf_of_another_policy_is_made_anew() {
     assert_eq!((tree.state(), tree.pick(&call, &mut random)), (Connecting, TreePick::Queue));
     tree.leaf_changed(*new, Ready, "new");
     assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"new"));
-    // At the root it is no different.
+    // The root behaves in the same way.
     let alone = |policy: &str| {
         let json = format!(r#"[{{"{policy}":{{}}}}]"#);
         PolicyRegistry::default().policies(&json).expect("a configuration")
@@ -229,8 +229,8 @@ fn a_leaf_of_another_policy_is_made_anew() {
     }
 }
 
-/// Trying again holds no call up: while all fail, calls are failed by what a child gave when it failed, not
-/// by what it gives while it connects.
+/// Reconnection does not delay calls: while all children have failed, the picker of the failure is
+/// used, not the one of the reconnection.
 #[test]
 fn a_failing_child_that_tries_again_fails_calls() {
     let mut tree = PolicyTree::<&str>::default();
@@ -272,7 +272,7 @@ fn table() -> impl Strategy<Value = Vec<Route>> {
         1 => any::<bool>().prop_map(|present| Some(Header::PresentMatch(present))),
     ];
     let fraction = prop_oneof![3 => Just(None), 1 => (0..100_u32).prop_map(Some)];
-    // In the order of names, in which service configs have them, so that chance decides the same.
+    // Sorted by name as in service configs, so that equal random numbers give equal choices.
     let split = prop::collection::btree_map("[abcd]", 1..50_u32, 1..4);
     let matches = (path, header, any::<bool>(), any::<bool>(), fraction);
     let one =
@@ -302,8 +302,8 @@ fn listener() -> HttpConnections {
 }
 
 proptest! {
-    /// What becomes of a call by the policies of the service config, read back from its text, and by the
-    /// router, is the same, over updates.
+    /// A policy tree from the generated service config and the router choose the same cluster for
+    /// each call, also after updates.
     #[test]
     fn policies_and_router_agree(
         versions in prop::collection::vec(table(), 1..4),
@@ -338,7 +338,7 @@ proptest! {
     }
 }
 
-/// A call that nobody connects for has somebody connect: gRPC's ExitIdle.
+/// A call wakes idle leaves (`ExitIdle` in gRPC).
 #[test]
 fn a_call_wakes_who_is_idle() {
     let mut clusters = Clusters::default();
@@ -355,14 +355,14 @@ fn a_call_wakes_who_is_idle() {
     };
     let names: Vec<_> = woken.iter().map(|leaf| clusters.leaves[leaf].as_str()).collect();
     assert_eq!(names, ["a", "b"], "those of the split, and not the one beside it");
-    // One at it is enough, as gRPC has it.
+    // One connecting leaf is enough, as in gRPC.
     clusters.tree.leaf_changed(woken[0], Connecting, "a".into());
     assert_eq!(clusters.pick(&call, &mut random), Err("queue".into()));
     clusters.tree.leaf_changed(woken[0], Ready, "a".into());
     assert_eq!(clusters.pick(&call, &mut random), Ok("a".into()));
 }
 
-/// A route that leads nowhere fails its own calls.
+/// A route without a cluster fails its calls only.
 #[test]
 fn a_route_to_no_cluster_has_no_children() {
     let mut clusters = Clusters::default();

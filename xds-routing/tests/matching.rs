@@ -1,4 +1,4 @@
-//! Which route a call takes.
+//! Route matching.
 #![allow(deprecated, reason = "servers still send what is")]
 
 mod reference;
@@ -38,7 +38,7 @@ fn taken(
     }
 }
 
-/// The cluster that a call of a table goes to.
+/// Returns the cluster that the first virtual host chooses for a call.
 fn goes(config: &RouteConfiguration, path: &str, headers: &Pairs<'_>) -> Option<String> {
     taken(&config.virtual_hosts()[0], path, headers, &mut Random::new(1))
 }
@@ -55,7 +55,7 @@ fn the_first_route_that_matches_counts() {
     assert_eq!(goes(&config, "/Other/M", &[]).as_deref(), Some("3"));
     assert_eq!(goes(&config, "/Else", &[]), None);
 
-    // Of two that match the same calls the second gets none.
+    // The second of two equal matches gets no calls.
     let twice = valid(vec![route(prefix("/s"), cluster("a")), route(prefix("/s"), cluster("b"))]);
     assert_eq!(twice.virtual_hosts()[0].routes().len(), 2, "both are valid");
     for path in ["/s", "/s/m", "/service/x"] {
@@ -85,7 +85,7 @@ fn a_route_is_for_calls_that_fit_all_of_it() {
     println!("covers: S2.038 S2.046");
 }
 
-/// Whether a call with these headers fits a matcher of header `h`.
+/// Whether a call with these headers matches a matcher for the header `h`.
 fn fits(how: Header, invert: bool, headers: &Pairs<'_>) -> bool {
     let mut matches = with_header(prefix(""), "h", how);
     matches.headers[0].invert_match = invert;
@@ -108,7 +108,7 @@ fn headers_are_matched_in_every_way() {
         assert!(!fits(how.clone(), false, &with(bad)), "{how:?}");
         assert!(!fits(how.clone(), true, &with(good)), "{how:?}");
         assert!(fits(how.clone(), true, &with(bad)), "{how:?}");
-        // What is not there does not look any way, and the opposite does not make it do so.
+        // An absent header does not match, inverted or not.
         assert!(!fits(how.clone(), false, &[]) && !fits(how, true, &[]));
     }
     let range = || Header::RangeMatch(Int64Range { start: 0, end: 10 });
@@ -156,7 +156,7 @@ fn only_the_headers_of_the_application_are_seen() {
     println!("covers: X45 B13");
 }
 
-/// Draws are below a million, and below the numerator.
+/// A random number below one million is compared with the numerator.
 #[test]
 fn a_fraction_is_a_share_of_the_calls() {
     let share = |numerator| {
@@ -210,7 +210,7 @@ fn the_host_is_the_most_specific_one() {
     println!("covers: S2.067 S2.069");
 }
 
-/// The host for a name, by asking each of them.
+/// Finds the virtual host for a name by testing all of them.
 fn naive_host<'a>(config: &'a RouteConfiguration, name: &str) -> Option<&'a VirtualHost> {
     let rank = |pattern: &DomainPattern| match pattern {
         DomainPattern::Exact(_) => (0, 0),
@@ -260,8 +260,8 @@ fn tables() -> impl Strategy<Value = Vec<RouteSchema>> {
 }
 
 proptest! {
-    /// With the same seed, the index gives the route that asking one after the other gives, and draws as
-    /// often.
+    /// With the same seed, the index finds the same route as testing all routes in order, and draws
+    /// as many random numbers.
     #[test]
     fn the_index_agrees_with_asking_one_route_after_the_other(
         table in tables(),
@@ -281,7 +281,7 @@ proptest! {
         prop_assert_eq!(indexed.next_u64(), naive.next_u64());
     }
 
-    /// First match wins, by the text of A28.
+    /// The first matching route is used, by a reference implementation of gRFC A28.
     #[test]
     fn routes_are_found_as_the_text_says(
         table in reference::tables(),

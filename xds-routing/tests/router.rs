@@ -1,4 +1,4 @@
-//! Calls one by one: which cluster, how long, and which clusters are needed.
+//! Per-call routing: the cluster, the timeout, faults, and the references to clusters.
 
 mod support;
 
@@ -105,7 +105,8 @@ fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
     println!("covers: S2.057 S2.068 S2.070");
 }
 
-/// A31's table: of the application, the route's header limit, its limit of streams, and the listener's.
+/// Timeouts of gRFC A31: of the application, the route's header limit, its stream limit, and the
+/// listener.
 #[test]
 fn how_long_a_call_may_take() {
     let timeout =
@@ -151,7 +152,7 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
     assert_eq!(references.end_call(&old), None);
     assert_eq!(references.end_call(&new), None);
 
-    // Routes that come back find it as it was.
+    // A cluster that routes name again is still there.
     references.start_call(&new).unwrap();
     assert_eq!(references.set_routed(&names(&[])), []);
     assert_eq!(references.set_routed(&names(&["new"])), []);
@@ -171,14 +172,14 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
     println!("covers: B26 S3.096 S3.098");
 }
 
-/// What is set for a filter nearest to the call counts, whole (A39).
+/// The override nearest to the call is used, and overrides are not merged (gRFC A39).
 #[test]
 fn settings_of_filters_come_from_the_nearest_place() {
     let config = |place: usize| {
         let most = number(u32::try_from(place).expect("few"));
         packed(&HttpFault { max_active_faults: most, ..HttpFault::default() })
     };
-    // Filter `0` is set everywhere, `1` from the route on, and so on.
+    // Filter `0` is set at all levels, `1` from the route up, and so on.
     let settings = |place: usize| -> std::collections::BTreeMap<String, Any> {
         (0..=place).map(|filter| (filter.to_string(), config(place))).collect()
     };
@@ -191,7 +192,7 @@ fn settings_of_filters_come_from_the_nearest_place() {
     let router = router(judged(&table).unwrap(), None);
     let mut random = Random::new(1);
     let decision = router.decide(&Call::new("/s/m", &[]), None, &mut random).unwrap();
-    // The choice, the route, the host, all.
+    // Weighted cluster, route, virtual host, route configuration.
     for place in 0..4 {
         let found = decision.filter_override(&place.to_string()).expect("one");
         let FilterConfig::Faults(faults) = found else { panic!("{found:?}") };
@@ -215,7 +216,7 @@ fn failing(error: ErrorType, share: u32) -> HttpFault {
     HttpFault { abort: Some(abort), ..HttpFault::default() }
 }
 
-/// A router of a listener with these filters, the first of which a route sets otherwise.
+/// Creates a router for a listener with these filters. The route overrides the first one.
 fn faulty(filters: &[HttpFault], of_route: Option<&HttpFault>) -> Router {
     let mut manager = manager(rds("routes"));
     for (index, fault) in filters.iter().enumerate() {
@@ -237,7 +238,7 @@ fn fault_of(router: &Router, headers: &[(&str, &str)], random: &mut Random) -> F
     router.decide(&Call::new("/s/m", headers), None, random).unwrap().fault
 }
 
-/// Calls are held up and fail on purpose, as the listener has it, else the route (A33).
+/// Faults are injected as configured in the listener or overridden in the route (gRFC A33).
 #[test]
 fn calls_get_in_trouble_on_purpose() {
     let fixed = |seconds_| FaultDelaySecifier::FixedDelay(seconds(seconds_));
@@ -254,14 +255,14 @@ fn calls_get_in_trouble_on_purpose() {
     let both =
         HttpFault { delay: held_up(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
     assert_eq!(one(&[both], None), (second, Some(8)));
-    // The route's settings count whole.
+    // The override replaces the whole configuration.
     assert_eq!(one(&[both], Some(&failing(ErrorType::HttpStatus(503), 200))), (None, Some(14)));
     assert_eq!(one(&[both], Some(&HttpFault::default())), (None, None));
-    // One after the other, until the call has failed.
+    // Faults are combined in order, until the call is aborted.
     let longer = held_up(fixed(2), 100);
     assert_eq!(one(&[longer, both, longer], None), (Some(Duration::from_secs(3)), Some(8)));
 
-    // Chance, by the share.
+    // The fraction decides at random.
     let router = faulty(&[failing(ErrorType::GrpcStatus(8), 30)], None);
     let failed =
         (0..10_000).filter(|_| fault_of(&router, &[], &mut random).abort.is_some()).count();
@@ -269,7 +270,8 @@ fn calls_get_in_trouble_on_purpose() {
     println!("covers: B28");
 }
 
-/// Where it is left to the headers of calls, those can make the share smaller and not larger (A33).
+/// If the headers of calls control faults, they can reduce the fraction but not increase it (gRFC
+/// A33).
 #[test]
 fn headers_ask_for_trouble_where_they_may() {
     let mut random = Random::new(5);
@@ -287,7 +289,7 @@ fn headers_ask_for_trouble_where_they_may() {
     let half = Some(Duration::from_millis(500));
     assert_eq!(asked(&[(delay, "500"), (abort, "9")]), (half, Some(9)));
     assert_eq!(asked(&[(delay, "soon"), (abort, "0")]), (None, None));
-    // What is no status is UNKNOWN.
+    // An invalid status counts as UNKNOWN.
     assert_eq!(asked(&[(abort, "99")]), (None, Some(2)));
     assert_eq!(asked(&[(abort, "so")]), (None, Some(2)));
     let shares = ("x-envoy-fault-delay-request-percentage", "x-envoy-fault-abort-percentage");
@@ -301,7 +303,7 @@ fn headers_ask_for_trouble_where_they_may() {
         ..failing(ErrorType::HeaderAbort(Default::default()), 0)
     };
     assert!(fault_of(&faulty(&[never], None), &more, &mut random).is_none());
-    // Where it is not left to them, they change nothing.
+    // Headers have no effect on a fixed fault.
     let fixed = faulty(&[failing(ErrorType::GrpcStatus(8), 100)], None);
     assert_eq!(fault_of(&fixed, &none, &mut random).abort, Some(8));
 }

@@ -1,4 +1,4 @@
-//! The service config of gRFC A28.
+//! Service config of gRFC A28.
 #![allow(deprecated, reason = "servers still send what is")]
 
 mod support;
@@ -29,13 +29,13 @@ fn routing(routes: Vec<Route>) -> Value {
         .clone()
 }
 
-/// The names of the actions, in order.
+/// Returns the names of the actions, sorted.
 fn names(config: &Value) -> Vec<String> {
     let config = &config["loadBalancingConfig"][0]["xds_routing_experimental"];
     config["action"].as_object().expect("actions").keys().cloned().collect()
 }
 
-/// Another route, so that there is more than one.
+/// Creates an additional route, so that routing is needed.
 fn other() -> Route {
     route(path("/other"), cluster("other"))
 }
@@ -162,7 +162,7 @@ fn one_route_needs_no_routing_only_if_it_is_for_all_calls() {
     println!("covers: S2.104 X28");
 }
 
-/// A rollout that changes weights alone keeps the name; other clusters are another action.
+/// A change of only the weights keeps the name of the action. Other clusters are another action.
 #[test]
 fn a_canary_keeps_its_name() {
     let mut configs = ServiceConfigs::new();
@@ -179,7 +179,7 @@ fn a_canary_keeps_its_name() {
     let two =
         next(&mut configs, vec![route(prefix("/s"), split(7)), route(prefix("/t"), split(8))]);
     assert_eq!(names(&two), ["weighted:new_old_1", "weighted:new_old_2"]);
-    // The one that stays keeps its own, and the new one takes that of the one that goes.
+    // The unchanged split keeps its name. The new one inherits that of the removed one.
     let name = |config: &Value, index: usize| {
         config["loadBalancingConfig"][0]["xds_routing_experimental"]["route"][index]["action"]
             .clone()
@@ -196,8 +196,8 @@ fn a_canary_keeps_its_name() {
     println!("covers: S2.110 S2.111 S2.114 S2.115 S2.116 S2.117 S2.119");
 }
 
-/// The config has what was validated and nothing else: the routes that are in use, in order, each with its matchers and
-/// the name of its action; the actions apart from them, each once.
+/// The config contains the validated routes in order, each with its matchers and the name of its
+/// action, and the map of actions, each once.
 #[test]
 fn routes_and_actions_are_lists_of_their_own() {
     let mut passed_over = route(prefix("/q"), cluster("never"));
@@ -229,7 +229,7 @@ fn names_are_unique_even_where_joining_is_ambiguous() {
         vec![
             route(prefix("/1"), weighted(&[("a_b", 1), ("c", 1)])),
             route(prefix("/2"), weighted(&[("a", 1), ("b_c", 1)])),
-            // The order of clusters makes no other action.
+            // The order of the clusters does not matter.
             route(prefix("/3"), weighted(&[("c", 1), ("a_b", 1)])),
         ],
     );
@@ -246,7 +246,7 @@ fn what_the_policies_have_no_words_for_is_said_so() {
     assert_eq!(error.to_string(), "route 0 takes a header that is missing for an empty one");
 }
 
-/// What a route does that is not for clients fails its calls, and no others (A36).
+/// A route whose action is not for clients fails its calls only (gRFC A36).
 #[test]
 fn a_route_to_no_cluster_fails_its_own_calls() {
     let redirect = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
@@ -271,7 +271,8 @@ fn of(splits: &[Vec<(String, u32)>]) -> Vec<Route> {
     to.collect()
 }
 
-/// What a route does, told apart as S2.107 and S2.118 tell it: one cluster, or weights by cluster.
+/// Action of a route: one cluster, or weights by cluster.
+// S2.107, S2.118
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Does {
     One(String),
@@ -304,7 +305,7 @@ fn does() -> impl Strategy<Value = Does> {
     prop_oneof!["[abc]".prop_map(Does::One), split.prop_map(Does::Split)]
 }
 
-/// What happens to a list of routes.
+/// Change of a list of routes.
 #[derive(Clone, Debug)]
 enum Edit {
     Put(prop::sample::Index, Does),
@@ -349,7 +350,7 @@ fn edited(mut list: Vec<Does>, edit: &Edit) -> Vec<Does> {
     list
 }
 
-/// The name of each action, of which there is one.
+/// Generates a config and returns the name of each action.
 fn named(configs: &mut ServiceConfigs, list: &[Does]) -> BTreeMap<Does, String> {
     let routes = list.iter().enumerate().map(|(index, does)| does.route(index)).collect();
     let config = next(configs, routes);
@@ -367,9 +368,9 @@ fn named(configs: &mut ServiceConfigs, list: &[Does]) -> BTreeMap<Does, String> 
 }
 
 proptest! {
-    /// From one version to the next, whatever changes: what stays keeps its name; a split of which the weights
-    /// alone are others takes the name of one that went, as often as there is one; and the order of routes
-    /// makes no difference.
+    /// Across updates, an unchanged action keeps its name. A split with new weights inherits the
+    /// name of a removed split of the same clusters, if there is one. The order of routes does not
+    /// matter.
     #[test]
     fn names_are_stable_under_updates(
         begin in prop::collection::vec(does(), 2..8),
@@ -415,8 +416,8 @@ proptest! {
         println!("covers: S2.107 S2.110 S2.114 S2.115 S2.116 S2.117 S2.118 X27");
     }
 
-    /// The order of routes makes no difference to actions and their names, over any number of updates, and
-    /// every route's action is there.
+    /// The order of routes does not affect actions and their names over any number of updates, and
+    /// the action of every route exists.
     #[test]
     fn names_do_not_depend_on_the_order_of_routes(versions in prop::collection::vec(splits(), 1..5)) {
         let (mut forwards, mut backwards) = (ServiceConfigs::new(), ServiceConfigs::new());

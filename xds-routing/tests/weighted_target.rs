@@ -57,7 +57,7 @@ fn calls_go_to_children_that_are_ready_by_weight() {
         assert_eq!(shares.keys().copied().collect::<Vec<_>>(), ["a", "b"]);
         assert!(is_about(shares["a"], 0.75), "{shares:?}");
     }
-    // The same seed gives the same picks.
+    // Equal seeds give equal picks.
     assert_eq!(shares(&policy, 7), shares(&policy, 7));
     println!("covers: S2.007 S2.011 S2.012 S2.014 S2.017");
 }
@@ -81,7 +81,7 @@ fn the_state_is_that_of_all_children() {
     assert_eq!(with(&[("a", 1, TransientFailure)]).pick(&mut random), Pick::Child(&"a"));
     assert_eq!(Policy::default().pick(&mut random), Pick::Nobody);
 
-    // Trying again does not hold calls up.
+    // Reconnection does not delay calls.
     let mut failing = with(&[("a", 1, TransientFailure)]);
     failing.child_changed("a", Connecting, "a");
     assert_eq!(failing.state(), TransientFailure);
@@ -103,12 +103,12 @@ fn children_are_kept_by_name_and_for_a_while_after_they_are_removed() {
     policy.child_changed("a", Ready, "a");
     policy.child_changed("b", Ready, "b");
     assert_eq!(policy.update(targets(&[("b", 5)]), at(1)), [update("b", 5)]);
-    // A removed child gets no calls, and no say.
+    // A removed child gets no calls and does not affect the state.
     assert_eq!(shares(&policy, 0).keys().copied().collect::<Vec<_>>(), ["b"]);
     policy.child_changed("b", Idle, "b");
     assert_eq!(policy.state(), Idle);
 
-    // It comes back in time, as it was.
+    // It returns in time and is restored.
     assert_eq!(policy.poll_timeout(), Some(at(16)));
     assert!(policy.handle_timeout(at(15)).is_empty());
     assert_eq!(
@@ -117,7 +117,7 @@ fn children_are_kept_by_name_and_for_a_while_after_they_are_removed() {
     );
     assert_eq!((policy.state(), policy.poll_timeout()), (Ready, None));
 
-    // Or not.
+    // It does not return in time and is closed.
     assert_eq!(policy.update(targets(&[("b", 5)]), at(20)), [update("b", 5)]);
     assert_eq!(policy.handle_timeout(at(35)), ["a"]);
     assert_eq!(policy.update(targets(&[("a", 1)]), at(35)), [create("a", 1)]);

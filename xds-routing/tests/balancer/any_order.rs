@@ -1,4 +1,4 @@
-//! A balancer is consistent whatever happens.
+//! Property test of the balancer's invariants under random events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::rig::{a_cluster, judged_endpoints, schema};
 #[derive(Clone, Debug)]
 enum Step {
     Update(Vec<(u32, u32, Vec<u32>)>),
-    /// Of one of the connections, what comes next for it.
+    /// The next event of one of the connections: success or failure.
     Connection(prop::sample::Index, bool),
     Wait(u64),
 }
@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
     let localities = prop::collection::vec((0..3_u32, 1..5_u32, ports), 0..5);
     prop_oneof![
         1 => localities.prop_map(|list| {
-            // An address is in one place, and no priority is skipped.
+            // An address is in one locality only, and priorities are contiguous.
             let mut seen = BTreeSet::new();
             let mut known: Vec<u32> = list.iter().map(|it| it.0).collect();
             known.sort_unstable();
@@ -48,18 +48,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How a connection is, to whoever makes them.
+/// State of a connection, as its owner sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Trying,
     There,
-    /// It failed or was lost, and has not been asked for again.
+    /// Failed or lost, and the balancer has not requested it again.
     Gone,
 }
 
 proptest! {
-    /// Calls go to connections that are there, of the endpoints that are known; none is made twice, none is
-    /// left over, and time never stands still.
+    /// Calls go to established connections. No endpoint has two connections, connections of removed
+    /// endpoints exist only while they serve, and no timeout is overdue.
     #[test]
     fn a_balancer_is_consistent_whatever_happens(
         steps in prop::collection::vec(step(), 1..60), seed: u64,
@@ -110,7 +110,7 @@ proptest! {
                 }
             }
             prop_assert!(balancer.poll_timeout().is_none_or(|due| due > now), "nothing is due");
-            // One that is not known any more serves until others can.
+            // A removed endpoint serves until others can.
             for (port, is) in made.values() {
                 prop_assert!(known.contains(port) || *is == Made::There, "{port} is {is:?}");
             }

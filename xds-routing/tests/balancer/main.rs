@@ -1,4 +1,4 @@
-//! Endpoints of clusters in virtual time: who is connected to, and who gets calls.
+//! Balancer in virtual time: which endpoints are connected to, and which get calls.
 
 mod any_order;
 mod members;
@@ -38,7 +38,7 @@ fn localities_get_calls_by_weight_and_endpoints_in_turn() {
     let shares = driver.shares();
     assert!(about(shares[&1], 2_500) && about(shares[&11], 1_250), "{shares:?}");
 
-    // A locality without anybody leaves its share to the others.
+    // A locality without ready endpoints leaves its calls to the others.
     driver.is(11, ConnectionEvent::Closed);
     driver.fails(12);
     assert_eq!(driver.serving(), [1, 2, 3].into());
@@ -59,7 +59,7 @@ fn the_next_priority_is_tried_after_ten_seconds_or_a_failure() {
     assert_eq!(driver.log(), "+3", "at once");
     driver.connected(&[3]);
     assert_eq!(driver.serving(), [3].into());
-    // The first one comes after all: it has the calls, and the others are kept for a quarter of an hour.
+    // A higher priority becomes ready: it serves, and the others are kept for 15 minutes.
     driver.connected(&[1]);
     assert_eq!(driver.serving(), [1].into());
     driver.connected(&[2]);
@@ -70,7 +70,7 @@ fn the_next_priority_is_tried_after_ten_seconds_or_a_failure() {
     driver.after(1);
     assert_eq!(driver.log(), "-2 -3");
 
-    // It is lost: it has ten seconds again.
+    // It is lost, and gets a new failover timeout of 10 s.
     driver.is(1, ConnectionEvent::Closed);
     assert_eq!((driver.log().as_str(), driver.pick().unwrap_err().as_str()), ("+1", "queue"));
     driver.after(9);
@@ -93,7 +93,7 @@ fn a_priority_that_was_kept_serves_at_once() {
     driver.after(2);
     driver.fails(1);
     assert_eq!((driver.serving(), driver.log().contains("+2")), ([2].into(), false));
-    // It is not given up while it serves.
+    // It is not released while it serves.
     driver.after(20 * 60);
     assert_eq!((driver.serving(), driver.log().contains('-')), ([2].into(), false));
 }
@@ -107,7 +107,7 @@ fn when_all_fail_calls_do_and_say_why() {
     let failed = "connections to all endpoints failed; the last: 2 refused";
     assert_eq!(driver.pick().unwrap_err(), failed);
     driver.log();
-    // Attempts grow rarer; calls do not wait for them.
+    // Attempts become less frequent. Calls do not wait for them.
     let mut attempts = 0;
     for _ in 0..60 {
         driver.after(10);
@@ -133,11 +133,11 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2]), (1, 1, &[3])]);
     driver.connected(&[1, 2]);
     driver.log();
-    // From one locality and priority to another, beside a new one; one goes.
+    // Port 2 moves to another locality, port 3 to another priority, and port 1 is removed.
     driver.update(&schema(&[(0, 1, &[3]), (0, 7, &[2])]));
     assert_eq!(driver.log(), "-1 +3");
     assert_eq!(driver.serving(), [2].into());
-    // What is said of a connection that was given up is nobody's.
+    // Events of a disconnected connection are ignored.
     driver.balancer.handle_connection(
         *driver.ports.keys().next().unwrap(),
         ConnectionEvent::Connected,
@@ -145,7 +145,7 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
     );
     driver.follow();
 
-    // Endpoints that are ill, or take no new calls, are not connected to.
+    // Endpoints that are unhealthy or draining get no connection.
     let mut ill = schema(&[(0, 1, &[2, 4])]);
     ill.endpoints[0].lb_endpoints[0].health_status = HealthStatus::Draining as i32;
     driver.update(&ill);
@@ -153,7 +153,7 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
     assert!(!driver.ports.values().any(|&port| port == 2));
 }
 
-/// Those that serve do so until others can, or cannot.
+/// Removed endpoints serve until new ones are ready or have failed.
 #[test]
 fn endpoints_are_replaced_by_make_before_break() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2])]);
@@ -161,7 +161,7 @@ fn endpoints_are_replaced_by_make_before_break() {
     driver.log();
     driver.update(&schema(&[(0, 1, &[3, 4])]));
     assert_eq!((driver.log().as_str(), driver.serving()), ("+3 +4", [1, 2].into()));
-    // What is lost meanwhile is not made again.
+    // A lost connection of a removed endpoint is not established again.
     driver.is(1, ConnectionEvent::Closed);
     assert_eq!((driver.log().as_str(), driver.serving()), ("-1", [2].into()));
     driver.fails(3);
@@ -169,13 +169,13 @@ fn endpoints_are_replaced_by_make_before_break() {
     driver.connected(&[4]);
     assert_eq!((driver.log().as_str(), driver.serving()), ("-2", [4].into()));
 
-    // From one priority to another, the one that serves stays.
+    // An endpoint that moves to another priority keeps serving.
     driver.update(&schema(&[(0, 1, &[5]), (1, 1, &[4])]));
     assert_eq!((driver.log().as_str(), driver.serving()), ("-3 +5", [4].into()));
     driver.connected(&[5]);
     assert_eq!((driver.log().as_str(), driver.serving()), ("-4", [5].into()));
 
-    // Nobody is to serve: nobody does.
+    // With no endpoints left, calls fail.
     driver.update(&schema(&[]));
     assert_eq!((driver.log().as_str(), driver.serving().len()), ("-5", 0));
     assert_eq!(driver.pick().unwrap_err(), "there are no endpoints");
@@ -233,18 +233,18 @@ fn calls_beyond_the_limit_are_not_tried() {
     driver.balance(&[Source::new(&few, &endpoints)]);
     let (first, second) = (driver.pick().unwrap(), driver.pick().unwrap());
     assert_eq!(driver.pick().unwrap_err(), "TooMany");
-    // The count goes on over updates.
+    // The count is kept across updates.
     driver.balance(&[Source::new(&few, &endpoints)]);
     assert_eq!(driver.pick().unwrap_err(), "TooMany");
     drop((first, second));
     assert!(driver.pick().is_ok());
 }
 
-/// Counts of a cluster with the same endpoints are the same.
+/// Counters shared by balancers of the same cluster and endpoints.
 #[derive(Debug, Default)]
 struct Shared(Mutex<BTreeMap<Counted, Arc<AtomicU32>>>);
 
-/// A cluster and its endpoints.
+/// Cluster and name of its endpoints.
 type Counted = (ResourceName, Option<ResourceName>);
 
 impl CallCounters for Shared {
@@ -254,7 +254,7 @@ impl CallCounters for Shared {
     }
 }
 
-/// What one balancer's calls take, another one's do not get (A32).
+/// Two balancers of one cluster share its limit of concurrent calls (gRFC A32).
 #[test]
 fn balancers_share_a_limit() {
     let counters: Arc<Shared> = Arc::default();

@@ -1,4 +1,4 @@
-//! The clusters that an aggregate is made of: each with its own policy, and reached in its own way (A75).
+//! Members of aggregate clusters, each with its own policy and way to connect (gRFC A75).
 
 use xds_core::Time;
 use xds_routing::{
@@ -13,7 +13,7 @@ use xds_routing::{
 
 use crate::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
 
-/// One that asks for a policy that is not here.
+/// Cluster with an LB policy that the balancer does not implement.
 fn of_a_ring() -> Cluster {
     let mut schema = cluster_schema("ring");
     schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
@@ -47,7 +47,7 @@ fn a_member_that_cannot_be_used_fails_alone() {
     driver.connected(&[3]);
     assert_eq!(driver.serving(), [3].into());
 
-    // Wherever it stands, and whether it could be used before.
+    // Its position does not matter, nor whether it was usable before.
     driver.balance(&[Source::new(&plain, &good), refused.clone(), Source::new(&spare, &better)]);
     assert_eq!((driver.log().as_str(), driver.serving()), ("", [3].into()));
     driver.is(3, ConnectionEvent::Closed);
@@ -59,7 +59,7 @@ fn a_member_that_cannot_be_used_fails_alone() {
     driver.fails(1);
     assert_eq!(driver.pick().unwrap_err(), "no roots", "the last one says why");
 
-    // All of them, then it is good again.
+    // First all members are unusable, then one is usable again.
     driver.balance(&[refused, Source::new(&ring, &elsewhere)]);
     assert!(driver.pick().unwrap_err().contains("not supported"));
     driver.log();
@@ -69,7 +69,7 @@ fn a_member_that_cannot_be_used_fails_alone() {
     println!("covers: B30b");
 }
 
-/// What a balancer says.
+/// Reads all outputs of a balancer.
 fn outputs(balancer: &mut Balancer) -> (Picker, Vec<(ConnectionId, Way)>, Vec<ConnectionId>) {
     let (mut picker, mut made, mut ended) = (None, Vec::new(), Vec::new());
     while let Some(output) = balancer.poll_output() {
@@ -90,8 +90,8 @@ fn picked(picker: &Picker) -> Option<ConnectionId> {
     }
 }
 
-/// An address that is reached in two ways is two endpoints. Whoever serves goes on until the other way is there, or is
-/// known not to lead there.
+/// An address with two ways is two endpoints. The old one serves until the new one is ready or has
+/// failed.
 #[test]
 fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
@@ -118,7 +118,7 @@ fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
     let (picker, _, ended) = outputs(&mut balancer);
     assert_eq!((picked(&picker), ended.as_slice()), (None, [second].as_slice()));
 
-    // Two members reach the same address, each in its own way.
+    // Two members connect to the same address, each in its own way.
     balancer.update(&[by(4), by(5)], Time::ZERO);
     let (_, made, _) = outputs(&mut balancer);
     let ways: Vec<_> = made.iter().map(|(_, way)| *way).collect();

@@ -1,4 +1,4 @@
-//! A balancer in virtual time, and who does what it says.
+//! Balancer in virtual time, with a driver that executes its outputs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,7 +46,7 @@ pub(crate) fn endpoint(port: u32) -> eds::LbEndpoint {
     }
 }
 
-/// Localities, each by its priority, its weight and the ports of its endpoints.
+/// Creates an assignment from localities: priority, weight and the ports of the endpoints.
 pub(crate) fn schema(localities: &[(u32, u32, &[u32])]) -> eds::ClusterLoadAssignment {
     let localities = localities.iter().enumerate().map(|(index, &(priority, weight, ports))| {
         eds::LocalityLbEndpoints {
@@ -68,11 +68,11 @@ pub(crate) fn judged_endpoints(schema: &eds::ClusterLoadAssignment) -> ClusterLo
     ClusterLoadAssignment::from_schema(schema, &Rules::default()).expect("endpoints")
 }
 
-/// A balancer, and who does what it says.
+/// Driver of a balancer.
 pub(crate) struct Driver {
     pub(crate) balancer: Balancer,
     pub(crate) now: Time,
-    /// The ports of connections that are to be made or are there.
+    /// Ports of the connections that are requested or established.
     pub(crate) ports: BTreeMap<ConnectionId, u16>,
     pub(crate) picker: Picker,
     pub(crate) log: Vec<String>,
@@ -138,7 +138,7 @@ impl Driver {
         self.is(port, ConnectionEvent::Failed(format!("{port} refused")));
     }
 
-    /// Lets time go by, with everything that is due in it.
+    /// Advances the time and handles all timeouts that are due.
     pub(crate) fn after(&mut self, seconds: u64) {
         let end = self.now.after(Duration::from_secs(seconds));
         while let Some(due) = self.balancer.poll_timeout().filter(|due| *due <= end) {
@@ -159,7 +159,7 @@ impl Driver {
         }
     }
 
-    /// Who gets calls, out of a hundred.
+    /// Returns the ports that get calls, from 100 picks.
     pub(crate) fn serving(&mut self) -> BTreeSet<u16> {
         (0..100).filter_map(|_| self.pick().ok()).map(|(port, _)| port).collect()
     }

@@ -1,5 +1,6 @@
-//! Which route a call takes, by the text of A28 and of what amends it: each route in turn, each part of it in turn,
-//! from the resource as it came and with nothing of the crate's. Random routes and calls to compare by.
+//! Reference implementation of route matching by the text of gRFC A28 and its amendments,
+//! independent of the crate. It tests each condition of each route of the resource in order.
+//! Includes random routes and calls for comparisons.
 #![allow(deprecated, reason = "servers still send what is")]
 
 use proptest::prelude::*;
@@ -14,11 +15,11 @@ use xds_routing::proto::envoy::{
 
 use crate::support::*;
 
-/// The index of the first route that is for a call.
+/// Returns the index of the first route that matches a call.
 pub(crate) fn first(table: &[Route], path: &str, headers: &[(&str, &str)]) -> Option<usize> {
     table.iter().position(|route| {
         let matches = route.r#match.as_ref().expect("a match");
-        // One that asks for query parameters is as if it were not there.
+        // A route with query parameters is skipped.
         matches.query_parameters.is_empty()
             && path_fits(matches, path)
             && matches.headers.iter().all(|header| header_fits(header, headers))
@@ -40,7 +41,8 @@ fn path_fits(matches: &RouteMatch, path: &str) -> bool {
     }
 }
 
-/// What comes of a share of none or all of the calls; of others chance decides, which is compared elsewhere.
+/// Whether a fraction of none or all of the calls allows the call. Other fractions are compared in
+/// another test.
 fn chance_allows(matches: &RouteMatch) -> bool {
     let share = matches.runtime_fraction.as_ref().and_then(|it| it.default_value.as_ref());
     share.is_none_or(|share| share.numerator >= 100)
@@ -61,7 +63,7 @@ fn header_fits(matcher: &HeaderMatcher, headers: &[(&str, &str)]) -> bool {
     if matcher.treat_missing_header_as_empty {
         value.get_or_insert_default();
     }
-    // What is not there does not look any way, inverted or not.
+    // An absent header does not match, inverted or not.
     let Some(value) = value else { return false };
     let fits = match specifier {
         Header::ExactMatch(exact) => value == *exact,
@@ -99,8 +101,8 @@ fn whole_number(text: &str) -> Option<i64> {
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// Whether an expression fits the whole of a text: one of letters, `.` and sets of letters, each of them once,
-/// `+` or `*`.
+/// Whether an expression matches the whole text. Supports letters, `.` and sets of letters, each
+/// once or with `+` or `*`.
 fn expression_fits(expression: &str, text: &str) -> bool {
     let Some(first) = expression.chars().next() else { return text.is_empty() };
     let (set, rest) = match expression.strip_prefix('[') {
@@ -114,7 +116,7 @@ fn expression_fits(expression: &str, text: &str) -> bool {
         _ => (1, 1, rest),
     };
     let longest = text.chars().take_while(|letter| fits(*letter)).count().min(most);
-    // Letters are of one byte each.
+    // All letters are ASCII.
     (least..=longest).any(|count| expression_fits(rest, &text[count..]))
 }
 
@@ -189,8 +191,8 @@ fn matches() -> impl Strategy<Value = RouteMatch> {
     })
 }
 
-/// Tables that are short enough to be asked one route after the other, and such as are not; each route leads to a
-/// cluster that is called by its index.
+/// Random tables, short ones that are tested in order and long ones that are indexed. The cluster
+/// of each route is named by its index.
 pub(crate) fn tables() -> impl Strategy<Value = Vec<Route>> {
     let list = prop_oneof![
         1 => prop::collection::vec(matches(), 0..16),
@@ -202,7 +204,7 @@ pub(crate) fn tables() -> impl Strategy<Value = Vec<Route>> {
     })
 }
 
-/// A path and headers.
+/// Random calls: a path and headers.
 pub(crate) fn calls() -> impl Strategy<Value = Vec<(String, Vec<(String, String)>)>> {
     let value = "[abAB]{0,3}|-?[0-9]{1,2}|5\\.0|[ab],[ab]";
     let headers = prop::collection::vec(("h|i|h-bin", value), 0..4);

@@ -1,4 +1,4 @@
-//! What routes do with calls: clusters, weights, retries, hashes, settings of filters.
+//! Route actions: clusters, weights, retries, hash policies and filter overrides.
 #![allow(deprecated, reason = "servers still send what is")]
 
 use core::time::Duration;
@@ -141,7 +141,7 @@ fn weights_have_to_sum_up() {
     println!("covers: S2.097 S2.098 X29");
 }
 
-/// The share of each cluster over many draws is its weight's, within four standard deviations.
+/// Over many draws, the fraction of each cluster is within four standard deviations of its weight.
 #[test]
 fn calls_are_split_by_weight() {
     let config = one(route(prefix(""), weighted(&[("a", 75), ("b", 24), ("c", 1)])));
@@ -187,7 +187,7 @@ fn limits_of_time_are_read() {
     );
 }
 
-/// Of the two limits the one for the header counts (A31), so that the other is not looked at.
+/// `grpc_timeout_header_max` takes precedence (gRFC A31), so the other limit is not validated.
 #[test]
 fn a_limit_that_does_not_count_is_not_judged() {
     let limits =
@@ -198,7 +198,7 @@ fn a_limit_that_does_not_count_is_not_judged() {
     assert_eq!(forward(&config).max_stream_duration, None);
 }
 
-/// A route without a known cluster is passed over, not what is wrong with it otherwise.
+/// A route without a known cluster is skipped, but its other errors count.
 #[test]
 fn routes_that_are_passed_over_have_to_be_valid_otherwise() {
     let place = "virtual_hosts[0].routes[0].route.";
@@ -229,7 +229,8 @@ fn routes_that_are_passed_over_have_to_be_valid_otherwise() {
     }
 }
 
-/// Whoever says which name to ask for could lead calls to somebody else under it (A81, B46).
+/// Only a trusted server may rewrite the authority, because that could redirect calls (gRFC A81).
+// B46
 #[test]
 fn only_a_trusted_server_may_have_names_rewritten() {
     let mut action = action(cluster("c"));
@@ -249,12 +250,12 @@ fn only_a_trusted_server_may_have_names_rewritten() {
     let trusted = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
     let trusted = ManagementServer::new("s").with_features(trusted);
     assert_eq!(of(&trusted), HostRewrite::Endpoint);
-    // Nobody knows who sent it.
+    // The sender is unknown.
     let unknown = RouteConfiguration::from_bytes(&bytes, &Rules::default()).unwrap();
     assert_eq!(forward(&unknown).host_rewrite, HostRewrite::Keep);
 }
 
-/// The policy of a route, else that of its virtual host (A44).
+/// The retry policy of the route precedes that of its virtual host (gRFC A44).
 #[test]
 fn retries_are_read() {
     let with = |of_host: Option<RetryPolicy>, of_route: Option<RetryPolicy>| {
@@ -304,7 +305,7 @@ fn retries_are_read() {
     println!("covers: B33b");
 }
 
-/// What calls are hashed by (A42).
+/// Hash policies (gRFC A42).
 #[test]
 fn hash_policies_are_read() {
     let with = |policies: Vec<(Option<hash_policy::PolicySpecifier>, bool)>| {
@@ -332,7 +333,7 @@ fn hash_policies_are_read() {
         (header("User", None), true),
         (header("h", rewrite("(a+)b")), false),
         (state("io.grpc.channel_id"), true),
-        // Neither gives a hash.
+        // Neither policy produces a hash.
         (state("another"), true),
         (None, true),
     ]));
@@ -354,8 +355,9 @@ fn hash_policies_are_read() {
     println!("covers: B33a");
 }
 
-/// With the guard of routing off it is as in A27: the last route of a host is the only one that counts, and what
-/// is new in the others is not even read, so that nothing of it is a reason to reject (S2.065).
+/// Without routing, only the last route of a virtual host is used, as in gRFC A27. The other routes
+/// are not read, so their errors do not matter.
+// S2.065
 #[test]
 fn without_routing_the_last_route_counts() {
     let rules = Rules::default().with_routing(Routing::LastRoute);
@@ -393,7 +395,7 @@ fn without_routing_the_last_route_counts() {
     assert_eq!(why(vec![last(), route(path("/s/m"), cluster("c"))]), narrow);
     let split = why(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
     assert_eq!(split, format!("{place}[0].route.cluster: must be set, since calls are not split"));
-    // With it on, which it is unless somebody turns it off, all of that is as A28 has it.
+    // With routing, the default, gRFC A28 applies.
     assert!(RouteConfiguration::from_schema(&table(vec![]), &Rules::default()).is_ok());
     println!("covers: S2.063 S2.064 S2.065");
 }

@@ -1,4 +1,4 @@
-//! What makes clusters valid.
+//! Validation of clusters.
 
 use core::time::Duration;
 
@@ -149,14 +149,14 @@ fn a_cluster_says_how_to_balance() {
     }
     assert!(why(with(vec![deep])).contains("more than 16 policies inside one another"));
 
-    // One of the data plane's own, whose configuration is an object: the type of that counts.
+    // A policy of the data plane whose configuration is a `TypedStruct`: the inner type counts.
     let own = "type.googleapis.com/shop.Policy";
     let object = Any {
         type_url: "type.googleapis.com/xds.type.v3.TypedStruct".into(),
         value: [&[0x0a, own.len() as u8], own.as_bytes()].concat().into(),
     };
     let mut cluster = eds("c");
-    // It goes before the field that was there first.
+    // The new field precedes `lb_policy`.
     cluster.lb_policy = LbPolicy::RingHash as i32;
     cluster.load_balancing_policy = Some(policies(vec![object, packed(&RoundRobin {})]));
     assert_eq!(judged_cluster(&cluster).unwrap().balancing, BalancingPolicy::RoundRobin);
@@ -167,7 +167,7 @@ fn a_cluster_says_how_to_balance() {
     println!("covers: B33e");
 }
 
-/// A58's periods and penalty.
+/// Periods and error penalty of gRFC A58.
 #[test]
 fn weights_that_endpoints_report_are_read_with_care() {
     let place = "load_balancing_policy.policies[0].typed_extension_config.typed_config";
@@ -207,7 +207,7 @@ fn weights_that_endpoints_report_are_read_with_care() {
     assert!(why(with(garbage)).starts_with(&format!("{place}.value: ")));
 }
 
-/// A42's bounds, and the hash key of A76.
+/// Bounds of gRFC A42, and the hash key of gRFC A76.
 #[test]
 fn a_ring_of_hashes_has_bounds() {
     const MOST: u64 = 8 * 1_024 * 1_024;
@@ -276,7 +276,7 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
         ..Default::default()
     });
     let other = other.unwrap();
-    // Where no maximum is stated, a longer base is it.
+    // Without a maximum, a longer base is the maximum.
     assert_eq!(other.max_ejection_time, Duration::from_secs(400));
     let half = DurationSchema { seconds: 300, nanos: 500_000_000 };
     let longer =

@@ -1,4 +1,4 @@
-//! What makes endpoints valid.
+//! Validation of endpoints.
 
 use xds_core::proto::Locality;
 use xds_routing::{
@@ -130,7 +130,7 @@ fn what_endpoints_must_not_be() {
     );
 }
 
-/// The other addresses of an endpoint are judged as its first one (A61).
+/// Additional addresses of an endpoint are validated like the first one (gRFC A61).
 #[test]
 fn an_endpoint_may_have_several_addresses() {
     let with = |first: &str, others: &[&str]| {
@@ -195,7 +195,7 @@ fn drops_are_shares_of_calls() {
     assert!(text.contains("policy.drop_overloads[0].category: must not be empty"), "{text}");
 }
 
-/// One address can be written in several ways.
+/// Addresses that are written differently may be equal.
 #[test]
 fn the_same_address_in_other_words_is_the_same() {
     let with = |one: &str, other: &str| {
@@ -208,6 +208,6 @@ fn the_same_address_in_other_words_is_the_same() {
     let twice = why(with("::1", "0:0:0:0:0:0:0:1"));
     assert!(twice.ends_with("the address [::1]:1 is there twice"), "{twice}");
     assert!(with("::1", "::2").is_ok());
-    // To the system they are two.
+    // These two differ for the operating system.
     assert!(with("127.0.0.1", "::ffff:127.0.0.1").is_ok());
 }

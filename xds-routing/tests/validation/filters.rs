@@ -1,4 +1,4 @@
-//! HTTP filters, and what routes set for them (A39).
+//! HTTP filters and their overrides in routes (gRFC A39).
 
 use core::time::Duration;
 
@@ -52,7 +52,7 @@ fn filter_of(config: Any) -> HttpFilter {
     }
 }
 
-/// A listener of clients with this filter before the last one.
+/// Validates a client listener with this filter before the router.
 fn of_client(config: Any, rules: &Rules) -> Result<FilterConfig, String> {
     let mut manager = manager(rds("r"));
     manager.http_filters.insert(0, filter_of(config));
@@ -61,7 +61,7 @@ fn of_client(config: Any, rules: &Rules) -> Result<FilterConfig, String> {
     Ok(judged.api().expect("of clients").filters[0].config.clone())
 }
 
-/// A listener of servers with this filter before the last one.
+/// Validates a server listener with this filter before the router.
 fn of_server(config: Any) -> Result<(), String> {
     let mut manager = manager(rds("r"));
     manager.http_filters.insert(0, filter_of(config));
@@ -73,7 +73,7 @@ fn of_server(config: Any) -> Result<(), String> {
     listener(&servers::server(vec![chain])).map(|_| ())
 }
 
-/// A route that sets this for a filter.
+/// Validates a route with this override.
 fn of_route(name: &str, config: Any, rules: &Rules) -> Result<(), String> {
     let mut route = route(prefix(""), cluster("c"));
     route.typed_per_filter_config.insert(name.into(), config);
@@ -123,7 +123,7 @@ fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
     unknown.is_optional = true;
     assert_eq!(with(vec![unknown, router()]).unwrap().api().unwrap().filters.len(), 1);
     assert!(why(with(vec![filter("r", RBAC), router()])).ends_with("is not for this side"));
-    // One that is made of others is not known, so that none can be inside of one another (A103).
+    // The composite filter is unsupported, so filters cannot be nested (A103).
     let composite = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
     assert!(why(with(vec![filter("c", composite), router()])).ends_with("is not known"));
     println!("covers: B28");
@@ -150,14 +150,14 @@ fn settings_of_filters_are_for_known_ones_that_can_be_set() {
     assert_eq!(set(wrapped(true)), Ok(()));
     assert!(why(set(wrapped(false))).ends_with("is not known"));
     assert!(why(set(any("nothing", vec![]))).contains("type_url: `nothing` names no type"));
-    // The name says which filter it is for.
+    // The name identifies the filter, so it must not be empty.
     assert_eq!(
         of_route("", any(FAULT, vec![]), &rules),
         Err("virtual_hosts[0].routes[0].typed_per_filter_config[]: the name of a filter must not be empty".into())
     );
 }
 
-/// What is for routes only is no filter, even on the side that has it.
+/// An override type is no filter, even on the side that supports the filter.
 #[test]
 fn what_routes_set_is_no_filter() {
     assert_eq!(of_server(any(RBAC, vec![])), Ok(()));
@@ -173,7 +173,7 @@ fn what_routes_set_is_no_filter() {
     );
 }
 
-/// A client that does not do what a filter is for must not go on as if it were not there (A39).
+/// A client must not ignore a filter that it does not implement (gRFC A39).
 #[test]
 fn a_filter_that_is_not_carried_out_is_not_known() {
     let rules = Rules::default();
@@ -201,7 +201,7 @@ fn the_configurations_of_filters_have_to_be_such() {
         let text = why(of_route("f", any(url, garbage.clone()), &rules));
         assert!(text.contains("typed_per_filter_config[f].value: "), "{text}");
     }
-    // They are messages; only what the data plane has of its own may come as an object.
+    // Their configurations are messages. Only filters of the data plane may use a `TypedStruct`.
     let text = why(of_client(object(FAULT), &rules));
     assert!(text.ends_with("must not be an object"), "{text}");
     let own = "type.googleapis.com/a.Own";
@@ -215,7 +215,7 @@ fn the_configurations_of_filters_have_to_be_such() {
     assert!(matches!(config, FilterConfig::Other(config) if config.type_url == own));
 }
 
-/// Of a session that is remembered the cookie has a name (A55).
+/// The cookie of a stateful session needs a name (gRFC A55).
 #[test]
 fn sessions_are_remembered_by_a_cookie_with_a_name() {
     let rules = Rules::default().with_stateful_sessions();
@@ -282,7 +282,7 @@ fn faults_are_read() {
     ] {
         assert_eq!(faults(&abort(error, 0)).unwrap().abort.unwrap().with, with, "{error:?}");
     }
-    // A whole that is not known is a hundred.
+    // An unknown denominator counts as 100.
     for (denominator, whole) in [(0, 100), (1, 10_000), (2, 1_000_000), (9, 100)] {
         let read = faults(&abort(ErrorType::GrpcStatus(1), denominator)).unwrap().abort.unwrap();
         assert_eq!((read.share.numerator, read.share.denominator), (7, whole));

@@ -1,4 +1,4 @@
-//! Whatever bytes come.
+//! Malformed and very large resources.
 
 use prost::Message as _;
 use xds_routing::{
@@ -16,7 +16,8 @@ use crate::{
     support::*,
 };
 
-/// What comes in thousands is judged in time that grows with it, and not with its square: these would take minutes.
+/// Validation time grows linearly with the size of a resource. In quadratic time this test would
+/// take minutes.
 #[test]
 fn large_resources_are_judged_soon() {
     let rules = Rules::default();
@@ -52,7 +53,7 @@ fn large_resources_are_judged_soon() {
     assert_eq!(more, "filter_chains: stand for more than 100000 matches");
 }
 
-/// Whatever bytes come, there is an answer.
+/// No bytes cause a panic.
 #[test]
 fn garbage_is_rejected_without_a_panic() {
     use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The listeners of clients.
+//! Validation of API listeners.
 
 use xds_routing::{
     Rules,
@@ -31,7 +31,7 @@ fn a_client_listener_leads_to_routes() {
     let place = "api_listener.api_listener.";
     let neither = listener(&listeners::Listener::default());
     assert!(why(neither).starts_with("api_listener: must be set"));
-    // Servers that have one listener for clients and servers state both: it is for whom it has an API.
+    // A management server may set both for one listener. The API listener takes precedence.
     let mut both = api_listener("l", &manager(rds("r")));
     both.address = Some(address("127.0.0.1", 1));
     assert_eq!(listener(&both), listener(&api_listener("l", &manager(rds("r")))));

@@ -1,5 +1,5 @@
-//! What makes listeners, route configurations, clusters and endpoints valid: gRFC A28 as amended, and what
-//! came before and after it.
+//! Validation of listeners, route configurations, clusters and endpoints: gRFC A28 with its
+//! amendments, and related gRFCs.
 
 mod actions;
 mod clusters;
@@ -15,7 +15,7 @@ mod servers;
 mod support;
 mod tls;
 
-/// What is wrong with something that is invalid.
+/// Returns the error of an invalid resource.
 pub(crate) fn why<T: core::fmt::Debug>(result: Result<T, String>) -> String {
     result.expect_err("invalid")
 }

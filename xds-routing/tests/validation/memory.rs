@@ -1,4 +1,4 @@
-//! What is kept of a resource keeps nothing of the response that it came in.
+//! Values do not keep the response alive that their resource came in.
 
 use bytes::Bytes;
 use prost::Message;
@@ -32,11 +32,12 @@ fn rules() -> Rules {
 }
 
 fn own(url: &str) -> Any {
-    // A field that nobody knows.
+    // An unknown field.
     Any { type_url: url.into(), value: [&[0xa2, 0x06, 32][..], &[7; 32]].concat().into() }
 }
 
-/// Judges a resource that is a part of a frame, and says whether nobody but us has the frame afterwards.
+/// Validates a resource that is a slice of a frame. Returns the value, and whether nothing else
+/// refers to the frame afterwards.
 fn leaves_the_frame<T>(resource: &impl Message, judge: impl FnOnce(&Bytes) -> T) -> (T, bool) {
     let frame = Bytes::from([resource.encode_to_vec(), vec![0; 4096]].concat());
     let value = judge(&frame.slice(..resource.encoded_len()));

@@ -1,4 +1,5 @@
-//! A route configuration that takes the place of another is judged as if there had been none.
+//! Incremental validation of an updated route configuration gives the same result as full
+//! validation.
 
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
@@ -25,7 +26,7 @@ use xds_routing::{
 
 use crate::support::*;
 
-/// One of a few routes: good ones, such as are passed over, with expressions, and bad ones.
+/// Random route: valid, skipped, with expressions, or invalid.
 fn any_route() -> impl Strategy<Value = Route> {
     prop_oneof![
         6 => (0..4_u8).prop_map(|it| route(path(&format!("/s/{it}")), cluster("a"))),
@@ -40,21 +41,21 @@ fn any_route() -> impl Strategy<Value = Route> {
         }),
         1 => Just(renamed()),
         1 => (0..4_u8).prop_map(hashed),
-        // Wrong, but no call has such a path.
+        // Invalid, but skipped because no call has such a path.
         1 => Just(route(prefix("nowhere"), cluster(""))),
         1 => Just(route(prefix("/"), plugin("p"))),
         1 => Just(route(RouteMatch::default(), cluster("a"))),
     ]
 }
 
-/// With the endpoint's name for the call, if the server is trusted.
+/// Route with authority rewriting, which requires a trusted server.
 fn renamed() -> Route {
     let name = HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true });
     let named = RouteAction { host_rewrite_specifier: Some(name), ..action(cluster("a")) };
     route_to(path("/s/named"), named)
 }
 
-/// By a header of which parts are replaced.
+/// Route with a hash policy that rewrites a header.
 fn hashed(which: u8) -> Route {
     let pattern = RegexMatcher { regex: format!("{which}+"), ..RegexMatcher::default() };
     let header = hash_policy::Header {
@@ -95,7 +96,7 @@ fn any_host() -> impl Strategy<Value = VirtualHost> {
     })
 }
 
-/// What may happen to a configuration between two versions of it.
+/// Change between two versions of a configuration.
 #[derive(Clone, Debug)]
 enum Edit {
     Replace(usize, usize, Route),
@@ -138,7 +139,7 @@ fn apply(edit: Edit, schema: &mut Schema) {
             Some(old) => *old = host,
             None => hosts.push(host),
         },
-        // Optional and unknown, so that routes with it are passed over.
+        // Optional and unsupported, so its routes are skipped.
         Edit::Plugin => schema.cluster_specifier_plugins.push(ClusterSpecifierPlugin {
             extension: Some(xds_routing::proto::envoy::config::core::v3::TypedExtensionConfig {
                 name: "p".into(),
@@ -176,7 +177,7 @@ proptest! {
         let expected = RouteConfiguration::from_bytes(&next, &rules);
         let found = RouteConfiguration::from_bytes_after((&bytes, &held), &next, &rules);
         prop_assert_eq!(&found, &expected);
-        // As a client asks for it, maybe of another server, which may be trusted where the first was not.
+        // As a client validates it, possibly from another server with a different trust.
         let (profile, known) = (Profile::grpc(), RouteConfigurations::new(rules));
         let (before, now) = (Context::new(&before, &profile), Context::new(&now, &profile));
         let held = known.validate(&bytes, &before).unwrap().unwrap();

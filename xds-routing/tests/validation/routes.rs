@@ -1,4 +1,4 @@
-//! What makes a route configuration valid: gRFC A28 as amended, and what came after it.
+//! Validation of route configurations: gRFC A28 as amended, and later gRFCs.
 #![allow(deprecated, reason = "servers still send what is")]
 
 use bytes::Bytes;
@@ -52,8 +52,8 @@ fn a_path_has_to_look_in_one_of_three_ways() {
     println!("covers: S2.072 S2.073 S2.074 S2.075 S2.101");
 }
 
-/// The retired `regex` is field 3 of a match, and `regex_match` field 5 of a header, of which the schema
-/// knows nothing any more.
+/// The removed fields `regex` of a match (field 3) and `regex_match` of a header (field 5) are
+/// unknown to the schema, so the resource is rejected.
 #[test]
 fn retired_expressions_are_rejected() {
     let mut matches = b"\x1a\x03a.*".to_vec();
@@ -185,7 +185,8 @@ fn only_the_default_of_a_runtime_fraction_counts() {
     println!("covers: S2.088 S2.089 S2.122");
 }
 
-/// Such a route is not judged any further: the rest may be for others than gRPC.
+/// A route with query parameters is skipped without further validation, because the rest may be
+/// for other clients.
 #[test]
 fn a_route_that_asks_for_parameters_is_passed_over_before_all_else() {
     let mut matches = safe_regex("(");
@@ -209,7 +210,7 @@ fn what_is_for_proxies_or_not_known_is_ignored() {
     assert!(matches.headers.is_empty() && matches.fraction.is_none());
     assert!(matches.path.matches("/s/m") && !matches.path.matches("/t/m"));
 
-    // Field 1000 of the resource, and what the schema leaves out, are no fault.
+    // Unknown fields, such as field 1000 of the resource, are no errors.
     let mut bytes = table(vec![route(prefix(""), cluster("c"))]).encode_to_vec();
     bytes.extend([0xc2, 0x3e, 0x01, b'x']);
     assert!(RouteConfiguration::from_bytes(&bytes.into(), &Rules::default()).is_ok());
@@ -288,7 +289,7 @@ fn expressions_are_bounded() {
     );
     let large = fault(route(safe_regex("(\\w{100}){100}"), cluster("c")));
     assert!(large.contains("bytes when compiled"), "{large}");
-    // `a)(b` is two halves of one between anchors, and a comment must not swallow the second.
+    // `a)(b` would be valid between the anchors, and a comment would hide the closing one.
     assert!(fault(route(safe_regex("a)(b"), cluster("c"))).contains("invalid expression"));
     assert!(
         fault(route(safe_regex("(?x)/s/ m # a method"), cluster("c")))
@@ -300,13 +301,13 @@ fn expressions_are_bounded() {
     let many = (0..3).map(|n| route(safe_regex(&format!("/{n}")), cluster("c"))).collect();
     let why = RouteConfiguration::from_schema(&table(many), &rules).unwrap_err().to_string();
     assert!(why.contains("more than 2 different expressions"), "{why}");
-    // One that is small counts as 4 KiB, and those of rewritings count, too.
+    // Small expressions are charged 4 KiB each, including those of rewrites.
     let mut rules = Rules::default();
     rules.expressions.total = 3 * 4 * 1024;
     let small = |count: usize| {
         let mut routes: Vec<_> =
             (0..count).map(|n| route(safe_regex(&format!("/{n}")), cluster("c"))).collect();
-        // Equal ones count once.
+        // Equal expressions are charged once.
         routes.push(route(safe_regex("/0"), cluster("c")));
         let rewrite =
             RegexMatchAndSubstitute { pattern: Some(regex("a")), substitution: "b".into() };
@@ -330,7 +331,7 @@ fn expressions_are_bounded() {
     println!("covers: X37");
 }
 
-/// To gRPC they can match nothing, so that what is wrong with them is for others.
+/// No gRPC call can match these routes, so their errors do not matter.
 #[test]
 fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
     let odd = |matches| with_header(matches, "", Header::PresentMatch(true));
@@ -351,7 +352,7 @@ fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
     }
 }
 
-/// Such an expression says itself whether case matters.
+/// The expression itself determines case sensitivity.
 #[test]
 fn expressions_of_headers_take_no_word_on_their_case() {
     let matcher = xds_core::proto::StringMatcher {

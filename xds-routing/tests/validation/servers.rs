@@ -1,4 +1,4 @@
-//! The listeners of servers (A36).
+//! Validation of server listeners (gRFC A36).
 
 use xds_routing::{
     listener::{ConnectionSource, ListenerKind},
@@ -69,7 +69,7 @@ fn a_server_listener_is_judged_too() {
     }
 }
 
-/// A match that lists several stands for one of each combination.
+/// A match with lists represents all combinations of their elements.
 #[test]
 fn no_two_filter_chains_are_for_the_same_connections() {
     let matches = |destinations: &[&str], sources: &[&str], ports: &[u32]| FilterChainMatch {
@@ -82,7 +82,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
         listener(&server(list.into_iter().map(|it| chain(Some(it))).collect()))
     };
     let first = || matches(&["10.0.0.0", "11.0.0.0"], &["1.0.0.0"], &[1, 2]);
-    // One of each in common.
+    // One element of each list is common.
     let second = matches(&["12.0.0.0", "11.9.9.9"], &["2.0.0.0", "1.0.0.0"], &[2]);
     let common =
         "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0";
@@ -91,13 +91,13 @@ fn no_two_filter_chains_are_for_the_same_connections() {
         matches(&["12.0.0.0"], &["1.0.0.0"], &[1]),
         matches(&["10.0.0.0"], &["2.0.0.0"], &[1]),
         matches(&["10.0.0.0"], &["1.0.0.0"], &[3]),
-        // Any is an own value.
+        // An empty list is a separate value.
         matches(&[], &["1.0.0.0"], &[1]),
         matches(&["10.0.0.0"], &[], &[1]),
         matches(&["10.0.0.0"], &["1.0.0.0"], &[]),
         FilterChainMatch { source_type: 1, ..first() },
         FilterChainMatch { transport_protocol: "raw_buffer".into(), ..first() },
-        // These take no connection at all.
+        // These never match a connection.
         FilterChainMatch { transport_protocol: "tls".into(), ..first() },
         FilterChainMatch { destination_port: number(1), ..first() },
         FilterChainMatch { server_names: vec!["s".into()], ..first() },
@@ -136,7 +136,7 @@ fn what_a_server_listener_must_not_have() {
     assert_eq!(large, "address.socket_address.port_value: must be a number up to 65535");
 }
 
-/// Whoever listens compares it with its own address, as text (A36).
+/// The server compares the address with its own as text (gRFC A36).
 #[test]
 fn the_address_of_a_server_is_taken_as_it_is() {
     let with = |host: &str, port| {

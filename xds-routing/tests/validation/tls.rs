@@ -1,4 +1,4 @@
-//! What clusters and the listeners of servers say about TLS (A29).
+//! Validation of TLS contexts in clusters and server listeners (gRFC A29).
 #![allow(deprecated, reason = "older servers send nothing else")]
 
 use xds_core::proto::StringMatcher;
@@ -33,7 +33,7 @@ fn socket<M: prost::Message + prost::Name>(context: &M) -> TransportSocket {
     }
 }
 
-/// The bootstrap has the providers `p` and `q`.
+/// Rules for a bootstrap with the providers `p` and `q`.
 fn rules() -> Rules {
     let mut rules = Rules::default();
     rules.certificate_providers = Some(vec!["p".into(), "q".into()]);
@@ -122,7 +122,7 @@ fn a_cluster_says_who_vouches_for_its_endpoints() {
     assert_eq!(of_cluster(validated(system)).unwrap().roots, Some(TrustedRoots::System));
 }
 
-/// Older servers send the deprecated fields and nothing else.
+/// Older servers set only the deprecated fields.
 #[test]
 fn deprecated_names_of_providers_are_read_where_there_are_no_others() {
     let only_older = CommonTlsContext {
@@ -141,7 +141,7 @@ fn deprecated_names_of_providers_are_read_where_there_are_no_others() {
     });
     assert_eq!(roots(&of_servers.unwrap()), Some("p"));
 
-    // Both: the newer ones count, and the others are not even looked at.
+    // If both are set, the newer fields are used and the others are not validated.
     let both = CommonTlsContext {
         tls_certificate_provider_instance: plugin("p"),
         tls_certificate_certificate_provider_instance: older("other"),
@@ -172,7 +172,7 @@ fn deprecated_names_of_providers_are_read_where_there_are_no_others() {
     assert!(unknown.starts_with(&format!("{UPSTREAM}.{place}.instance_name: ")), "{unknown}");
 }
 
-/// Certificates and secrets that are not a plugin's, and what judges them in another way.
+/// Certificates and secrets outside of providers, and unsupported validation options.
 #[test]
 fn what_grpc_cannot_do_is_rejected_by_name() {
     let extension = || Some(TypedExtensionConfig { name: "e".into(), typed_config: None });
@@ -189,7 +189,7 @@ fn what_grpc_cannot_do_is_rejected_by_name() {
         change(&mut context);
         let text = why(of_cluster(context.clone()));
         assert_eq!(text, format!("{UPSTREAM}.{field}: not supported by gRPC"));
-        // Where a plugin has the certificate, those are for others.
+        // If a provider has the certificate, these fields are ignored.
         context.tls_certificate_provider_instance = plugin("p");
         assert!(of_cluster(context).is_ok(), "{field}");
     }
@@ -279,7 +279,7 @@ fn a_server_needs_a_certificate_of_a_plugin() {
             ..identity()
         })
     };
-    // The roots of the system vouch for servers, not for clients (B47a).
+    // System roots verify servers, not clients (B47a).
     let system = CertificateValidationContext {
         system_root_certs: Some(SystemRootCerts {}),
         ..CertificateValidationContext::default()
