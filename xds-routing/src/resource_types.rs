@@ -95,7 +95,7 @@ macro_rules! resource_type {
             ///
             /// # Errors
             ///
-            /// Lists the invalid fields.
+            /// Returns an error that lists the invalid fields.
             // B46
             pub fn from_bytes(resource: &Bytes, rules: &Rules) -> Result<Self, InvalidResource> {
                 Self::of_server(resource, rules, Trust::default())
@@ -116,7 +116,7 @@ macro_rules! resource_type {
             ///
             /// # Errors
             ///
-            /// Lists the invalid fields.
+            /// Returns an error that lists the invalid fields.
             pub fn from_schema(schema: &$schema, rules: &Rules) -> Result<Self, InvalidResource> {
                 Self::judged(schema, rules, Trust::default())
             }

@@ -226,8 +226,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Adds the stateful session filter, for a data plane that implements session affinity ([gRFC
-    /// A55]). This crate does not implement it, so the filter is unsupported by default.
+    /// Adds the stateful session filter, for a data plane that implements session affinity
+    /// ([gRFC A55]). This crate does not implement it, so the filter is unsupported by default.
     ///
     /// [gRFC A55]:
     ///     https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md

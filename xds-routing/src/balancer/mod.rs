@@ -124,7 +124,8 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Creates a balancer without endpoints and without a picker. `seed` is for random choices.
+    /// Creates a balancer without endpoints. Calls wait until the first picker. `seed` is for
+    /// random choices.
     #[must_use]
     pub fn new(times: BalancerTimes, seed: u64) -> Self {
         Self {
@@ -173,7 +174,7 @@ impl Balancer {
         self.settle(now);
     }
 
-    /// Removes all endpoints until the next [`update`](Self::update). All connections are closed,
+    /// Removes all endpoints until the next [`update`](Self::update). All connections are released,
     /// and calls fail.
     pub fn clear(&mut self, now: Time) {
         self.priorities.replace(Vec::new());

@@ -52,7 +52,7 @@ struct Priority {
 enum Phase {
     /// The priority is not needed. It has no connections.
     Idle,
-    /// Started, with this time to become ready.
+    /// Started. The priority must become ready by this time.
     Starting(Time),
     /// Was ready, failed, or did not become ready in time.
     Started(Seen),

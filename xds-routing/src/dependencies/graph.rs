@@ -173,7 +173,7 @@ impl Graph {
         aggregates.filter(|name| self.is_certain(name)).cloned().collect()
     }
 
-    /// Whether some endpoint can get calls to a cluster.
+    /// Whether some leaf of the cluster has known endpoints or is a logical DNS cluster.
     fn is_usable(&self, name: &ResourceName) -> bool {
         let has_endpoints = |leaf: &ResourceName| match self.in_use(leaf) {
             Some(Ok(cluster)) => match &cluster.discovery {

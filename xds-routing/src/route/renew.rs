@@ -36,7 +36,7 @@ impl RouteConfiguration {
     ///
     /// # Errors
     ///
-    /// Lists the invalid fields.
+    /// Returns an error that lists the invalid fields.
     pub fn from_bytes_after(
         held: (&Bytes, &Self),
         resource: &Bytes,

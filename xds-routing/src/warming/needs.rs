@@ -36,8 +36,8 @@ pub(super) struct Need {
     pub(super) timeout: Option<Duration>,
 }
 
-/// Returns the references of a listener or a cluster, sorted and without duplicates. A malformed
-/// resource has none: the client has validated it as configured.
+/// Returns the references of a listener or a cluster, sorted and without duplicates. Of a malformed
+/// resource only those before the error are found: the client has validated it as configured.
 pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
     let kind = match root {
         DependencyKind::Listener => DependencyKind::Routes,

@@ -49,7 +49,7 @@ pub(crate) struct Network<F: Follower> {
 /// Time at which the follower is polled for results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// Once the client has no more outputs.
+    /// After the client has run out of outputs.
     AtRest,
     /// After each notice too, even between two of the same response.
     AfterEveryNotice,

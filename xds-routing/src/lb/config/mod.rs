@@ -129,7 +129,7 @@ impl PolicyRegistry {
     ///
     /// # Errors
     ///
-    /// Lists the invalid fields.
+    /// Returns an error if the text is not JSON, or one that lists the invalid fields.
     pub fn service_config(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
         self.judge(json, |value, judge| {
             let config = Fields::of(value, judge)?;
@@ -141,7 +141,7 @@ impl PolicyRegistry {
     ///
     /// # Errors
     ///
-    /// Lists the invalid fields.
+    /// Returns an error if the text is not JSON, or one that lists the invalid fields.
     pub fn policies(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
         self.judge(json, |value, judge| self.policy(value, judge))
     }
