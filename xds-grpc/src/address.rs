@@ -1,20 +1,20 @@
-//! What is wrong with the address of a server, and what to write instead.
+//! Faults in the address of a server, with advice on what to write instead.
 
 use core::net::Ipv6Addr;
 
 use thiserror::Error;
 
-/// What is wrong with an address. The text says what to write instead.
+/// Fault in the address of a server. The `Display` text says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressFault {
-    /// It is empty.
+    /// The address is empty.
     #[error("it is empty: write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
     Empty,
     /// The port is missing.
     #[error("it has no port: write HOST:PORT, as in {0}:18000")]
     NoPort(String),
-    /// It is a port alone.
+    /// The address is a port without a host.
     #[error("it is a port without a host: write HOST:PORT, as in 127.0.0.1:{0}")]
     NoHost(String),
     /// The port is not a number up to 65535.
@@ -28,9 +28,9 @@ pub enum AddressFault {
         "an IPv6 address needs brackets before the port: write [{address}]:{port}, or [{address}:{port}]:18000 if {port} is a part of the address"
     )]
     MaybePort {
-        /// The address if the end is a port.
+        /// The address if its last group is a port.
         address: String,
-        /// The end.
+        /// The last group, read as a port.
         port: u16,
     },
     /// An IPv6 address with a port has no brackets.
@@ -41,34 +41,34 @@ pub enum AddressFault {
         /// The port.
         port: u16,
     },
-    /// It is a path without `unix:`.
+    /// The address is a path without `unix:`.
     #[error("a socket file needs \"unix:\" before its path: unix:{0}")]
     Path(String),
-    /// There is no path behind `unix:`.
+    /// The path after `unix:` is missing.
     #[error("there is no path behind \"unix:\": write unix:PATH, as in unix:/run/xds.sock")]
     NoPath,
-    /// It names a socket that is not in the file system.
+    /// The address names an abstract socket.
     #[error("abstract sockets are not supported: write unix:PATH, as in unix:/run/xds.sock")]
     Abstract,
-    /// The scheme is none that addresses can have here.
+    /// The scheme is not supported for this kind of address.
     #[error("\"{scheme}:\" cannot stand before an address here: expected {expected}")]
     Scheme {
-        /// What stands before the first colon.
+        /// The unsupported scheme.
         scheme: String,
-        /// What can stand there.
+        /// The supported schemes, separated by commas.
         expected: &'static str,
     },
-    /// There is something behind the port.
+    /// A path follows the port.
     #[error("there is nothing behind the port of a server's address: leave out {0:?}")]
     Rest(String),
-    /// Something else.
+    /// Any other fault.
     #[error("write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
     Other,
 }
 
 impl AddressFault {
-    /// What is wrong with an address that is neither `host:port` nor one of the forms with a scheme. The schemes that
-    /// would be understood are `expected`.
+    /// Finds the fault in an address that is neither `host:port` nor a valid URI. `expected` lists
+    /// the supported schemes.
     pub(crate) fn of(address: &str, expected: &'static str) -> Self {
         let rest = match address.split_once("://") {
             _ if address.is_empty() => return Self::Empty,
@@ -129,7 +129,7 @@ impl AddressFault {
     }
 }
 
-/// Whether there is a slash before any colon, as in `run/xds.sock`.
+/// Returns whether a slash comes before any colon, as in `run/xds.sock`.
 fn has_path(address: &str) -> bool {
     address.split(':').next().is_some_and(|first| first.contains('/'))
 }

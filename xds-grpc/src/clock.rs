@@ -1,4 +1,4 @@
-//! The runtime's clock as the cores see it, and what randomness starts from.
+//! The runtime's clock as the core's [`Time`], and a seed for the core's random numbers.
 
 use core::{
     hash::{BuildHasher as _, Hasher as _},
@@ -11,7 +11,7 @@ use xds_core::Time;
 
 use crate::runtime::Shared;
 
-/// Time since a driver started.
+/// Clock that counts from the start of a driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     runtime: Shared,
@@ -32,9 +32,9 @@ impl Clock {
         self.runtime.now()
     }
 
-    /// The instant of the runtime's clock at which `time` is reached.
+    /// Returns the runtime's instant for `time`.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        // Beyond what the clock can express lies far enough in the future.
+        // A time that the runtime's clock cannot express becomes one far in the future.
         let since_start = time.since(Time::ZERO).min(FAR);
         self.start.checked_add(since_start).unwrap_or(self.start)
     }
@@ -42,8 +42,8 @@ impl Clock {
 
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
-/// A number that differs in every process and every call. Not fit for secrets, which nothing here
-/// needs: it spreads retries.
+/// Returns a number that differs in every process and every call. It spreads retries and is not fit
+/// for secrets.
 pub(crate) fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,4 +1,4 @@
-//! The little of gRPC that both sides need: messages as bytes, and errors in words.
+//! gRPC helpers for client and server: a codec for raw bytes, method names, and status conversion.
 
 use core::error::Error;
 use std::fmt::Write as _;
@@ -9,23 +9,23 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// What HTTP/2 is called where TLS agrees on a protocol.
+/// ALPN name of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// What HTTP/1.1 is called there.
+/// ALPN name of HTTP/1.1.
 #[cfg(feature = "rest")]
 pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
 
-/// The service by which clients tell what they hold.
+/// Name of the client status discovery service (CSDS).
 pub(crate) const CSDS_SERVICE: &str = "envoy.service.status.v3.ClientStatusDiscoveryService";
-/// Its method for one question.
+/// Path of the unary CSDS method.
 pub(crate) const FETCH_CLIENT_STATUS: &str =
     "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
-/// Its method for one question after the other.
+/// Path of the streaming CSDS method.
 pub(crate) const STREAM_CLIENT_STATUS: &str =
     "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
 
-/// Messages as they are: the cores encode and decode.
+/// Codec that passes messages through as bytes. The cores encode and decode them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RawCodec;
 
@@ -64,11 +64,11 @@ impl Decoder for RawCodec {
     }
 }
 
-/// Whether the status was made on this side because the peer's message is over the size limit, and
-/// what is to be said about it.
+/// Returns the text of the status if this side's transport rejected a message because it exceeds
+/// `limit` bytes.
 ///
-/// The transport tells it by code and text alone; a test of this crate fails should either change.
-/// If it did, the stream would still end with that text.
+/// tonic has no error type for this case, so it is recognized by code and text. A test of this
+/// crate fails if tonic changes them. The stream would then still end with the new text.
 pub(crate) fn over_size_limit(status: &Status, limit: usize) -> Option<&str> {
     let text = status.message().strip_prefix("Error, ")?;
     let is_ours = status.code() == Code::OutOfRange
@@ -78,10 +78,11 @@ pub(crate) fn over_size_limit(status: &Status, limit: usize) -> Option<&str> {
     is_ours.then_some(text)
 }
 
-/// The code and message to report for a call that ended.
+/// Returns the status code and message to report for a call that ended.
 ///
-/// What the peer said is kept as it is. A connection that broke under the call, as one whose
-/// keepalive went unanswered, is `UNAVAILABLE`, with the causes behind it as the message.
+/// A status that the peer sent is unchanged. If the connection broke during the call, for example
+/// because a keepalive ping was not answered, the code is `UNAVAILABLE` and the message lists the
+/// causes.
 pub(crate) fn status_parts(status: &Status) -> (i32, String) {
     let code = match status.source() {
         Some(source) => match (code_of_break(source), status.code()) {
@@ -98,8 +99,8 @@ pub(crate) fn status_parts(status: &Status) -> (i32, String) {
     (i32::from(code), message)
 }
 
-/// What gRPC makes of a stream or connection that HTTP/2 ended with a reason; `None` if it was something
-/// else that ended it.
+/// Returns the gRPC code for an HTTP/2 reset or GOAWAY reason among the causes of `error`. Returns
+/// `None` if there is none.
 fn code_of_break(error: &(dyn Error + 'static)) -> Option<Code> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -118,7 +119,8 @@ fn code_of_break(error: &(dyn Error + 'static)) -> Option<Code> {
     None
 }
 
-/// An error with its causes, each said once: `tcp connect error: Connection refused`.
+/// Returns an error followed by its causes, without repetitions: `tcp connect error: Connection
+/// refused`.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     append_causes(&mut text, error);

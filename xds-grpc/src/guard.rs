@@ -1,5 +1,4 @@
-//! Code of the application that runs in a driver's turn: a panic in it ends what it was asked about, and
-//! nothing else.
+//! Protection of a driver against panics in application code that it calls.
 
 use core::{
     future::{Future, poll_fn},
@@ -18,13 +17,14 @@ use xds_core::{
     server::{OrderingPolicy, ServerConfig},
 };
 
-/// What comes of `work`; `None` if it panics, where panics unwind.
+/// Returns the result of `work`. Returns `None` if it panics (and panics unwind).
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
-    // What it was in the middle of is thrown away with it, or the application's own.
+    // State that the panic left inconsistent is dropped with `work` or belongs to the application.
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// What comes of the future that `work` makes; `None` if it panics, or the making of it does.
+/// Returns the output of the future that `work` creates. Returns `None` if creating or polling it
+/// panics.
 pub(crate) async fn caught_future<'a, T>(
     work: impl FnOnce() -> Pin<Box<dyn Future<Output = T> + Send + 'a>>,
 ) -> Option<T> {
@@ -37,7 +37,7 @@ pub(crate) async fn caught_future<'a, T>(
     .await
 }
 
-/// Has references found by an extractor that cannot take the server with it.
+/// Wraps the server's reference extractor so that a panic in it does not end the server.
 pub(crate) fn guard_references(config: &mut ServerConfig) {
     if let OrderingPolicy::AckGated(gated) = &mut config.ordering {
         let guarded = |inner| Arc::new(Guarded(inner)) as Arc<dyn ReferenceExtractor>;
@@ -45,7 +45,7 @@ pub(crate) fn guard_references(config: &mut ServerConfig) {
     }
 }
 
-/// An extractor of whose panics nobody hears but the log.
+/// Reference extractor that catches panics of another one and logs them.
 #[derive(Debug)]
 struct Guarded(Arc<dyn ReferenceExtractor>);
 
@@ -58,7 +58,7 @@ impl ReferenceExtractor for Guarded {
     ) -> Result<(), Malformed> {
         caught(|| self.0.references(type_url, resource, found)).unwrap_or_else(|| {
             warn!("type" = type_url, "the references of a resource: their extractor panicked");
-            // What was found up to there counts.
+            // References found before the panic count.
             Ok(())
         })
     }

@@ -1,12 +1,12 @@
-//! What the frames on a connection tell a client before its HTTP/2 stack does: that the server speaks HTTP/2, and
-//! that a call has ended.
+//! Inspection of a client connection's incoming HTTP/2 frames, below the HTTP/2 stack.
 //!
-//! The first frame of an HTTP/2 server is SETTINGS ([RFC 9113, section 3.4]); until it has arrived, a connection is
-//! not open. Anything else says what is at the other end: an HTTP/1 server, or one that wants TLS.
+//! The first frame of an HTTP/2 server is SETTINGS ([RFC 9113, section 3.4]); a connection counts
+//! as open only after it has arrived. Any other first bytes identify the peer, for example an
+//! HTTP/1 server or a TLS port.
 //!
-//! The end of a call matters to a client that does not read at the moment. HTTP/2 stacks report the end of a
-//! response behind its data, so whoever leaves data unread does not hear of it. The headers of the frames tell at
-//! once, and nothing has to be read ahead.
+//! The end of a call matters even while the client does not read. HTTP/2 stacks report the end of a
+//! response behind its data, so a client that leaves data unread does not learn of the end. The
+//! frame headers show it immediately, without reading ahead.
 //!
 //! [RFC 9113, section 3.4]: https://www.rfc-editor.org/rfc/rfc9113.html#section-3.4
 
@@ -31,7 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::credentials::{Peer, explain_tls_failure};
 
-/// Length in bytes of the header of a frame.
+/// Length of a frame header in bytes.
 const HEADER: usize = 9;
 
 const DATA: u8 = 0;
@@ -39,25 +39,25 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 
-/// The flag of DATA and HEADERS that says that nothing follows.
+/// Flag of DATA and HEADERS: last frame of the stream in this direction.
 const END_STREAM: u8 = 1;
-/// The flag of SETTINGS that confirms those of the other side.
+/// Flag of SETTINGS: acknowledges the other side's settings.
 const ACK: u8 = 1;
 
-/// What protects a connection, for the advice in [`NotHttp2`].
+/// Protection of a connection. Used for the advice in [`NotHttp2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing: the bytes are HTTP/2's own.
+    /// No TLS.
     Plaintext,
-    /// TLS, whose handshake is over.
+    /// TLS, after the handshake.
     Tls,
 }
 
-/// Why a connection did not become one of HTTP/2.
+/// Reason why a connection is not an HTTP/2 connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotHttp2 {
-    /// An HTTP/1 response, with its first line.
+    /// The server sent an HTTP/1 response.
     #[error(
         "the server does not speak HTTP/2: it answered in HTTP/1 ({line:?}); is it an HTTP/1 port{}?",
         match .protection {
@@ -66,18 +66,18 @@ pub enum NotHttp2 {
         }
     )]
     Http1 {
-        /// What the response begins with.
+        /// First line of the response, at most 64 bytes.
         line: String,
-        /// What the connection is protected by.
+        /// Protection of the connection.
         protection: Protection,
     },
-    /// A record of TLS, as a TLS server sends to whoever does not speak TLS.
+    /// The server sent a TLS record on a connection without TLS.
     #[error(
         "the server does not speak HTTP/2 here: it answered in TLS, so it is a TLS port; connect with TLS \
          credentials"
     )]
     Tls,
-    /// Bytes that are no SETTINGS frame.
+    /// The first bytes are not a SETTINGS frame.
     #[error(
         "the server does not speak HTTP/2: no SETTINGS frame came first, but the bytes {}; is it the port of a \
          gRPC server{}?",
@@ -88,12 +88,12 @@ pub enum NotHttp2 {
         }
     )]
     Other {
-        /// The first bytes, nine at most.
+        /// First bytes, at most nine.
         first: Vec<u8>,
-        /// What the connection is protected by.
+        /// Protection of the connection.
         protection: Protection,
     },
-    /// The server closed the connection without a word.
+    /// The server closed the connection without sending anything.
     #[error(
         "the server closed the connection before it sent HTTP/2 SETTINGS{}",
         match .0 {
@@ -102,7 +102,7 @@ pub enum NotHttp2 {
         }
     )]
     Closed(Protection),
-    /// The server did not answer a keepalive ping either.
+    /// The server sent no SETTINGS and did not answer a keepalive ping.
     #[error(
         "the server sent neither HTTP/2 SETTINGS nor an answer to a keepalive ping; is it the port of a gRPC server?"
     )]
@@ -122,7 +122,8 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Watches for the SETTINGS of the server at the other end of `io`, which is to be given to an HTTP/2 stack.
+/// Wraps `io` so that the arrival of the server's SETTINGS is reported. Pass the returned I/O to an
+/// HTTP/2 stack.
 pub fn expect_settings<T>(io: T, protection: Protection) -> (Http2Io<T>, Opening) {
     let (tell, told) = oneshot::channel();
     let begin = Begin { tell, protection };
@@ -130,7 +131,7 @@ pub fn expect_settings<T>(io: T, protection: Protection) -> (Http2Io<T>, Opening
     (Http2Io { io, frames, begin: Some(begin), end: None }, Opening(told))
 }
 
-/// Watches for the SETTINGS of a server, and for the end of the single call that the connection is to carry.
+/// Wraps `io` so that the server's SETTINGS and the end of the connection's only call are reported.
 pub(crate) fn expect_one_call<T>(io: T, protection: Protection) -> (Http2Io<T>, Opening, CallEnd) {
     let (mut io, opening) = expect_settings(io, protection);
     let end = CallEnd::default();
@@ -138,19 +139,21 @@ pub(crate) fn expect_one_call<T>(io: T, protection: Protection) -> (Http2Io<T>, 
     (io, opening, end)
 }
 
-/// Waits for the SETTINGS of a server. Cancel safe.
+/// Future that resolves when the server's SETTINGS have arrived. Cancel safe.
 #[derive(Debug)]
 pub struct Opening(oneshot::Receiver<Result<(), NotHttp2>>);
 
 impl Opening {
-    /// Why there are none, once the HTTP/2 stack has given the connection up; `None` if that is not known.
+    /// Returns the reason why no SETTINGS arrived, if it is known. Call it after the HTTP/2 stack
+    /// closed the connection.
     pub fn failure(&mut self) -> Option<NotHttp2> {
         self.0.try_recv().ok()??.err()
     }
 }
 
 impl Future for Opening {
-    /// `Err(None)` means that the HTTP/2 stack gave the connection up for a reason of its own.
+    /// Result of the wait. `Err(None)` means that the HTTP/2 stack closed the connection for its
+    /// own reason.
     type Output = Result<(), Option<NotHttp2>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -161,7 +164,7 @@ impl Future for Opening {
     }
 }
 
-/// Whether a call has ended, however it did: by a frame, or with its connection.
+/// Shared flag: whether a call has ended, by a frame or with its connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallEnd(Arc<EndState>);
 
@@ -172,7 +175,7 @@ struct EndState {
 }
 
 impl CallEnd {
-    /// Waits for the end, for one task.
+    /// Waits for the end of the call. Only one task can wait.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         self.0.waker.register(cx.waker());
         match self.0.has_ended.load(Ordering::Acquire) {
@@ -187,7 +190,7 @@ impl CallEnd {
     }
 }
 
-/// Ends a call when it is dropped, with that which the call cannot go on without.
+/// Marks a call as ended when dropped. Owned by a part that the call cannot outlive.
 #[derive(Debug)]
 pub(crate) struct EndGuard(pub(crate) CallEnd);
 
@@ -197,14 +200,14 @@ impl Drop for EndGuard {
     }
 }
 
-/// A connection that tells what its frames are.
+/// I/O wrapper that inspects the frames it reads. Created by [`expect_settings`].
 #[derive(Debug)]
 pub struct Http2Io<T> {
     io: T,
     frames: Frames,
-    /// `None` once that was told.
+    /// Reports the SETTINGS; `None` after it has reported.
     begin: Option<Begin>,
-    /// `None` if nobody wants to know.
+    /// Reports the end of the call; `None` if it is not needed.
     end: Option<EndGuard>,
 }
 
@@ -214,7 +217,7 @@ struct Begin {
     protection: Protection,
 }
 
-/// The frames of a connection, as far as they have been read.
+/// Parser of frame boundaries.
 #[derive(Debug)]
 struct Frames {
     state: State,
@@ -223,25 +226,25 @@ struct Frames {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many bytes of a header.
+    /// Partial frame header and its number of bytes.
     Header([u8; HEADER], usize),
-    /// So many bytes of a payload are left.
+    /// Number of payload bytes that are left in the frame.
     Payload(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settings {
     Missing,
-    /// Their header was read.
+    /// The header of the SETTINGS frame was read.
     Begun,
     Read,
 }
 
-/// The first bytes are those of no SETTINGS frame.
+/// Error: the first bytes, which do not begin a SETTINGS frame.
 struct NoSettings(Vec<u8>);
 
 impl Frames {
-    /// Goes on by what was read. True if it contains the end of a stream.
+    /// Parses the bytes that were read. Returns whether they end a stream.
     fn read(&mut self, mut bytes: &[u8]) -> Result<bool, NoSettings> {
         let mut has_end = false;
         while !bytes.is_empty() {
@@ -273,14 +276,16 @@ impl Frames {
         Ok(has_end)
     }
 
-    /// SETTINGS come first, with at most 16384 bytes, so that their first byte is zero.
+    /// Checks that the first frame is SETTINGS. It has at most 16384 bytes, so its first byte is
+    /// zero.
     fn check_first(&self, header: [u8; HEADER], filled: usize) -> Result<(), NoSettings> {
         if self.settings != Settings::Missing {
             return Ok(());
         }
         let read = header.get(..filled).unwrap_or_default();
         let is_wrong = match header {
-            // Receivers ignore flags that are not defined for a frame and the reserved bit (RFC 9113, section 4.1).
+            // Receivers ignore undefined flags of a frame and the reserved bit (RFC 9113, section
+            // 4.1).
             [_, _, _, kind, flags, reserved, stream @ ..] if filled == HEADER => {
                 kind != SETTINGS || flags & ACK != 0 || reserved & 0x7f != 0 || stream != [0; 3]
             }
@@ -313,7 +318,7 @@ impl Frames {
         }
     }
 
-    /// What was read of a header.
+    /// Returns the partial frame header.
     fn rest(&self) -> &[u8] {
         match &self.state {
             State::Header(header, filled) => header.get(..*filled).unwrap_or_default(),
@@ -322,7 +327,7 @@ impl Frames {
     }
 }
 
-/// Whether that is a record of TLS: its type, and a version of SSL 3 or TLS.
+/// Returns whether the bytes begin a TLS record: its type, and a version of SSL 3 or TLS.
 fn is_tls(first: &[u8]) -> bool {
     matches!(first, [0x14..=0x17, 0x03, ..])
 }
@@ -335,7 +340,7 @@ impl NotHttp2 {
         })
     }
 
-    /// What it is that begins with these bytes.
+    /// Identifies the peer by the first bytes that it sent.
     fn new(first: &[u8], all: &[u8], protection: Protection) -> Self {
         match first {
             [] => Self::Closed(protection),
@@ -352,7 +357,7 @@ impl NotHttp2 {
 }
 
 impl<T> Http2Io<T> {
-    /// Takes note of what was read; nothing is the end.
+    /// Processes the bytes that were read. No bytes means end of file.
     fn note(&mut self, read: &[u8]) -> io::Result<()> {
         let Some(begin) = &self.begin else {
             if let Some(end) = &self.end
@@ -374,7 +379,7 @@ impl<T> Http2Io<T> {
                 Err(NoSettings(first)) => first,
             },
         };
-        // The line of an HTTP/1 response, as far as it came in one piece.
+        // The first line of an HTTP/1 response, if it arrived in one piece.
         let all = if read.starts_with(&first) { read } else { &first };
         let why = NotHttp2::new(&first, all, begin.protection);
         if let Some(begin) = self.begin.take() {
@@ -394,7 +399,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Http2Io<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // An HTTP/2 stack that reads on accepts what it has read.
+        // The HTTP/2 stack reads again, so it accepted the SETTINGS that it read before.
         if this.frames.settings == Settings::Read
             && let Some(begin) = this.begin.take()
         {

@@ -1,34 +1,41 @@
-//! How both sides find out that a connection is dead.
+//! Keepalive settings: HTTP/2 pings and TCP keepalive probes.
 
 use core::time::Duration;
 
-/// HTTP/2 pings that find out when the other side is gone (B59).
+/// Settings of HTTP/2 keepalive pings, which detect a dead connection.
+// B59
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keepalive {
-    /// How often the other side is pinged.
+    /// Time between pings.
     pub interval: Duration,
-    /// How long the answer may take.
+    /// Maximum time to wait for the answer to a ping.
     pub timeout: Duration,
-    /// How the operating system probes a silent connection.
+    /// TCP keepalive probes by the operating system.
     pub probes: TcpProbes,
 }
 
-/// `SO_KEEPALIVE`, as far as the operating system can be told. What is not stated is the adapter's choice for
-/// clients, which is 30 s, 10 s and 3, and the system's for servers. All times count in whole seconds.
+/// Settings of TCP keepalive probes (`SO_KEEPALIVE`). Settings that the operating system does not
+/// support are ignored.
+///
+/// For a value of `None`, clients use 30 s (or [`Keepalive::interval`] if shorter), 10 s and 3
+/// probes. Servers use [`Keepalive::interval`] and the operating system's defaults for the other
+/// two. Times are rounded down to whole seconds, at least one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpProbes {
-    /// How long a connection is silent before the first probe.
+    /// Idle time of a connection before the first probe.
     pub after: Option<Duration>,
-    /// How long between two.
+    /// Time between probes.
     pub interval: Option<Duration>,
-    /// So many without an answer end the connection.
+    /// Number of unanswered probes that end the connection.
     pub count: Option<u32>,
 }
 
 impl TcpProbes {
-    /// States all three: `tcp_keepalive` of a cluster in a proxy's bootstrap (S0.175).
+    /// Creates the settings from the three values of a cluster's `tcp_keepalive` in an Envoy
+    /// bootstrap.
+    // S0.175
     #[must_use]
     pub const fn new(
         after: Option<Duration>,
@@ -40,22 +47,23 @@ impl TcpProbes {
 }
 
 impl Keepalive {
-    /// What a client does unless told otherwise: a ping every five minutes, which is as often as gRPC
-    /// servers put up with. The operating system's own probes, which they do not see, find a host
-    /// that is gone within a minute.
+    /// Default of a client: a ping every 300 s, answered within 20 s.
+    ///
+    /// gRPC servers tolerate no shorter interval by default. TCP keepalive probes, which servers do
+    /// not count, detect a dead host within a minute.
     pub const CLIENT: Self = Self::new(Duration::from_secs(300), Duration::from_secs(20));
 
-    /// What a server does unless told otherwise: a ping every 30 s.
+    /// Default of a server: a ping every 30 s, answered within 10 s.
     pub const SERVER: Self = Self::new(Duration::from_secs(30), Duration::from_secs(10));
 
-    /// Pings after `interval` of silence; the answer may take `timeout`.
+    /// Creates settings with a ping every `interval`, each to be answered within `timeout`.
     #[must_use]
     pub const fn new(interval: Duration, timeout: Duration) -> Self {
         let probes = TcpProbes { after: None, interval: None, count: None };
         Self { interval, timeout, probes }
     }
 
-    /// Sets how the operating system probes.
+    /// Sets the TCP keepalive probes.
     #[must_use]
     pub const fn with_probes(mut self, probes: TcpProbes) -> Self {
         self.probes = probes;

@@ -1,9 +1,10 @@
-//! xDS over gRPC on any runtime: what the adapters of runtimes share.
+//! xDS over gRPC on any async runtime: the shared part of the runtime adapters.
 //!
-//! The protocol is in [`xds_core`]; this crate moves bytes and time between its two state machines and
-//! HTTP/2, and has no say in what is asked, sent, accepted or rejected. A [runtime](runtime::Runtime) lends
-//! it tasks, time and connections. Applications take the crate of theirs, `xds-tokio` or `xds-asyncstd`,
-//! whose names are the ones here with the runtime filled in:
+//! The protocol is implemented in [`xds_core`]. This crate connects its client and server state
+//! machines to HTTP/2 connections and timers; it decides nothing about the protocol. A
+//! [runtime](runtime::Runtime) provides tasks, time and connections. Applications use the adapter
+//! of their runtime, `xds-tokio` or `xds-asyncstd`, which exports the items of this crate with the
+//! runtime type filled in:
 //!
 //! ```
 //! # use std::{io, net::SocketAddr, path::PathBuf, pin::Pin, time::{Duration, Instant}};
@@ -34,19 +35,19 @@
 //! # drop(client);
 //! ```
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `runtime.rs` | what a runtime has to lend, and alarms, tasks and time limits made of it |
+//! | `runtime.rs` | traits that a runtime implements; timers, tasks and timeouts |
 //! | `client/`, `server/` | the drivers |
-//! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; handshakes |
+//! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; TLS handshakes |
 //! | `csds/` | client status discovery |
-//! | `http2.rs` | what the frames of a connection say: that it is open, that a call has ended |
-//! | `address.rs` | what is wrong with an address |
-//! | `grpc.rs` | messages as bytes, and errors in words |
-//! | `socket.rs`, `keepalive.rs` | what is set on sockets; pings |
-//! | `shorthand/`, `payload.rs` | what logs show of messages |
-//! | `guard.rs` | panics in code of the application |
-//! | `clock.rs` | the runtime's clock as the cores see it |
+//! | `http2.rs` | inspection of frames: the connection is open, a call has ended |
+//! | `address.rs` | faults in server addresses |
+//! | `grpc.rs` | codec and status conversion |
+//! | `socket.rs`, `keepalive.rs` | socket options; keepalive pings |
+//! | `shorthand/`, `payload.rs` | formatting of messages in logs |
+//! | `guard.rs` | panics in application code |
+//! | `clock.rs` | the runtime's clock as the core's time |
 #![deny(missing_docs)]
 
 mod address;

@@ -1,11 +1,11 @@
-//! How many lines of one kind a log takes, where a peer decides how many there would be.
+//! Rate limit for log lines whose number a peer controls.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use xds_core::Time;
 
-/// Takes so many lines of each kind in a while and counts the others.
+/// Admits a number of lines of each kind per interval and counts the others.
 #[derive(Debug)]
 pub(crate) struct LogLimit<K> {
     lines: u32,
@@ -13,7 +13,7 @@ pub(crate) struct LogLimit<K> {
     lately: BTreeMap<K, Lately>,
 }
 
-/// The lines of one kind since an interval began.
+/// Counts of the lines of one kind in the current interval.
 #[derive(Debug)]
 struct Lately {
     since: Time,
@@ -21,10 +21,10 @@ struct Lately {
     left_out: u64,
 }
 
-/// Whether a line is logged.
+/// Decision about one log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is logged, and so is the number of those before it that were not.
+    /// Log the line, together with the number of lines left out before it.
     Logged {
         left_out: u64,
     },
@@ -32,12 +32,13 @@ pub(crate) enum Admission {
 }
 
 impl<K: Ord> LogLimit<K> {
-    /// A limit of `lines` of each kind in each `interval`, which begins with the first of them.
+    /// Creates a limit of `lines` of each kind per `interval`. An interval begins with a kind's
+    /// first line.
     pub(crate) fn new(lines: u32, interval: Duration) -> Self {
         Self { lines, interval, lately: BTreeMap::new() }
     }
 
-    /// Counts one more line of a kind.
+    /// Counts a line of a kind and decides whether to log it.
     pub(crate) fn admit(&mut self, kind: K, now: Time) -> Admission {
         let lately =
             self.lately.entry(kind).or_insert(Lately { since: now, taken: 0, left_out: 0 });
@@ -52,14 +53,15 @@ impl<K: Ord> LogLimit<K> {
         Admission::Logged { left_out: core::mem::take(&mut lately.left_out) }
     }
 
-    /// When [`overdue`](Self::overdue) has something to return, unless further lines come.
+    /// Returns the time at which [`overdue`](Self::overdue) will return something if no further
+    /// lines are counted.
     pub(crate) fn due(&self) -> Option<Time> {
         let left_out = self.lately.values().filter(|lately| lately.left_out > 0);
         left_out.map(|lately| lately.since.after(2 * self.interval)).min()
     }
 
-    /// The kinds whose last lines were left out, and how many: no line has followed for a whole interval, so that none
-    /// has logged the number. Forgets these kinds.
+    /// Removes and returns the kinds whose last lines were left out, with their number, after a
+    /// whole interval without a further line to report it.
     pub(crate) fn overdue(&mut self, now: Time) -> Vec<(K, u64)> {
         if self.due().is_none_or(|due| due > now) {
             return Vec::new();

@@ -1,22 +1,23 @@
-//! What logs say about the content of resources.
+//! Printing of resource contents in logs.
 
 use core::fmt;
 use std::sync::Arc;
 
 /// Prints resources in logs at the level TRACE.
 ///
-/// Resources hold secrets, so by default only their sizes are printed. An application that wants to
-/// see more gives its own printer, which also has to leave out what must not be seen.
+/// Resources may contain secrets, so the default printer, [`SizesOnly`], prints only sizes. A
+/// custom printer must omit secrets itself.
 pub trait PayloadPrinter: Send + Sync {
-    /// Prints one resource: the message that `type_url` names, in its binary encoding.
+    /// Prints one resource. `resource` is the encoded message of type `type_url`.
     ///
     /// # Errors
     ///
-    /// Only those of `out`. Bytes that do not decode are to be printed as such. A panic is told in the log.
+    /// Returns errors of `out` only. Print bytes that do not decode in some raw form. A panic is
+    /// caught and noted in the log.
     fn print(&self, type_url: &str, resource: &[u8], out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
-/// Prints how long resources are, and nothing of what is in them.
+/// Printer that prints only the size of a resource in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SizesOnly;
 
@@ -26,7 +27,7 @@ impl PayloadPrinter for SizesOnly {
     }
 }
 
-/// The printer of a client or server.
+/// Payload printer of a client or server.
 #[derive(Clone)]
 pub(crate) struct Printer(pub(crate) Arc<dyn PayloadPrinter>);
 

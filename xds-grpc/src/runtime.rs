@@ -1,5 +1,4 @@
-//! What a runtime lends to clients and servers: tasks, time, connections. Nothing else of them is tied to
-//! one.
+//! Traits that an async runtime implements for clients and servers: tasks, time and connections.
 
 use core::{
     fmt::Debug,
@@ -16,94 +15,94 @@ use tokio::select;
 
 use crate::{client::Resolving, keepalive::Keepalive};
 
-/// A future on the heap, as traits that are no generics hand them out.
+/// Boxed future, as returned by object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A listener on a socket of this machine, as the standard library has it.
+/// Listener on a Unix domain socket.
 #[cfg(unix)]
 pub type StdUnixListener = std::os::unix::net::UnixListener;
 
-/// A listener on a socket of this machine: there are none on this system.
+/// Listener on a Unix domain socket. Not supported on this system, so there are no values.
 #[cfg(not(unix))]
 pub type StdUnixListener = core::convert::Infallible;
 
-/// What bytes go over: a connection of a runtime in the form that hyper has for it.
+/// Byte stream of a connection, with hyper's I/O traits.
 pub trait Io: Read + Write + Send + Unpin {}
 
 impl<T: Read + Write + Send + Unpin> Io for T {}
 
-/// A runtime, as far as clients need one.
+/// Runtime functions that clients and servers need.
 ///
-/// Its clock is that of [`Timer`]: whatever is timed here asks it, so that a runtime whose clock can be
-/// stopped in tests stops all.
+/// All timing uses the clock of [`Timer`], so a runtime that pauses its clock in tests pauses
+/// everything.
 pub trait Runtime: Timer + Debug + Send + Sync + 'static {
-    /// Runs a task until it is done. A panic in it is nobody else's.
+    /// Spawns a task. A panic in it must not affect other tasks.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
-    /// Runs what may block for long, as a file of credentials can that is on a network.
+    /// Runs work that may block, such as reading a credentials file from a network file system.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>);
 
-    /// Connects over TCP, and [sets the socket up](crate::socket::set_up).
+    /// Connects over TCP and [sets the socket options](crate::socket::set_up).
     fn connect(
         &self,
         address: SocketAddr,
         keepalive: Keepalive,
     ) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 
-    /// Connects to a socket of this machine.
+    /// Connects to a Unix domain socket.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) where there are none.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) on systems without Unix domain sockets.
     fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 
-    /// The addresses behind a name, as the operating system knows them.
+    /// Resolves a host name with the operating system's resolver.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 }
 
-/// A runtime, as far as servers need one besides.
+/// Runtime functions that servers need in addition to [`Runtime`].
 pub trait Listen: Runtime + Clone + Default {
-    /// Where connections over TCP come from.
+    /// TCP listener.
     type Listener: Debug + Send + Sync + 'static;
 
-    /// Where connections over a socket of this machine come from.
+    /// Listener on a Unix domain socket.
     type UnixListener: Debug + Send + Sync + 'static;
 
-    /// Makes a TCP listener one of the runtime.
+    /// Registers a non-blocking TCP listener with the runtime.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the operating system.
     fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
-    /// Where it listens.
+    /// Returns the local address of a listener.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the operating system.
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
 
-    /// Waits for a connection, and [sets its socket up](crate::socket::set_up_accepted). With it comes
-    /// the address of whoever connects. Cancel safe.
+    /// Waits for a connection and [sets its socket options](crate::socket::set_up_accepted).
+    /// Returns it with the peer's address. Cancel safe.
     fn accept(
         listener: &Self::Listener,
         keepalive: Keepalive,
     ) -> impl Future<Output = io::Result<(Box<dyn Io>, Option<SocketAddr>)>> + Send;
 
-    /// Makes a listener on a socket of this machine one of the runtime. It never blocks.
+    /// Registers a listener on a Unix domain socket with the runtime. The listener is non-blocking.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the operating system.
     fn unix_listener(listener: StdUnixListener) -> io::Result<Self::UnixListener>;
 
-    /// Waits for a connection over a socket of this machine. Cancel safe.
+    /// Waits for a connection over a Unix domain socket. Cancel safe.
     fn accept_unix(
         listener: &Self::UnixListener,
     ) -> impl Future<Output = io::Result<Box<dyn Io>>> + Send;
 }
 
-/// A runtime that everything here shares, and what can be done with any.
+/// Reference-counted runtime of one driver and its tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Arc<dyn Runtime>);
 
@@ -116,20 +115,20 @@ impl Shared {
         &*self.0
     }
 
-    /// Runs a task until it is done.
+    /// Spawns a task.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(Box::pin(task));
     }
 
-    /// Runs a task until it is done or what is returned is dropped.
+    /// Spawns a task that is aborted when the returned [`Task`] is dropped.
     pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
         let (task, handle) = abortable(task);
-        // Nobody asks whether it was stopped.
+        // Whether the task was aborted does not matter.
         self.spawn(async { task.await.unwrap_or_default() });
         Task(handle)
     }
 
-    /// What comes of `work`; `None` if it takes longer.
+    /// Returns the output of `work`, or `None` if it takes longer than `limit`.
     pub(crate) async fn timeout<T>(
         &self,
         limit: Duration,
@@ -168,7 +167,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Shared {
     }
 }
 
-/// A task that ends with this.
+/// Handle that aborts its task when dropped.
 #[derive(Debug)]
 pub(crate) struct Task(AbortHandle);
 
@@ -178,7 +177,7 @@ impl Drop for Task {
     }
 }
 
-/// A time to wait for, which may be put off or brought forward.
+/// Resettable timer.
 pub(crate) struct Alarm {
     runtime: Shared,
     set: Option<(Instant, Pin<Box<dyn Sleep>>)>,
@@ -189,7 +188,7 @@ impl Alarm {
         Self { runtime, set: None }
     }
 
-    /// Sets when it rings; `None` is never.
+    /// Sets the time at which the alarm rings; `None` disables it.
     pub(crate) fn set(&mut self, at: Option<Instant>) {
         let Some(at) = at else {
             self.set = None;
@@ -205,7 +204,7 @@ impl Alarm {
         }
     }
 
-    /// Waits until it rings. Cancel safe.
+    /// Waits until the alarm rings. Cancel safe.
     pub(crate) async fn ring(&mut self) {
         match &mut self.set {
             Some((_, sleep)) => sleep.as_mut().await,
@@ -215,14 +214,14 @@ impl Alarm {
     }
 }
 
-/// How often a loop that always finds something to do lets others have their turn.
+/// Cooperative yielding for a loop that always has work.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(u8);
 
 impl Budget {
     const TURNS: u8 = 64;
 
-    /// Takes a turn, after which others may have to have theirs.
+    /// Counts one iteration and yields to other tasks every 64 iterations.
     pub(crate) async fn spend(&mut self) {
         self.0 += 1;
         if self.0 == Self::TURNS {
@@ -246,7 +245,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A runtime that does nothing, on which whoever sleeps wakes at once.
+    /// Runtime that does nothing and whose sleeps end immediately.
     #[derive(Debug)]
     pub(crate) struct Still;
 

@@ -1,4 +1,4 @@
-//! What is set on every socket.
+//! Socket options of listeners and connections.
 
 use core::{net::SocketAddr, time::Duration};
 use std::{io, net::TcpListener};
@@ -7,30 +7,31 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::keepalive::Keepalive;
 
-/// When the operating system probes a silent connection, and how often after that, where it can be told.
+/// Default TCP keepalive times and count of client connections.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBES: u32 = 3;
 
-/// How many connections the system keeps for a server that is about to accept them.
+/// Maximum number of pending connections of a listener.
 pub(crate) const BACKLOG: i32 = 1_024;
 
-/// What a listener on the IPv6 address of all interfaces takes.
+/// Address families that a listener on the IPv6 wildcard address accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Families {
-    /// Connections over IPv6, and over IPv4 as well where the system is set up for that (`bindv6only` on Linux).
+    /// IPv6, and also IPv4 if the system is configured for it (`bindv6only` on Linux).
     AsTheSystem,
-    /// Connections over IPv6 and IPv4.
+    /// IPv6 and IPv4.
     Both,
 }
 
-/// Listens on an address, without blocking.
+/// Binds a non-blocking listener to an address.
 pub(crate) fn listen(address: SocketAddr, families: Families) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    // A server that is started again gets its port at once. Elsewhere this would share the port.
+    // A restarted server can bind the port at once. On other systems this option would share the
+    // port.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     if address.is_ipv6() && families == Families::Both {
@@ -41,11 +42,13 @@ pub(crate) fn listen(address: SocketAddr, families: Families) -> io::Result<TcpL
     Ok(socket.into())
 }
 
-/// Has the system find out when the host that a client is connected to is gone (S0.175).
+/// Sets the socket options of a client connection: `TCP_NODELAY`, and TCP keepalive to detect a
+/// dead host.
+// S0.175
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// Errors of the operating system.
 pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     let stated = keepalive.probes;
     let probe_after = stated.after.unwrap_or_else(|| PROBE_AFTER.min(keepalive.interval));
@@ -58,12 +61,13 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     socket.set_tcp_keepalive(&probes)
 }
 
-/// The same for a host that has connected to a server.
+/// Sets the socket options of a connection that a server accepted: `TCP_NODELAY` and TCP keepalive.
 ///
 /// # Errors
 ///
-/// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted), with the words of the system: as a rule the client has
-/// gone already. For the listener that is no reason to wait.
+/// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) with the operating system's message.
+/// Usually the client has disconnected already, so the listener need not pause before the next
+/// connection.
 pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     set_accepted(socket, keepalive).map_err(|why| {
         io::Error::new(io::ErrorKind::ConnectionAborted, format!("it cannot be set up: {why}"))
@@ -88,7 +92,7 @@ fn set_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     socket.set_tcp_keepalive(&probes)
 }
 
-/// The system counts in these, and refuses none of them.
+/// Rounds down to whole seconds within the range that operating systems accept.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().clamp(1, 32_767))
 }

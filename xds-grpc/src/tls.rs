@@ -1,4 +1,5 @@
-//! TLS over connections of any runtime. The handshake only reads and writes: it needs no runtime itself.
+//! TLS handshakes over connections of any runtime. A handshake only reads and writes, so it needs
+//! no runtime.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use crate::{
     runtime::Io,
 };
 
-/// What a client's handshake needs.
+/// Configuration of a client's handshake.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<rustls::ClientConfig>,
     pub(crate) server_name: ServerName<'static>,
 }
 
-/// What is spoken over a connection.
+/// Application protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Http2,
@@ -28,7 +29,7 @@ pub(crate) enum Speaks {
 }
 
 impl Tls {
-    /// The same for what is to be spoken. Servers of HTTP/1.1 need not say that they speak it.
+    /// Returns the configuration with ALPN for `speaks`. HTTP/1.1 servers need not support ALPN.
     pub(crate) fn speaking(self, speaks: Speaks) -> Self {
         match speaks {
             Speaks::Http2 => self,
@@ -41,7 +42,7 @@ impl Tls {
         }
     }
 
-    /// Shakes hands with the server at the other end of `io`.
+    /// Performs the client's handshake on `io`.
     pub(crate) async fn connect(self, io: Box<dyn Io>) -> Result<Box<dyn Io>, String> {
         let Self { config, server_name } = self;
         let is_http2 = config.alpn_protocols.first().is_some_and(|it| *it == ALPN_HTTP2);
@@ -60,16 +61,16 @@ impl Tls {
 }
 
 impl core::fmt::Debug for Tls {
-    /// Without the configuration, which holds a private key.
+    // Omits the configuration, which contains a private key.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
     }
 }
 
-/// The certificates that a client has shown.
+/// Certificate chain that a client presented.
 pub(crate) type Chain = Arc<[CertificateDer<'static>]>;
 
-/// Shakes hands with the client at the other end of `io`.
+/// Performs the server's handshake on `io`. Returns the connection and the client's certificates.
 pub(crate) async fn accept(
     config: Arc<rustls::ServerConfig>,
     io: Box<dyn Io>,

@@ -1,4 +1,4 @@
-//! The forms in which a management server's address may be written.
+//! Parsing of management server addresses.
 
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,80 +8,82 @@ use thiserror::Error;
 
 use crate::address::AddressFault;
 
-/// Why an address is not one that can be dialled.
+/// Reason why an address is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidAddress {
-    /// It is in none of the forms that [`check_address`] tells.
+    /// The address has none of the forms that [`check_address`] lists.
     #[error("{address:?} is not the address of a server: {fault}")]
     Malformed {
-        /// The address. Of one with credentials in it, only what follows them is here.
+        /// The address.
         address: String,
-        /// What is wrong with it.
+        /// Fault in the address.
         fault: AddressFault,
     },
-    /// There are credentials in it.
+    /// The address contains credentials (`user:password@`).
     #[error(
         "{address:?} is not the address of a server with what stands before it: leave out USER:PASSWORD@"
     )]
     Credentials {
-        /// What follows them.
+        /// The address without the credentials.
         address: String,
     },
 }
 
-/// What may stand before an address.
+/// Supported schemes, as listed in error messages.
 const SCHEMES: &str = "http, https, dns, ipv4, ipv6, unix";
 
-/// Checks the address of a management server, as
-/// [`ManagementServer::uri`](xds_core::client::ManagementServer::uri) has it, without dialling it.
+/// Checks the address of a management server, as in
+/// [`ManagementServer::uri`](xds_core::client::ManagementServer::uri), without connecting.
 ///
-/// | form | is |
+/// | form | meaning |
 /// |---|---|
-/// | `host:port`, `dns:///host:port` | a name, or an IP address |
-/// | `http://host:port` | the same, never over TLS |
-/// | `https://host:port` | the same over TLS: with the system's roots, unless credentials say otherwise |
+/// | `host:port`, `dns:///host:port` | a host name or an IP address |
+/// | `http://host:port` | a host name or an IP address, always without TLS |
+/// | `https://host:port` | a host name or an IP address, always with TLS |
 /// | `ipv4:address:port,...`, `ipv6:[address]:port,...` | addresses to try in this order |
-/// | `unix:path`, `unix:///path` | a socket of this machine |
+/// | `unix:path`, `unix:///path` | a Unix domain socket |
 ///
-/// Abstract names of sockets are not supported. A client that is given anything else reports it to its watchers as a server that cannot be reached.
+/// For `https`, the system's root certificates are trusted unless other credentials are set.
+/// Abstract Unix sockets are not supported. A client reports a server with an invalid address to
+/// its watchers as unreachable.
 ///
 /// # Errors
 ///
-/// Why the address cannot be dialled.
+/// Returns the reason why the address is invalid.
 pub fn check_address(address: &str) -> Result<(), InvalidAddress> {
     Target::parse(address).map(drop)
 }
 
-/// What of an address may be shown: a `user:password@` in it is refused, and not printed either.
+/// Removes `user:password@` from an address, for logs and messages.
 pub(crate) fn without_credentials(address: &str) -> &str {
-    // A path may have the character in it.
+    // A path may contain `@`.
     if address.starts_with("unix:") {
         return address;
     }
     address.rsplit_once('@').map_or(address, |(_, rest)| rest)
 }
 
-/// An address, taken apart.
+/// Parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) place: Place,
     pub(crate) scheme: Scheme,
-    /// What calls name as their `:authority`.
+    /// Value of `:authority` in calls.
     pub(crate) authority: Authority,
 }
 
-/// Where to dial.
+/// Endpoint to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A name to resolve, or an IP address, without brackets.
+    /// Host name or IP address without brackets, and port.
     Host(String, u16),
-    /// At least one.
+    /// IP addresses, at least one.
     Addresses(Vec<SocketAddr>),
     Unix(PathBuf),
 }
 
-/// What an address says of TLS.
+/// TLS requirement of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Unstated,
@@ -101,7 +103,7 @@ impl Target {
         })
     }
 
-    /// The host that a certificate has to be for, without brackets.
+    /// Returns the host name that the server's certificate must match, without brackets.
     pub(crate) fn host(&self) -> &str {
         self.authority.host().trim_start_matches('[').trim_end_matches(']')
     }
@@ -138,7 +140,7 @@ impl Target {
             (Scheme::Unstated, name.map_or(address, |name| name.trim_start_matches('/')))
         };
         let authority: Authority = rest.parse().ok()?;
-        // Credentials have no business in an address that is logged.
+        // Addresses are logged, so they must not contain credentials.
         if authority.as_str().contains('@') {
             return None;
         }

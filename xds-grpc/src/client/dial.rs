@@ -1,4 +1,4 @@
-//! One attempt to connect: every address behind a name in turn, TLS where it is asked for, HTTP/2.
+//! One attempt to connect to a service: its addresses in turn, TLS if configured, then HTTP/2.
 
 use core::{
     future::Future,
@@ -39,10 +39,12 @@ use crate::{
     tls::{Speaks, Tls},
 };
 
-/// A connection of its own for every attempt: one that mends itself would hide failures.
+/// Connects to a service and opens HTTP/2.
 ///
-/// An attempt is over when a connection is up, that is, when the server's SETTINGS have arrived; when no address
-/// behind the service's name has come to that; or after [`ClientOptions::connect_timeout`].
+/// Every attempt makes a new connection. Reconnection is up to the core, so failures are visible to
+/// it. An attempt ends when a connection is up (the server's SETTINGS have arrived), when all
+/// addresses have failed, or after
+/// [`ClientOptions::connect_timeout`].
 pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
@@ -61,7 +63,7 @@ pub(crate) async fn dial(
     in_time(connecting, options, runtime, &progress).await
 }
 
-/// A connection that HTTP/1.1 is spoken over.
+/// Connects to a service for HTTP/1.1.
 #[cfg(feature = "rest")]
 pub(crate) async fn dial_http1(
     service: &Service,
@@ -89,11 +91,11 @@ async fn in_time<T>(
     }
 }
 
-/// How far an attempt has come with the address that got furthest.
+/// Furthest step that any address of an attempt has reached, for the error message.
 #[derive(Debug, Default)]
 struct Progress(AtomicU8);
 
-/// The steps of an attempt, in order.
+/// Steps of an attempt, in order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Connects = 1,
@@ -106,7 +108,7 @@ impl Progress {
         self.0.fetch_max(step as u8, Ordering::Relaxed);
     }
 
-    /// What the attempt waits for.
+    /// Returns the message for the step at which the attempt timed out.
     fn lacks(&self) -> &'static str {
         match self.0.load(Ordering::Relaxed) {
             0 => "credentials were not read, or the name was not resolved",
@@ -123,8 +125,8 @@ impl Progress {
     }
 }
 
-/// Connects to the server, and makes of the connection what is needed. The next address has its turn when that
-/// fails or takes long.
+/// Connects to the service's addresses and completes each connection with `finish`. Tries the next
+/// address if one fails or is slow.
 async fn connect<T, F>(
     service: &Service,
     options: &ClientOptions,
@@ -180,7 +182,7 @@ where
     Ok((connected, scheme, service.authority().cloned().unwrap_or(target.authority)))
 }
 
-/// Begins to speak HTTP/2. The connection is open when the server's SETTINGS have arrived.
+/// Opens HTTP/2 on a connection. Returns after the server's SETTINGS have arrived.
 async fn open(
     io: Box<dyn Io>,
     protection: Protection,
@@ -205,7 +207,7 @@ async fn open(
         biased;
         opened = &mut opening => match opened {
             Ok(()) => {
-                // It ends with the last call on it; what breaks it is told to the calls.
+                // The connection task ends with the last call. The calls report connection errors.
                 runtime.spawn(async { drop(connection.await) });
                 return Ok((requests, end));
             }
@@ -219,7 +221,7 @@ async fn open(
     Err(why.unwrap_or(NotHttp2::Silent).to_string())
 }
 
-/// A connection that calls are made on.
+/// HTTP/2 connection for one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
     requests: SendRequest<Body>,
@@ -227,17 +229,18 @@ pub(crate) struct Channel {
     origin: Uri,
 }
 
-/// What we are called in the logs of servers.
+/// Value of the `user-agent` header.
 const OURSELVES: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
 
 impl Channel {
-    /// Waits for the end of the call that is made on it, however it ends.
+    /// Waits for the end of the connection's call.
     pub(crate) fn poll_call_end(&self, cx: &Context<'_>) -> Poll<()> {
         self.end.poll(cx)
     }
 
-    /// What the call cannot go on without takes this with it.
+    /// Returns a guard that marks the call as ended. Attach it to a part that the call cannot
+    /// outlive.
     pub(crate) fn call_end_guard(&self) -> EndGuard {
         EndGuard(self.end.clone())
     }
@@ -263,22 +266,24 @@ impl tower_service::Service<http::Request<Body>> for Channel {
     }
 }
 
-/// What a connection is protected by.
+/// Protection of a connection to make.
 #[derive(Clone, Debug)]
 pub(crate) enum Security {
     Plain,
     Tls(Tls),
 }
 
-/// How long an address is waited for before the next one is tried beside it (gRFC A61): one that
-/// swallows packets must not use up the whole attempt.
+/// Delay after which the next address is tried in parallel ([gRFC A61]), so that an address that
+/// drops packets does not use up the whole attempt.
+///
+/// [gRFC A61]: https://github.com/grpc/proposal/blob/master/A61-IPv4-IPv6-dualstack-backends.md
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// How many failures are told of at most.
+/// Maximum number of failed addresses in the error message.
 const TOLD_FAILURES: usize = 8;
 
-/// The addresses in their order, the next one as soon as one has failed or takes long. The first
-/// connection that is up, with whatever that needs, is the one; the attempt fails when all of them have.
+/// Tries the addresses in order, the next one as soon as one fails or after a delay. Returns the
+/// first completed connection, or an error when all addresses have failed.
 async fn first_to_connect<T, F>(
     addresses: Vec<SocketAddr>,
     attempt: impl Fn(SocketAddr) -> F,
@@ -289,7 +294,7 @@ where
 {
     let is_only_one = addresses.len() == 1;
     let mut waiting = addresses.into_iter();
-    // Dropping it ends whatever is still on its way.
+    // Dropping it cancels the other attempts.
     let mut attempts = FuturesUnordered::new();
     let mut failures: Vec<(SocketAddr, String)> = Vec::new();
     loop {

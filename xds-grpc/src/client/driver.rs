@@ -1,7 +1,7 @@
-//! The loop that moves bytes and time between a [`Client`] of the core and its links.
+//! Driver task of a client: connects a core [`Client`] to its links, commands and timers.
 //!
-//! A turn takes every command that is ready before it renders a request, so that whatever was asked
-//! for in one go is said in one request.
+//! Each iteration takes every available command before it renders a request, so that commands
+//! issued together share one request.
 
 use core::{future::poll_fn, time::Duration};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
@@ -26,14 +26,15 @@ use crate::{
     runtime::{Alarm, Budget, Shared},
 };
 
-/// Owns the core of one client, its links and its end of the command queue.
+/// Driver of one client. Owns the core client, its links and the receiving end of the command
+/// queue.
 pub(crate) struct Driver {
     client: Client,
     side: DriverSide,
     /// One per channel of the core; few.
     links: Vec<Link>,
     options: ClientOptions,
-    /// How many attempts at the services behind a server have failed, which decides whose turn it is.
+    /// Number of failed attempts per transport, which selects the next service.
     turns: BTreeMap<TransportId, usize>,
     max_response_bytes: usize,
     runtime: Shared,
@@ -43,11 +44,11 @@ pub(crate) struct Driver {
     log: Log,
     frame: Frame,
     stall: Stall,
-    /// Which of the links has its turn.
+    /// Fair polling of the links.
     rotation: Rotation,
 }
 
-/// How many turns of commands in a row may put off rendering.
+/// Maximum number of consecutive command batches before requests are rendered.
 const LONGEST_BURST: usize = 128;
 
 impl Driver {
@@ -80,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// Runs until the client is shut down or nobody can reach it any more.
+    /// Runs until the client is shut down or its last handle and watch are dropped.
     pub(crate) async fn run(mut self) {
         loop {
             self.budget.spend().await;
@@ -108,7 +109,7 @@ impl Driver {
         }
     }
 
-    /// Takes a whole burst of commands, if it is not endless.
+    /// Applies all queued commands, up to [`LONGEST_BURST`] batches.
     async fn take_commands(&mut self) -> Turn {
         for _ in 0..LONGEST_BURST {
             let turn = self.side.apply(&mut self.client, self.clock.now());
@@ -170,7 +171,8 @@ impl Driver {
             News::Ended(status) => {
                 let link = self.links.swap_remove(at);
                 let too_long = over_size_limit(&status, link.max_response_bytes);
-                // Who answers with what is no answer is not to be asked again at once.
+                // A server without a usable answer must not be retried at once: try the next
+                // service.
                 if link.responses == 0 || too_long.is_some() {
                     self.next_turn(&link);
                 }
@@ -192,8 +194,8 @@ impl Driver {
         self.log.judged(&self.client);
     }
 
-    /// The service that a link failed with has had its turn. Several links may have tried the same one,
-    /// and one without a method to call has tried none.
+    /// Advances to the next service of a transport after a link failed. Several links may have
+    /// failed with the same service. A link without a method to call has not tried any.
     fn next_turn(&mut self, failed: &Link) {
         if !failed.is_dialled() {
             return;
@@ -207,7 +209,7 @@ impl Driver {
         Link::dial(id, call, &self.options, &self.runtime, self.max_response_bytes, turn)
     }
 
-    /// Does what the core wants of the transports; its notices go to their watches.
+    /// Processes the core's outputs: opens and closes links, and delivers events to their watches.
     fn obey(&mut self) {
         while let Some(output) = self.side.poll_output(&mut self.client, self.clock.now()) {
             match output {
@@ -235,7 +237,7 @@ impl Driver {
         }
     }
 
-    /// Renders requests into whatever room there is.
+    /// Renders requests into the free queues of links.
     fn transmit(&mut self) {
         let mut at = 0;
         while let Some(link) = self.links.get_mut(at) {
@@ -268,7 +270,7 @@ impl Driver {
         }
     }
 
-    /// Warns once when responses have not been read for a while.
+    /// Warns once if responses have not been read for [`STALL`].
     fn watch_for_stalls(&mut self) {
         let client = &self.client;
         let stalled =
@@ -283,7 +285,7 @@ impl Driver {
         }
     }
 
-    /// When something is to be done even if nothing happens.
+    /// Returns the time of the next timeout.
     fn due(&self) -> Option<Instant> {
         let core = self.client.poll_timeout().map(|deadline| deadline.at);
         let due = [core, self.log.due()].into_iter().flatten().min();
@@ -292,15 +294,16 @@ impl Driver {
     }
 }
 
-/// A client whose reading is held back for longer than this has a watcher that forgot to say that it
-/// is done (B52).
+/// Time without reading after which a warning is logged. Usually a watcher has failed to report an
+/// event as handled.
+// B52
 const STALL: Duration = Duration::from_secs(5);
 
-/// Since when responses have not been read.
+/// State of the warning about unread responses.
 #[derive(Debug, Default)]
 struct Stall {
     since: Option<Instant>,
-    /// When to warn; `None` once it was done.
+    /// Time of the warning; `None` after it was logged.
     alarm: Option<Instant>,
 }
 

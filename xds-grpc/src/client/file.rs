@@ -1,4 +1,4 @@
-//! A channel to a server that is a file.
+//! Link to a server that is a file.
 
 use core::task::{Context, Poll, ready};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{
     options::ClientOptions,
 };
 
-/// A subscription, and what was last said of it.
+/// File subscription and the last error logged for it.
 #[derive(Debug)]
 pub(crate) struct FileLink {
     subscription: FileSubscription,
@@ -20,7 +20,8 @@ pub(crate) struct FileLink {
 }
 
 impl FileLink {
-    /// Nothing is read or watched yet. `None` if the call is for no type.
+    /// Creates a link without reading or watching the file yet. Returns `None` if the call has no
+    /// resource type.
     pub(crate) fn new(call: &Call, policy: &FilePolicy, options: &ClientOptions) -> Option<Self> {
         let path = Arc::clone(&call.server.uri);
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
@@ -34,7 +35,8 @@ impl FileLink {
     }
 
     pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
-        // What is not read stays at the subscription, which has no end. The driver polls again when it reads.
+        // Unread content stays in the subscription, which never ends. The driver polls again when
+        // it wants to read.
         if reads == Reads::No {
             return Poll::Pending;
         }
@@ -47,7 +49,7 @@ impl FileLink {
         }
     }
 
-    /// Whether that was not the last thing that was said of the file.
+    /// Records the file's current error, if any, and returns whether it differs from the last one.
     pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
         let is_news = self.trouble.as_ref() != trouble;
         self.trouble = trouble.cloned();

@@ -1,18 +1,19 @@
-//! One channel of the core on its way over gRPC: dial, call, requests out, responses in.
+//! Transport of one channel of the core: dial, call, send requests, receive responses.
 //!
 //! ```text
 //!  Dialing ──▶ Connected ──▶ Calling ──▶ Streaming ──▶ Over
 //!         Opened        │            response         │
-//!                       └ only after the driver       └ Ended
-//!                         had its turn: the first
-//!                         request is queued by now
+//!                       └ after the driver            └ Ended
+//!                         queued the first
+//!                         request
 //! ```
 //!
-//! A server may hold its response headers back until it has read a request, so the core is told
-//! `Opened`, and its first request is put into the outbound queue, before the call is made (SB-19).
+//! A server may delay its response headers until it has read a request. Therefore the core receives
+//! `Opened` and its first request is queued before the call is made.
 //!
-//! The outbound queue has room for one request. What is said is decided when there is room, so it is
-//! never older than that.
+//! The outbound queue holds one request. Requests are rendered only when there is space, so a
+//! queued request is never based on old state.
+// SB-19
 
 use core::{
     pin::Pin,
@@ -52,34 +53,35 @@ use crate::{
 
 type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 
-/// The transport of one channel.
+/// Link: the transport of one channel.
 pub(crate) struct Link {
     pub(crate) id: ChannelId,
     pub(crate) server: Arc<ManagementServer>,
-    /// The address that is dialled, where it is not the server's own.
+    /// Address that is dialed, if it differs from the server's.
     pub(crate) target: Option<Arc<str>>,
-    /// How many responses the server has sent.
+    /// Number of responses received.
     pub(crate) responses: u64,
-    /// Whether the core has something to send.
+    /// Whether the core has a request to send.
     pub(crate) has_requests: bool,
-    /// Which of the services behind the server it tries: so many failed before.
+    /// Number of failed attempts before this one, which selects the service.
     pub(crate) turn: usize,
-    /// The method to call; `None` if there is none, and then nothing is dialled.
+    /// Path of the method to call. `None` if no method exists; then the link fails without
+    /// connecting.
     path: Option<PathAndQuery>,
     requests: mpsc::Sender<Bytes>,
-    /// The longest response that it takes.
+    /// Maximum size of a response in bytes.
     pub(crate) max_response_bytes: usize,
     runtime: Shared,
     stage: Stage,
 }
 
 enum Stage {
-    /// A server that is polled: no connection is made before there is a request.
+    /// Polled server; it connects only when there is a request.
     #[cfg(feature = "rest")]
     Preparing(Future<Result<Polling, String>>),
     #[cfg(feature = "rest")]
     Polling(Box<Polling>),
-    /// A server that is a file: opened at once.
+    /// File, opened at once.
     #[cfg(feature = "files")]
     OpeningFile(Box<FileLink>),
     #[cfg(feature = "files")]
@@ -87,42 +89,42 @@ enum Stage {
     Dialing(Future<Result<Connection, String>>, mpsc::Receiver<Bytes>),
     Connected(Box<Connection>, mpsc::Receiver<Bytes>),
     Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
-    /// The connection is held as long as the stream that runs on it.
+    /// Stream, with the connection that it runs on.
     Streaming(Channel, Box<Streaming<Bytes>>),
-    /// The driver was told how it ended, and polls it no more.
+    /// The end was reported to the driver.
     Over,
 }
 
-/// A connection, the service that it is to, and the method to call there.
+/// Connection, its service and the method to call.
 struct Connection {
     channel: Channel,
     service: Service,
     path: PathAndQuery,
 }
 
-/// What a link has to say.
+/// Event of a link.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// The connection is up; the call is made after this.
+    /// The connection is up. The call is made afterwards.
     Opened,
-    /// There is room for a request.
+    /// The queue has space for a request.
     Room,
     Message(Bytes),
-    /// There is nothing new at a server that is polled.
+    /// A polled server has nothing new.
     #[cfg(feature = "rest")]
     Unchanged,
-    /// A response came that cannot be read.
+    /// A response could not be decoded, or exceeds the limit.
     #[cfg(feature = "rest")]
     Undeliverable(Arc<str>),
-    /// A request was not answered.
+    /// A request to a polled server failed.
     #[cfg(feature = "rest")]
     Failed(ChannelError),
-    /// A file cannot be read. The next content may be good.
+    /// A file cannot be read. The link stays open because the file may become readable.
     #[cfg(feature = "files")]
     Unreadable(Arc<str>),
-    /// Dialling failed.
+    /// Connecting failed.
     Unreachable(String),
-    /// The call is over.
+    /// The call has ended.
     Ended(Status),
 }
 
@@ -135,7 +137,7 @@ impl Link {
         max_response_bytes: usize,
         turn: usize,
     ) -> Self {
-        // One sender always has a slot of its own; there is no other.
+        // A sender has one guaranteed slot, and there is only one sender.
         let (requests, queue) = mpsc::channel(0);
         let path = match &target.server.exchange {
             Exchange::Polls(_) => target.rest_path(),
@@ -192,22 +194,22 @@ impl Link {
         }
     }
 
-    /// What the server is called in logs.
+    /// Returns the server's address for logs.
     pub(crate) fn server_name(&self) -> &str {
         without_credentials(&self.server.uri)
     }
 
-    /// Whether it is the service that has failed if the link has.
+    /// Whether a failure of the link is a failure of the service it dialed.
     pub(crate) fn is_dialled(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Whether the server is a file, and what is rendered for it goes nowhere.
+    /// Whether the server is a file. Requests to it are not sent.
     pub(crate) fn is_of_a_file(&self) -> bool {
         matches!(self.server.exchange, Exchange::Files(_))
     }
 
-    /// Does what something rendered for a file means.
+    /// Reads the file if the core subscribes.
     #[cfg(feature = "files")]
     pub(crate) fn read_if_asked(&mut self, cause: &RequestCause) {
         if let (Stage::File(file), RequestCause::Subscription) = (&mut self.stage, cause) {
@@ -215,7 +217,7 @@ impl Link {
         }
     }
 
-    /// Whether something else, or for the first time something, is wrong with a file.
+    /// Records a file's current error, if any, and returns whether it differs from the last one.
     #[cfg(feature = "files")]
     pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
         match &mut self.stage {
@@ -224,7 +226,7 @@ impl Link {
         }
     }
 
-    /// Whether the call goes on and brings responses.
+    /// Whether the call is open and delivers responses.
     pub(crate) fn is_streaming(&self) -> bool {
         match &self.stage {
             Stage::Streaming(..) => true,
@@ -236,7 +238,8 @@ impl Link {
         }
     }
 
-    /// The next news. Responses are read only while `reads` (B52).
+    /// Returns the next event. Responses are read only with [`Reads::Yes`].
+    // B52
     pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
         loop {
             match core::mem::replace(&mut self.stage, Stage::Over) {
@@ -301,10 +304,12 @@ impl Link {
                     }
                 },
                 Stage::Streaming(channel, mut responses) => {
-                    // The end of a call is news whether or not anybody wants to read. Responses ahead of it that
-                    // are not wanted could not be acknowledged any more: the next stream brings them again. They count as
-                    // responses for the log. They are never the first of a stream, on which the core and the order of
-                    // the services depend: a client stops reading only because of a response of the same stream.
+                    // The end of a call is reported even if the driver does not read. Unread
+                    // responses before the end are dropped: they could not be acknowledged any
+                    // more, and the next stream brings them again. They count as responses for the
+                    // log. They are never the first of a stream, which the core and the order of
+                    // services depend on: a client stops reading only because of a response of the
+                    // same stream.
                     let has_ended = channel.poll_call_end(cx).is_ready();
                     if reads == Reads::No && !has_ended {
                         self.stage = Stage::Streaming(channel, responses);
@@ -331,7 +336,7 @@ impl Link {
         }
     }
 
-    /// Whether a request can be queued at this moment.
+    /// Returns whether a request can be queued now.
     pub(crate) fn has_room(&mut self) -> bool {
         #[cfg(feature = "rest")]
         if let Stage::Polling(_) = &self.stage {
@@ -345,13 +350,13 @@ impl Link {
         matches!(self.requests.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
 
-    /// Queues a request, for which there must be room.
+    /// Queues a request. Requires [`has_room`](Self::has_room).
     pub(crate) fn send(&mut self, request: Bytes) {
         #[cfg(feature = "rest")]
         if let Stage::Polling(polling) = &mut self.stage {
             return polling.ask(&request);
         }
-        // With the queue gone the call is over, which is told by the call itself.
+        // If the queue is closed, the call has ended and reports its end.
         let _ = self.requests.try_send(request);
     }
 
@@ -362,7 +367,7 @@ impl Link {
         match ready!(self.requests.poll_ready(cx)) {
             Ok(()) => Poll::Ready(News::Room),
             Err(_) => {
-                // Nobody takes requests any more, so the call is over, which wakes whoever polls its end.
+                // The queue is closed, so the call has ended, which wakes the task that polls it.
                 self.has_requests = false;
                 Poll::Pending
             }
@@ -370,14 +375,14 @@ impl Link {
     }
 }
 
-/// Whether the next response is wanted.
+/// Whether the driver wants the next response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Yes,
     No,
 }
 
-/// Connects, unless it is known beforehand that nothing could be called.
+/// Connects, or fails if there is no method to call.
 async fn connect(
     service: Result<Service, String>,
     path: Option<PathAndQuery>,
@@ -404,7 +409,7 @@ async fn call(
     grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
 }
 
-/// The requests of a call. The transport drops them when the call is over.
+/// Outgoing requests of a call. The transport drops them when the call ends.
 struct Requests {
     queue: mpsc::Receiver<Bytes>,
     _end: EndGuard,

@@ -1,8 +1,9 @@
-//! What a client's driver logs, and at which level.
+//! Log lines of a client's driver, with their levels.
 //!
-//! Fields are the same everywhere: `node`, `server`, `stream`, and of a message `type`, `version`,
-//! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
-//! stream that ends after it served is no news to wake anybody for.
+//! Common fields are `node`, `server` and `stream`; lines about a message add `type`, `version` and
+//! `nonce`. A failing server is logged as one warning until it answers again. The end of a stream
+//! that had responses is logged at INFO.
+// S1.006, S1.015
 
 use core::{fmt, time::Duration};
 use std::{
@@ -24,21 +25,21 @@ use crate::{
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
 };
 
-/// The log of one client.
+/// Log of one client.
 #[derive(Debug)]
 pub(crate) struct Log {
     node: Arc<str>,
     printer: Printer,
-    /// What was last said of each server that was dialled.
+    /// Last logged state of each dialed server.
     health: BTreeMap<(Arc<str>, TransportId), Health>,
-    /// How many resources have come under names of an older API, and the servers and types that was said of.
+    /// Number of v2 resources received, and the servers and types already warned about.
     older: u64,
     told_older: BTreeSet<(Arc<str>, TypeUrl)>,
-    /// By server and type. A server decides how many responses there are to reject.
+    /// Limit of NACK warnings by server and type, because the server controls their number.
     rejections: LogLimit<(Arc<str>, TypeUrl)>,
 }
 
-/// One rejected response of each server and type is logged in this time.
+/// Interval in which one NACK of each server and type is logged.
 const REJECTION_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Log {
         match &link.target {
             _ if link.is_of_a_file() => {}
             None => debug!(%node, %server, %stream, "connecting"),
-            // One of several services behind the server.
+            // One of several services of the server.
             Some(target) => debug!(%node, %server, %stream, %target, "connecting"),
         }
     }
@@ -84,7 +85,8 @@ impl Log {
         );
     }
 
-    /// Of each server and type that still has resources of an older API, once: that is over some day (S4.011).
+    /// Warns once for each server and type that sends resources of the v2 API.
+    // S4.011
     pub(crate) fn judged(&mut self, client: &Client) {
         let older = client.stats().older_resources;
         if older == self.older {
@@ -115,7 +117,8 @@ impl Log {
         trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
     }
 
-    /// A response was rejected. The request that says so is logged in any case, in detail.
+    /// Logs a rejected response as a warning, rate limited. The NACK itself is always logged at
+    /// DEBUG.
     fn rejected(
         &mut self,
         link: &Link,
@@ -138,12 +141,12 @@ impl Log {
         );
     }
 
-    /// When [`left_out`](Self::left_out) is to be called.
+    /// Returns the time at which to call [`left_out`](Self::left_out).
     pub(crate) fn due(&self) -> Option<Time> {
         self.rejections.due()
     }
 
-    /// Logs how many rejected responses were not logged at the end of a flood.
+    /// Logs the number of rejected responses that the rate limit left out, when a flood has ended.
     pub(crate) fn left_out(&mut self, now: Time) {
         for ((server, type_url), left_out) in self.rejections.overdue(now) {
             warn!(
@@ -163,7 +166,7 @@ impl Log {
         }
     }
 
-    /// A server that is polled has nothing new.
+    /// Logs that a polled server has nothing new.
     #[cfg(feature = "rest")]
     pub(crate) fn unchanged(&mut self, link: &Link) {
         let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
@@ -174,7 +177,7 @@ impl Log {
         debug!(%node, %server, %stream, "nothing new");
     }
 
-    /// A request to a server that is polled was not answered.
+    /// Logs that a request to a polled server failed.
     #[cfg(feature = "rest")]
     pub(crate) fn failed(&mut self, link: &Link, error: &ChannelError) {
         let is_first = self.is_first_failure(&link.server);
@@ -201,7 +204,7 @@ impl Log {
         }
     }
 
-    /// A file is missing, or what is in it cannot be read.
+    /// Logs that a file is missing or invalid.
     #[cfg(feature = "files")]
     pub(crate) fn unreadable(&mut self, link: &Link, why: &str, is_news: bool) {
         self.turned(&link.server, Health::Fails);
@@ -223,7 +226,8 @@ impl Log {
         warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the limit");
     }
 
-    /// Our side ended the stream, for what the server did or because nothing is wanted of it.
+    /// Logs that the client closed the stream, because of a fault of the server or because it is
+    /// not needed.
     pub(crate) fn closed(&self, link: &Link, fault: Option<&ChannelError>) {
         let (node, server) = (&self.node, link.server_name());
         if let Some(reason) = fault {
@@ -253,16 +257,16 @@ impl Log {
         self.turned(server, Health::Fails) != Some(Health::Fails)
     }
 
-    /// Notes how a server fares, and tells how it fared before.
+    /// Records a server's state and returns the previous one.
     fn turned(&mut self, server: &ManagementServer, now: Health) -> Option<Health> {
         self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
     }
 }
 
-/// How many watches are named.
+/// Maximum number of watches in a log line.
 const NAMED: usize = 8;
 
-/// The watches that hold back reading on a channel, by type and name.
+/// Watches that block reading on a channel, by type and name.
 struct Watchers<'a>(&'a Client, ChannelId);
 
 impl fmt::Display for Watchers<'_> {

@@ -1,17 +1,17 @@
-//! The client: a driver task around [`xds_core::Client`].
+//! gRPC client: a driver task around [`xds_core::Client`].
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `driver.rs` | the loop: commands, news, deadlines in; outputs obeyed, requests rendered |
-//! | `link.rs` | one channel: dial, call, one queued request, responses when they are wanted |
-//! | `polling.rs` | the same for a server that is polled (feature `rest`) |
-//! | `file.rs` | the same for a server that is a file (feature `files`) |
+//! | `driver.rs` | main loop: commands, link events and timeouts in; outputs and requests out |
+//! | `link.rs` | one channel: dial, call, one queued request, responses on demand |
+//! | `polling.rs` | a channel to a polled server (feature `rest`) |
+//! | `file.rs` | a channel to a file (feature `files`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
-//! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
-//! | `rotation.rs` | whose turn it is among links that all have news |
-//! | `service.rs` | which services stand behind a server, and whose turn it is |
-//! | `sources.rs` | the clients of one proxy, whose resources name further sources |
-//! | `log.rs` | what is logged at which level |
+//! | `address.rs`, `resolve.rs` | server addresses and name resolution |
+//! | `rotation.rs` | fair polling of links |
+//! | `service.rs` | the services of a server and their order |
+//! | `sources.rs` | the clients of one proxy with nested config sources |
+//! | `log.rs` | log lines and levels |
 //! | `options.rs` | timeouts, keepalive, limits |
 
 mod address;
@@ -49,18 +49,18 @@ pub(crate) use self::{
     dial::Security,
 };
 
-/// Where clients are started. There are no values of this type: a running client is reached through its
-/// [`ClientHandle`].
+/// Entry point to start clients. This type has no values: use the [`ClientHandle`] that
+/// [`connect`](Self::connect) returns.
 #[derive(Debug)]
 pub struct Client<R>(Infallible, PhantomData<R>);
 
 impl<R: Runtime + Default> Client<R> {
-    /// Starts a client on the runtime. It connects once something is watched, and ends when
-    /// it is shut down or when the last handle and the last watch are dropped.
+    /// Starts a client on the runtime. It connects when the first resource is watched. It ends when
+    /// it is shut down, or when the last handle and the last watch are dropped.
     ///
     /// # Panics
     ///
-    /// Where tasks of the runtime cannot be spawned, as outside of tokio's.
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     #[must_use = "the client ends when its last handle is dropped"]
     pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
         let (handle, driver) = Self::driver(config, options);
@@ -68,8 +68,10 @@ impl<R: Runtime + Default> Client<R> {
         handle
     }
 
-    /// A client and the future that drives it, for those who want to spawn it themselves. The
-    /// future needs the runtime, with whatever it has for time and I/O. Dropping it ends the client.
+    /// Creates a client and the future that drives it, to be spawned by the caller.
+    ///
+    /// The future must run within the runtime, with its timers and I/O enabled. Dropping it ends
+    /// the client.
     pub fn driver(
         config: ClientConfig,
         options: ClientOptions,

@@ -1,4 +1,4 @@
-//! How a client's transport behaves. What is said on it is the core's matter.
+//! Options of a client's transport. The protocol is configured with the core's `ClientConfig`.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::{
     payload::{PayloadPrinter, Printer},
 };
 
-/// How a client connects, and what it logs.
+/// Options for connections and logs of a client.
 ///
-/// The longest response it takes is part of what it is protected by, and therefore in the core's
-/// [`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes): 256 MiB by
-/// default, not gRPC's 4 MiB, which an ordinary mesh exceeds.
+/// The maximum response size is set in the core, because it is a protection against misbehaving
+/// servers: [`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes), 256
+/// MiB by default. gRPC's default of 4 MiB is too small for an ordinary mesh.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// What the core's randomness starts from; `None`, the default, draws it. Two clients with one
-    /// seed would come back to a restarted server at the same moment.
+    /// Seed of the core's random numbers. `None`, the default, selects a random seed. Clients with
+    /// the same seed reconnect to a restarted server at the same moment.
     pub seed: Option<u64>,
-    /// How long connecting may take: resolving the name, trying every address behind it, TLS, and waiting for the
-    /// server's HTTP/2 SETTINGS; 20 s by default, as in gRPC.
+    /// Maximum time of an attempt to connect, including name resolution, all addresses, TLS and the
+    /// server's HTTP/2 SETTINGS. 20 s by default, as in gRPC.
     pub connect_timeout: Duration,
-    /// How a dead connection is found out; without it a server that vanished is never noticed.
+    /// Keepalive pings and probes, which detect dead connections; [`Keepalive::CLIENT`] by default.
     pub keepalive: Keepalive,
-    /// The longest request that is sent, in bytes; 256 MiB by default. A subscription that exceeds
-    /// it ends the stream with `RESOURCE_EXHAUSTED`.
+    /// Maximum size of a request in bytes; 256 MiB by default. A larger request ends the stream
+    /// with `RESOURCE_EXHAUSTED`.
     pub max_request_bytes: usize,
     pub(crate) printer: Printer,
     pub(crate) transports: Transports,
-    /// `None` is the operating system's.
+    /// Custom resolver; `None` selects the operating system's.
     pub(crate) resolver: Option<Arc<dyn Resolve>>,
     #[cfg(any(feature = "files", feature = "rest"))]
     pub(crate) schema: Option<&'static xds_format::Schema>,
@@ -63,31 +63,34 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// Fixes the core's randomness.
+    /// Sets the seed of the core's random numbers.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how long connecting may take.
+    /// Sets the maximum time of an attempt to connect.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// States the credentials of the servers that name this transport. The default name is that of
-    /// servers that name none.
+    /// Sets the credentials of a transport, which servers refer to by its name. The default name
+    /// applies to servers without a transport name.
     #[must_use]
     pub fn with_credentials(mut self, transport: TransportId, credentials: Credentials) -> Self {
         self.transports.set_credentials(transport, credentials);
         self
     }
 
-    /// States the services that stand for the servers that name this transport. The first one is
-    /// connected to; when that fails, or its stream ends without a response, the next one is the turn,
-    /// and after the last the first again (B18). The core decides when.
+    /// Sets the services of a transport. Servers that name this transport are reached through them.
+    ///
+    /// The client connects to the first service. If connecting fails or the stream ends without a
+    /// response, the next attempt uses the next service, and after the last service the first one
+    /// again. The core schedules the attempts.
+    // B18
     #[must_use]
     pub fn with_services(
         mut self,
@@ -98,7 +101,7 @@ impl ClientOptions {
         self
     }
 
-    /// Takes the credentials of every server of a bootstrap.
+    /// Sets the credentials of every server of a gRPC bootstrap.
     #[must_use]
     pub fn with_bootstrap(self, bootstrap: &Bootstrap) -> Self {
         bootstrap.all_servers().fold(self, |options, server| {
@@ -106,13 +109,15 @@ impl ClientOptions {
         })
     }
 
-    /// Takes the places of every server of a proxy's bootstrap. What the name of a cluster stands for,
-    /// and what the credentials in a service of Google's form are, only `service` knows. A bound on
-    /// responses that the bootstrap states for a cluster holds beside any that `service` sets.
+    /// Sets the services of every server of an Envoy bootstrap.
+    ///
+    /// `service` maps a cluster name, or a `google_grpc` service with its credentials, to a
+    /// [`Service`]. If the bootstrap limits the response size of a cluster, the smaller of that
+    /// limit and the one set by `service` applies.
     ///
     /// # Errors
     ///
-    /// Those of `service`.
+    /// Returns the first error of `service`.
     pub fn with_envoy_bootstrap<E>(
         self,
         bootstrap: &EnvoyBootstrap,
@@ -131,8 +136,8 @@ impl ClientOptions {
         })
     }
 
-    /// Sets the types of resources that servers which are polled can send, and that files can have; by
-    /// default those of the Envoy API.
+    /// Sets the resource types that polled servers and files can contain. By default these are the
+    /// types of the Envoy API.
     #[cfg(any(feature = "files", feature = "rest"))]
     #[must_use]
     pub fn with_schema(mut self, schema: &'static xds_format::Schema) -> Self {
@@ -140,28 +145,28 @@ impl ClientOptions {
         self
     }
 
-    /// Replaces the operating system's resolver of names.
+    /// Replaces the operating system's name resolver.
     #[must_use]
     pub fn with_resolver(mut self, resolver: impl Resolve + 'static) -> Self {
         self.resolver = Some(Arc::new(resolver));
         self
     }
 
-    /// Sets how a dead connection is found out.
+    /// Sets the keepalive pings and probes.
     #[must_use]
     pub fn with_keepalive(mut self, keepalive: Keepalive) -> Self {
         self.keepalive = keepalive;
         self
     }
 
-    /// Sets the longest request that is sent, in bytes.
+    /// Sets the maximum size of a request in bytes.
     #[must_use]
     pub fn with_max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
         self
     }
 
-    /// Sets what logs at the level TRACE show of resources; by default their sizes.
+    /// Sets the printer of resources in logs at the level TRACE. By default only sizes are printed.
     #[must_use]
     pub fn with_payload_printer(mut self, printer: impl PayloadPrinter + 'static) -> Self {
         self.printer = Printer(Arc::new(printer));

@@ -1,4 +1,4 @@
-//! A channel to a server that is polled: REST, over connections that are dialled like those of gRPC.
+//! Channel to a polled (REST) server. Its connections are dialed like those of gRPC.
 
 use core::task::{Context, Poll, ready};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::runtime::Shared;
 
-/// A poller, and the response that nobody wants to read yet.
+/// Poller and a response that was received but not read yet.
 #[derive(Debug)]
 pub(crate) struct Polling {
     poller: Poller,
@@ -26,7 +26,7 @@ pub(crate) struct Polling {
 }
 
 impl Polling {
-    /// Finds out what every request states. Nothing is dialled yet.
+    /// Prepares the parts common to all requests. Does not connect.
     pub(crate) async fn prepare(
         call: Call,
         service: Result<Service, String>,
@@ -63,7 +63,7 @@ impl Polling {
         self.poller.ask(request);
     }
 
-    /// Whether a response waits to be read.
+    /// Whether a received response has not been read yet.
     pub(crate) fn has_response(&self) -> bool {
         self.response.is_some()
     }
@@ -75,7 +75,7 @@ impl Polling {
             {
                 return Poll::Ready(News::Message(response));
             }
-            // With a response that waits there is no request under way, and the connection alone is driven.
+            // While a response is unread, no request is in flight; this only drives the connection.
             match ready!(self.poller.poll(cx)) {
                 Answer::Response(response) => self.response = Some(response),
                 Answer::Unchanged => return Poll::Ready(News::Unchanged),
@@ -87,8 +87,8 @@ impl Polling {
     }
 }
 
-/// What each request states, with tokens that are read for each, as for each call: on a disk they are renewed while a
-/// channel that polls stays.
+/// Returns a function for the headers of each request. It reads tokens anew each time, because
+/// token files may be renewed while the channel is open.
 fn authorize(service: &Service, runtime: &Shared) -> Authorize {
     let (service, runtime) = (service.clone(), runtime.clone());
     Arc::new(move || {

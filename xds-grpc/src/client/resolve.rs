@@ -1,17 +1,19 @@
-//! From a name to the addresses behind it.
+//! Name resolution.
 
 use core::{fmt::Debug, net::SocketAddr, pin::Pin};
 use std::io;
 
-/// Finds the addresses behind the name of a management server.
+/// Resolver of management server names.
 ///
-/// A client asks anew at every attempt to connect, and tries the addresses in the order in which they
-/// are given (S1.034). How long that may take is bounded by
+/// A client resolves the name at every attempt to connect, and tries the addresses in the returned
+/// order. The time is limited by
 /// [`ClientOptions::connect_timeout`](super::ClientOptions::connect_timeout).
+// S1.034
 pub trait Resolve: Debug + Send + Sync {
-    /// The addresses of `host` with `port`. IP addresses are asked for as well. A panic is a failure to connect.
+    /// Returns the addresses of `host` with `port`. `host` may be an IP address. A panic fails the
+    /// attempt to connect.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 }
 
-/// A resolution on its way.
+/// Future of a name resolution.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;

@@ -1,16 +1,16 @@
-//! Whose turn it is among several that may have news at the same time.
+//! Fair polling of several sources of events.
 
 use core::task::Poll;
 
-/// Goes around: after one has had its turn, those behind it come first. However much news one of them has, the
-/// others are come to.
+/// Round-robin position. The next poll starts after the source that was ready last, so that a busy
+/// source does not starve the others.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     next: usize,
 }
 
 impl Rotation {
-    /// The first of them that is ready, with its position.
+    /// Polls all sources in turn and returns the first ready result with its position.
     pub(crate) fn poll<T, N>(
         &mut self,
         all: &mut [T],
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn who_always_has_news_leaves_the_others_their_turn() {
         let mut rotation = Rotation::default();
-        // How much news each of them has.
+        // Number of events of each source.
         let mut all = [u32::MAX, 2, 0, 1];
         let mut turns = Vec::new();
         for _ in 0..7 {
@@ -50,7 +50,7 @@ mod tests {
             turns.push(at);
         }
         assert_eq!(turns, [0, 1, 3, 0, 1, 0, 0]);
-        // The last ones have gone.
+        // The last sources are removed.
         let mut fewer = [1];
         assert!(rotation.poll(&mut fewer, |_| Poll::Ready(())).is_ready());
         assert!(rotation.poll(&mut [0_u32; 0], |_| Poll::Ready(())).is_pending());

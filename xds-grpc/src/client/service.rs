@@ -1,4 +1,4 @@
-//! Which services stand behind a management server, and which of them is dialled.
+//! Services of a management server, and the order in which they are dialed.
 
 use core::fmt;
 use std::{collections::BTreeMap, sync::Arc};
@@ -9,8 +9,7 @@ use xds_core::client::{ManagementServer, TransportId};
 
 use crate::{credentials::Credentials, keepalive::TcpProbes, runtime::Shared};
 
-/// A gRPC service that a client can connect to: where it is, how the channel is secured, what calls
-/// carry.
+/// gRPC service to connect to: its address, credentials and call metadata.
 #[derive(Clone)]
 pub struct Service {
     target: Arc<str>,
@@ -22,7 +21,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service at an address in one of the forms of [`check_address`](super::check_address).
+    /// Creates a service at an address in one of the forms of
+    /// [`check_address`](super::check_address).
     #[must_use]
     pub fn new(target: impl Into<Arc<str>>, credentials: Credentials) -> Self {
         let target = target.into();
@@ -31,16 +31,17 @@ impl Service {
         Self { target, credentials, authority, metadata, max_response_bytes, probes }
     }
 
-    /// Names another `:authority` in calls than the one in the address.
+    /// Sets the `:authority` of calls. By default it is taken from the address.
     #[must_use]
     pub fn with_authority(mut self, authority: Authority) -> Self {
         self.authority = Some(authority);
         self
     }
 
-    /// Adds a header to every call. Its value may be a secret: it is not printed. Whoever can read an
-    /// insecure channel can read it all the same, except for `authorization`: with that header, the
-    /// client does not connect without TLS.
+    /// Adds a header to every call. The value is not printed, since it may be secret.
+    ///
+    /// On a connection without TLS anyone on the network path can read it. If an `authorization`
+    /// header is set, the client therefore refuses to connect without TLS.
     #[must_use]
     pub fn with_metadata(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
@@ -48,18 +49,21 @@ impl Service {
         self
     }
 
-    /// Takes no response from the service that is longer than this, in bytes: `max_receive_message_length`
-    /// of a proxy's bootstrap (B18). A longer one ends the stream, as one does that is longer than what the
-    /// core takes from anybody
+    /// Sets the maximum size of a response in bytes, like `max_receive_message_length` in an Envoy
+    /// bootstrap.
+    ///
+    /// A larger response ends the stream. The client's general limit applies too
     /// ([`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes)).
+    // B18
     #[must_use]
     pub fn with_max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
-    /// Has the operating system probe a silent connection to the service like this, whatever
-    /// [`ClientOptions::keepalive`](super::ClientOptions::keepalive) says of others (S0.175).
+    /// Sets the TCP keepalive probes of connections to this service, instead of those of
+    /// [`ClientOptions::keepalive`](super::ClientOptions::keepalive).
+    // S0.175
     #[must_use]
     pub const fn with_tcp_probes(mut self, probes: TcpProbes) -> Self {
         self.probes = Some(probes);
@@ -90,7 +94,7 @@ impl Service {
         &self.metadata
     }
 
-    /// What a call carries that is about to be made.
+    /// Returns the headers of the next call.
     pub(crate) async fn headers(&self, runtime: &Shared) -> Result<HeaderMap, Status> {
         self.credentials.headers(self.metadata.clone(), runtime).await
     }
@@ -109,19 +113,19 @@ impl fmt::Debug for Service {
     }
 }
 
-/// What the names of transports stand for.
+/// Configured transports by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transports {
     known: BTreeMap<TransportId, Transport>,
-    /// For servers that name no transport.
+    /// Credentials of servers without a transport name.
     default: Credentials,
 }
 
 #[derive(Clone, Debug)]
 enum Transport {
-    /// The server at its own address.
+    /// The server's own address.
     Direct(Credentials),
-    /// Others that stand for it, at least one.
+    /// Services through which the server is reached, at least one.
     Services(Arc<[Service]>),
 }
 
@@ -134,8 +138,8 @@ impl Transports {
         self.known.insert(id, Transport::Services(services));
     }
 
-    /// The service to connect to at an attempt, when so many before it have failed: all of them in turn
-    /// (B18).
+    /// Returns the service to connect to after a number of failed attempts, in rotation.
+    // B18
     pub(crate) fn service(
         &self,
         server: &ManagementServer,
@@ -150,7 +154,7 @@ impl Transports {
                 .cloned()
                 .ok_or_else(|| "no service stands behind the server".into()),
             None if server.transport.is_default() => Ok(direct(&self.default)),
-            // Least of all is it dialled without protection.
+            // Never fall back to a connection without protection.
             None => {
                 Err(format!("nothing is known of the transport {:?}", server.transport.as_str()))
             }

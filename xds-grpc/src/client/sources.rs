@@ -1,5 +1,5 @@
-//! All clients of one proxy: that of its bootstrap, and one for each further source that its listeners and clusters
-//! name.
+//! Clients of one proxy: one for its bootstrap, and one for each further config source that
+//! resources name.
 
 use core::{error::Error, fmt, marker::PhantomData};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,35 +16,40 @@ use xds_handle::ClientHandle;
 use super::{Client, ClientOptions, Service};
 use crate::runtime::Runtime;
 
-/// Why a source cannot be used.
+/// Reason why a config source cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It says what no client can do.
+    /// The source requires something that clients do not support.
     #[error(transparent)]
     Inexpressible(#[from] Inexpressible),
-    /// One of its places is not known.
+    /// The application could not map a cluster or service of the source.
     #[error("{0}")]
     Place(Box<dyn Error + Send + Sync>),
-    /// There are as many sources as there may be.
+    /// The maximum number of sources is in use.
     #[error("more than {MAX_SOURCES} sources are in use")]
     TooMany,
 }
 
-/// How many sources there may be beside those of the bootstrap: servers name them.
+/// Maximum number of sources in addition to those of the bootstrap. Limited because servers control
+/// their number.
 pub const MAX_SOURCES: usize = 64;
 
 type Places = dyn Fn(Target<'_>) -> Result<Service, Box<dyn Error + Send + Sync>> + Send + Sync;
 type Types = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 
-/// The clients of a proxy (S0.052): listeners and clusters come from the sources of its bootstrap, and what these refer
-/// to from the sources that they name, which may be others: the aggregated stream, a stream of its own, REST, a
-/// file. Each further source is a client with the bootstrap's node, started when it is first asked for; sources that
-/// are equal, and for one type, are one.
+/// Clients of a proxy with nested config sources.
 ///
-/// As in a proxy, whoever may send listeners and clusters is believed: a source can name any file that this process can
-/// read, and any cluster that `places` knows. What is in the file reaches watchers if it is a resource of the type. A
-/// source that was one too many may be asked for again when another one has been [released](Sources::release).
+/// Listeners and clusters come from the sources of the Envoy bootstrap. The resources they refer to
+/// come from the config sources that they name: ADS, a separate stream, REST or a file. Each
+/// further source has its own client with the bootstrap's node, started on first use. Equal sources
+/// for the same type share a client.
+///
+/// As in Envoy, servers of listeners and clusters are trusted: a config source can name any file
+/// that this process can read and any cluster that `places` accepts. Watchers receive the content
+/// of such a file if it is a resource of the type. If a source exceeded [`MAX_SOURCES`], request it
+/// again after [releasing](Sources::release) another one.
+// S0.052
 pub struct Sources<R> {
     bootstrap: EnvoyBootstrap,
     options: ClientOptions,
@@ -62,16 +67,16 @@ struct Further {
 }
 
 impl<R: Runtime + Default> Sources<R> {
-    /// Starts the client of the bootstrap. `types` registers the resource types with each client; `places` knows
-    /// what the names of clusters stand for, as in [`ClientOptions::with_envoy_bootstrap`].
+    /// Starts the client of the bootstrap. `types` registers resource types with each client.
+    /// `places` maps cluster names to services, as in [`ClientOptions::with_envoy_bootstrap`].
     ///
     /// # Errors
     ///
-    /// The bootstrap says what no client can do, or one of its places is not known.
+    /// Returns an error if the bootstrap requires something unsupported or `places` fails.
     ///
     /// # Panics
     ///
-    /// Where tasks of the runtime cannot be spawned, as outside of tokio's.
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     pub fn connect<E: Into<Box<dyn Error + Send + Sync>>>(
         bootstrap: EnvoyBootstrap,
         options: ClientOptions,
@@ -86,17 +91,18 @@ impl<R: Runtime + Default> Sources<R> {
         Ok(Self { bootstrap, options, places, types, main, further, runtime: PhantomData })
     }
 
-    /// The client of the bootstrap itself.
+    /// Returns the client of the bootstrap.
     #[must_use]
     pub fn main(&self) -> &ClientHandle {
         &self.main
     }
 
-    /// What a resource refers to, and where that comes from ([`EnvoyBootstrap::references`]).
+    /// Returns the references in a resource, with their config sources
+    /// ([`EnvoyBootstrap::references`]).
     ///
     /// # Errors
     ///
-    /// What is wrong in a source, and in which field.
+    /// Returns an error if a config source is invalid. The error names the field.
     pub fn references(
         &self,
         via: Option<&NestedSource>,
@@ -107,16 +113,16 @@ impl<R: Runtime + Default> Sources<R> {
         self.bootstrap.references(via, type_url, name, resource)
     }
 
-    /// The client that what a resource refers to is watched with.
+    /// Returns the client with which to watch a referenced resource.
     ///
     /// # Errors
     ///
-    /// The source says what no client can do, one of its places is not known, or there are
-    /// [too many](MAX_SOURCES) with watches.
+    /// Returns an error if the source requires something unsupported, `places` fails, or [too
+    /// many](MAX_SOURCES) sources are in use.
     ///
     /// # Panics
     ///
-    /// As [`Sources::connect`].
+    /// Panics like [`Sources::connect`].
     pub fn client_of(&self, reference: &NestedSource) -> Result<ClientHandle, SourceError> {
         let NestedSource { type_url, source, .. } = reference;
         let Some(config) = self.bootstrap.nested_client_config(type_url, source)? else {
@@ -125,7 +131,7 @@ impl<R: Runtime + Default> Sources<R> {
         if let Some(known) = known_or_room(&self.further(), reference)? {
             return Ok(known);
         }
-        // What is the application's runs unlocked: it may take its time, panic, or come back here.
+        // Application code runs without the lock: it may be slow, panic or call this type.
         let mut options = self.options.clone();
         if let Specifier::Api(api) = &source.specifier {
             let services = api.targets().map(&*self.places).collect::<Result<Vec<_>, _>>();
@@ -143,32 +149,32 @@ impl<R: Runtime + Default> Sources<R> {
                 further.push(Further { type_url, source, client: client.clone() });
                 Ok(client)
             }
-            // Somebody else was faster. Ours has not been asked for anything, and ends here.
+            // Another thread was faster. The new client has no watches and ends here.
             Ok(Some(known)) => Ok(known),
             Err(why) => Err(why),
         }
     }
 
-    /// Lets go of a source that nothing refers to any more: its client ends with its last watch.
+    /// Releases a source that is no longer referenced. Its client ends with its last watch.
     pub fn release(&self, reference: &NestedSource) {
         let NestedSource { type_url, source, .. } = reference;
         let mut further = self.further();
         further.retain(|it| it.type_url != *type_url || it.source != *source);
     }
 
-    /// Ends all clients and their watches.
+    /// Shuts down all clients and ends their watches.
     pub fn shut_down(&self) {
         self.further().iter().for_each(|it| it.client.shut_down());
         self.main.shut_down();
     }
 
-    /// Nothing that panics happens while it is locked.
+    // No code that may panic runs under the lock.
     fn further(&self) -> MutexGuard<'_, Vec<Further>> {
         self.further.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The client of what a reference is to, if there is one; `None` if there may be.
+/// Returns the existing client of a reference, or `None` if a new one may be started.
 fn known_or_room(
     further: &[Further],
     reference: &NestedSource,

@@ -1,4 +1,4 @@
-//! What a TLS handshake failed for, and what to do about it.
+//! Explanations of TLS handshake failures, with advice for the user.
 
 use std::io;
 
@@ -6,16 +6,17 @@ use rustls::{
     AlertDescription as Alert, CertificateError, Error, InvalidMessage, pki_types::ServerName,
 };
 
-/// Which end of a connection the other one is.
+/// Role of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A server, seen by its client.
+    /// The peer is a server.
     Server,
-    /// A client, seen by its server.
+    /// The peer is a client.
     Client,
 }
 
-/// The text of an error of a TLS handshake, followed by what the user can do about it where that is known.
+/// Returns the text of a TLS handshake error, followed by advice for the user if the cause is
+/// known.
 ///
 /// ```
 /// use std::io;
@@ -61,7 +62,7 @@ fn closed(error: &io::Error, peer: Peer) -> Option<String> {
 fn advice(error: &Error, peer: Peer) -> Option<String> {
     let text = match (error, peer) {
         (Error::InvalidCertificate(error), _) => return of_certificate(error, peer),
-        // What came is no record of TLS.
+        // The peer's data is not a TLS record.
         (Error::InvalidMessage(InvalidMessage::InvalidContentType), Peer::Server) => {
             "the server does not speak TLS on this port: connect without TLS (plaintext), or to its TLS port"
         }
@@ -84,7 +85,7 @@ fn advice(error: &Error, peer: Peer) -> Option<String> {
     Some(text.into())
 }
 
-/// What the other end did not like.
+/// Returns advice about an alert that the peer sent.
 fn of_alert(alert: Alert, peer: Peer) -> Option<String> {
     let text = match (alert, peer) {
         (

@@ -1,4 +1,4 @@
-//! What can be wrong with credentials. Files are named, their contents never shown.
+//! Errors of credentials. They name files and never contain their contents.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::holds::Holds;
 
-/// Why credentials cannot be used.
+/// Reason why credentials cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CredentialsError {
@@ -19,10 +19,10 @@ pub enum CredentialsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// Error message of the operating system.
         why: Arc<str>,
     },
-    /// A file is longer than any certificate or token.
+    /// A file exceeds the size limit.
     #[error("{} is longer than {limit} bytes", .path.display())]
     TooLong {
         /// The file.
@@ -30,66 +30,66 @@ pub enum CredentialsError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A file of certificates holds none, or one that is broken.
+    /// A certificate file contains no certificate, or an invalid one.
     #[error("{} is not a list of certificates in PEM form: {holds}", .path.display())]
     NoCertificates {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// Kind of content found instead.
         holds: Holds,
     },
-    /// A root certificate cannot be used as one.
+    /// A root certificate is not valid as a trust anchor.
     #[error("{}: {why}", .path.display())]
     BadRoot {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: Arc<str>,
     },
-    /// A file of a private key holds none.
+    /// A private key file contains no private key.
     #[error("{} is not a private key in PEM form: {holds}", .path.display())]
     NoPrivateKey {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// Kind of content found instead.
         holds: Holds,
     },
-    /// A certificate and a key cannot be used together.
+    /// A certificate and a private key cannot be used together.
     #[error("{} and {}: {why}", .certificate.display(), .private_key.display())]
     BadIdentity {
-        /// The file of the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The file of the key.
+        /// The private key file.
         private_key: PathBuf,
-        /// What is wrong with them.
+        /// Reason.
         why: Arc<str>,
     },
-    /// The system has no root certificates.
+    /// The operating system provides no root certificates.
     #[error("no root certificates of the system: {0}")]
     NoSystemRoots(Arc<str>),
-    /// A server's name is neither a DNS name nor an IP address.
+    /// A server name is neither a DNS name nor an IP address.
     #[error("{0:?} is not a name that a certificate can be for")]
     ServerName(String),
-    /// A file of a token holds no JWT that states when it expires.
+    /// A token file contains no JWT with an expiry time.
     #[error("{} is not a JWT with an expiry", .0.display())]
     NoToken(PathBuf),
-    /// The token in a file is expired, or is so within half a minute.
+    /// The token in a file is expired, or expires within 30 s.
     #[error("the token in {} is expired", .0.display())]
     TokenExpired(PathBuf),
-    /// Tokens, and what else is in an `authorization` header, are sent over TLS only. With the file of the
-    /// first token, if there is one.
+    /// A call carries a token or an `authorization` header, which may only be sent over TLS.
+    /// Contains the file of the first token, if there is one.
     #[error("{} may only be sent over TLS", token(.0.as_deref()))]
     TokenNeedsTls(Option<PathBuf>),
-    /// The address says `http://`, the credentials TLS.
+    /// The address has the scheme `http`, but the credentials require TLS.
     #[error("the address says http, but the credentials say TLS")]
     NotInsecure,
-    /// The address says `https://`, the credentials `insecure`.
+    /// The address has the scheme `https`, but the credentials are insecure.
     #[error("the address says https (TLS), but the credentials say insecure")]
     NotSecure,
     /// The runtime was shut down while files were read.
     #[error("files were not read: the runtime has been shut down")]
     Interrupted,
-    /// A kind of credentials that this crate cannot make use of.
+    /// The kind of credentials is not supported by this crate.
     #[error("credentials of a kind that is not supported")]
     Unsupported,
 }
@@ -102,7 +102,8 @@ fn token(path: Option<&Path>) -> String {
 }
 
 impl CredentialsError {
-    /// The file that something is wrong with, or the first of two.
+    /// Returns the file that the error is about. If it is about a certificate and a key, returns
+    /// the certificate file.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -125,8 +126,10 @@ impl CredentialsError {
         }
     }
 
-    /// What a call that cannot be made for that reason fails with (A97): a file that may come back, or
-    /// a token that is not one.
+    /// Returns the status of a call that cannot be made because of this error ([gRFC A97]):
+    /// `UNAVAILABLE` if reading may succeed later, `UNAUTHENTICATED` for an invalid token.
+    ///
+    /// [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
     pub(super) fn to_status(&self) -> Status {
         match self {
             Self::Unreadable { .. } | Self::TooLong { .. } | Self::Interrupted => {

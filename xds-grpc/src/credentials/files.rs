@@ -1,4 +1,4 @@
-//! Reading of small files.
+//! Reading of small files with a size limit, off the runtime's threads.
 
 use core::{future::Future, pin::pin, time::Duration};
 use std::{
@@ -14,17 +14,18 @@ use tokio::sync::{Semaphore, oneshot};
 use super::error::CredentialsError;
 use crate::runtime::Shared;
 
-/// The longest file that is read, in bytes. All roots of a system are a fifth of that.
+/// Maximum size of a file in bytes. A system's complete root certificates need about a fifth of it.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The content of a regular file: a pipe might never end, or never begin.
+/// Reads a regular file. Other kinds, such as pipes, are rejected because reading them may block
+/// forever.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let unreadable = |why: io::Error| CredentialsError::Unreadable {
         path: path.to_owned(),
         why: why.to_string().into(),
     };
     let mut content = Vec::new();
-    // One byte more than is taken, so that a longer file is seen to be longer.
+    // One byte more than the limit, to detect longer files.
     let limit = MAX_BYTES as u64 + 1;
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
@@ -41,11 +42,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     }
 }
 
-/// How long a connection waits for files to be read where what they held before would do.
+/// Maximum time that a connection waits for files to be read if previous contents are available.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Reads the same files once at a time: what they are on may hang, and every connection that wants them would leave one
-/// more thread there.
+/// Lock that limits reading of a set of files to one thread at a time.
+///
+/// Reading may hang on a network file system. Without the lock, each connection would then block
+/// another thread.
 #[derive(Clone, Debug)]
 pub(super) struct Turnstile(Arc<Semaphore>);
 
@@ -56,8 +59,8 @@ impl Default for Turnstile {
 }
 
 impl Turnstile {
-    /// Does the work off the runtime, when nobody else is at it any more. It goes on if this is dropped, and keeps
-    /// others waiting.
+    /// Runs the work off the runtime when no other work holds the lock. If the future is dropped,
+    /// the work continues and keeps the lock.
     pub(super) async fn pass<T: Send + 'static>(
         &self,
         runtime: Option<&Shared>,
@@ -73,7 +76,8 @@ impl Turnstile {
     }
 }
 
-/// What reading comes to; if that takes long, what was known before, if anything was.
+/// Returns the output of `reading`. If it takes longer than [`PATIENCE`], returns the known value
+/// if there is one.
 pub(super) async fn or_known<T>(
     runtime: Option<&Shared>,
     reading: impl Future<Output = T>,
@@ -91,21 +95,20 @@ pub(super) async fn or_known<T>(
     reading.await
 }
 
-/// Reads files where that may take its time: in a thread that the runtime has for it, or without one in a
-/// thread of its own.
+/// Runs blocking work on a thread of the runtime, or on a new thread if there is no runtime.
 async fn off_the_runtime<T: Send + 'static>(
     runtime: Option<&Shared>,
     work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
 ) -> Result<T, CredentialsError> {
     let (sender, done) = oneshot::channel();
     let work = move || {
-        // Whoever asked may have gone.
+        // The caller may have dropped the future.
         let _ = sender.send(work());
     };
     match runtime {
         Some(runtime) => runtime.runtime().spawn_blocking(Box::new(work)),
         None => drop(thread::Builder::new().name("credentials".into()).spawn(work)),
     }
-    // Nothing else ends the work before it is done.
+    // The sender is only dropped without a result if the runtime dropped the work.
     done.await.unwrap_or(Err(CredentialsError::Interrupted))
 }

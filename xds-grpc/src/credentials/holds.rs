@@ -1,34 +1,34 @@
-//! What is in a file that was to hold certificates or a key in PEM form, so that an error can say it. Only the kind is
-//! told, never a part of the content.
+//! Kinds of content of files that should contain certificates or a private key in PEM form, for
+//! error messages. The content itself is never printed.
 
 use core::fmt;
 
-/// What a file holds instead of the certificates, or the private key, that were expected.
+/// Kind of content found in a file instead of the expected certificates or private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holds {
-    /// Nothing.
+    /// The file is empty.
     Nothing,
-    /// Bytes without any PEM section, as a file in DER form.
+    /// No PEM section, for example a file in DER form.
     NoPem,
-    /// Certificates, and no private key.
+    /// Certificates and no private key.
     Certificate,
-    /// A private key, and no certificate.
+    /// A private key and no certificate.
     PrivateKey,
-    /// A private key that needs a password.
+    /// An encrypted private key.
     EncryptedKey,
     /// A certificate signing request.
     Request,
     /// A public key.
     PublicKey,
-    /// A section of the expected kind that cannot be decoded, such as one that is cut off.
+    /// A section of the expected kind that cannot be decoded, for example because it is truncated.
     Broken,
-    /// Sections of other kinds.
+    /// Other PEM sections.
     Other,
 }
 
 impl Holds {
-    /// What a file holds in which no certificate, or not all of them, could be read.
+    /// Classifies a file from which not all certificates, or none, could be read.
     pub(super) fn instead_of_certificates(content: &[u8]) -> Self {
         match Self::of(content) {
             Self::Certificate => Self::Broken,
@@ -36,7 +36,7 @@ impl Holds {
         }
     }
 
-    /// What a file holds in which no private key could be read.
+    /// Classifies a file from which no private key could be read.
     pub(super) fn instead_of_key(content: &[u8]) -> Self {
         match Self::of(content) {
             Self::PrivateKey => Self::Broken,
@@ -51,7 +51,7 @@ impl Holds {
         let mut kinds =
             content.split(|byte| *byte == b'\n').filter_map(label).map(Self::from_label);
         let Some(first) = kinds.next() else { return Self::NoPem };
-        // A chain may have comments of other kinds before it, as parameters before a key.
+        // Other sections may precede the relevant one, such as EC parameters before a key.
         kinds.fold(first, |kind, next| if kind == Self::Other { next } else { kind })
     }
 
@@ -67,7 +67,7 @@ impl Holds {
     }
 }
 
-/// The kind that a line begins a section of.
+/// Returns the label of the PEM section that a line begins.
 fn label(line: &[u8]) -> Option<&[u8]> {
     line.trim_ascii().strip_prefix(b"-----BEGIN ")?.strip_suffix(b"-----")
 }

@@ -1,20 +1,24 @@
-//! How channels to management servers are secured, on both ends, and what calls carry (gRFC A29, A65,
-//! A97).
+//! TLS and call credentials of clients and servers ([gRFC A29], [gRFC A65], [gRFC A97]).
 //!
-//! What is configured are paths; [`xds_bootstrap`] has them as data. Here the files are read: at every
-//! attempt to connect, so that a new connection has what is in them now, and in between at their refresh
-//! interval, so that there is a good state to fall back to when a file is replaced by something broken.
+//! The configuration consists of file paths; [`xds_bootstrap`] represents them. This module reads
+//! the files at every attempt to connect, so that a new connection uses their current contents. It
+//! also reads them at a refresh interval, so that the last valid contents can be used if a file is
+//! replaced by an invalid one.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `tls.rs` | a client's certificates and keys to a configuration of rustls |
-//! | `server.rs` | a server's |
-//! | `pem.rs` | what is in such files |
-//! | `source.rs` | files that are followed, and what was last good in them |
-//! | `token.rs` | a token of a file to a header |
-//! | `files.rs` | reading, with a limit |
-//! | `error.rs`, `holds.rs` | what can be wrong with a file; what is in it instead |
-//! | `advice.rs` | why a handshake failed, and what to do about it |
+//! | `tls.rs` | the rustls configuration of a client |
+//! | `server.rs` | the rustls configuration of a server |
+//! | `pem.rs` | parsing of certificates and keys |
+//! | `source.rs` | reloading of files with the last valid contents as fallback |
+//! | `token.rs` | tokens from files |
+//! | `files.rs` | reading with a size limit |
+//! | `error.rs`, `holds.rs` | errors; kinds of unexpected file contents |
+//! | `advice.rs` | explanations of handshake failures |
+//!
+//! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
+//! [gRFC A65]: https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md
+//! [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
 
 mod advice;
 mod error;
@@ -50,10 +54,11 @@ use crate::{
     tls::Tls,
 };
 
-/// How a channel to a management server is secured, and what each call on it carries.
+/// Channel and call credentials of a client for a management server.
 ///
-/// Clones share what was read. The default leaves it to the server's address: `https://` is TLS with
-/// the system's roots, everything else is insecure. No file's content is ever printed or logged.
+/// By default the server's address decides: `https://` uses TLS with the operating system's root
+/// certificates, all other addresses are insecure. Clones share the loaded files. File contents are
+/// never printed or logged.
 #[derive(Clone, Default)]
 pub struct Credentials {
     channel: Channel,
@@ -63,7 +68,7 @@ pub struct Credentials {
 
 #[derive(Clone, Debug)]
 enum Channel {
-    /// For whoever has an `https://` address.
+    /// TLS if the address has the scheme `https`.
     Unstated(Arc<TlsSource>),
     Insecure,
     Tls(Arc<TlsSource>),
@@ -76,48 +81,50 @@ impl Default for Channel {
 }
 
 impl Credentials {
-    /// No protection at all, as within a machine.
+    /// Creates credentials without TLS, for example for connections within a machine.
     #[must_use]
     pub fn insecure() -> Self {
         Self { channel: Channel::Insecure, server_name: None, calls: Vec::new() }
     }
 
-    /// TLS with the certificates in `files`, or the system's roots where they name none.
+    /// Creates TLS credentials with the certificates in `files`. Without a CA certificate file, the
+    /// operating system's root certificates are trusted.
     #[must_use]
     pub fn tls(files: TlsFiles) -> Self {
         let channel = Channel::Tls(Arc::new(TlsSource::new(ClientFiles(Some(files)))));
         Self { channel, server_name: None, calls: Vec::new() }
     }
 
-    /// Expects the server's certificate to be for this name, rather than for the host in the address.
+    /// Sets the name that the server's certificate must match. By default it is the host in the
+    /// address.
     ///
     /// # Errors
     ///
-    /// It is neither a DNS name nor an IP address.
+    /// Returns an error if the name is neither a DNS name nor an IP address.
     pub fn with_server_name(mut self, name: &str) -> Result<Self, CredentialsError> {
         self.server_name = Some(server_name(name)?);
         Ok(self)
     }
 
-    /// Adds what calls carry to prove who is calling. It is sent over TLS only: on an insecure channel
-    /// the client does not connect.
+    /// Adds call credentials, such as a token. They are sent over TLS only: the client refuses to
+    /// connect without it.
     #[must_use]
     pub fn with_call_credentials(mut self, calls: &CallCredentials) -> Self {
         match calls {
             CallCredentials::JwtTokenFile(path) => {
                 self.calls.push(Arc::new(TokenSource::new(path.clone())));
             }
-            // A connection that lacks what its configuration asks for must not be made.
+            // A call must not be made without credentials that the configuration requires.
             _ => self.calls.push(Arc::new(TokenSource::unknown())),
         }
         self
     }
 
-    /// Reads every file once, to find mistakes before anything is dialled.
+    /// Reads every file once, to detect faults before connecting.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, with the file.
+    /// Returns the first fault, with the file's path.
     pub async fn check(&self) -> Result<(), CredentialsError> {
         match &self.channel {
             Channel::Tls(tls) => drop(tls.current(None).await?),
@@ -130,13 +137,14 @@ impl Credentials {
         Ok(())
     }
 
-    /// What [`check`](Self::check) does, and whether the credentials are fit for the server at `address`,
-    /// one that [`check_address`](crate::client::check_address) lets pass.
+    /// Does what [`check`](Self::check) does, and checks that the credentials match the server's
+    /// address. An address that [`check_address`](crate::client::check_address) rejects is ignored.
     ///
     /// # Errors
     ///
-    /// Those of `check`; the address and the credentials contradict each other in whether there is TLS; a
-    /// token would go without; the server's host is nothing that a certificate can be for.
+    /// Returns an error of [`check`](Self::check), or an error if the address and the credentials
+    /// disagree about TLS, a token would be sent without TLS, or a certificate cannot be issued for
+    /// the host in the address.
     pub async fn check_for(&self, address: &str) -> Result<(), CredentialsError> {
         self.check().await?;
         match Target::parse(address) {
@@ -145,7 +153,7 @@ impl Credentials {
         }
     }
 
-    /// What a connection to `target` is protected by, on which calls carry `metadata`.
+    /// Returns the protection of a connection to `target` whose calls carry `metadata`.
     pub(crate) async fn security(
         &self,
         target: &Target,
@@ -176,7 +184,7 @@ impl Credentials {
         CredentialsError::TokenNeedsTls(path.map(Into::into))
     }
 
-    /// The headers of a call that is about to be made: these, and what the tokens are that it carries.
+    /// Adds the current tokens to the headers of the next call.
     pub(crate) async fn headers(
         &self,
         mut headers: HeaderMap,
@@ -207,7 +215,7 @@ impl From<&XdsServer> for Credentials {
     }
 }
 
-/// Paths, but nothing of what is in them.
+// Prints paths and no file contents.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")

@@ -1,4 +1,5 @@
-//! What is in files of certificates and keys. No error quotes a file: a parser's words might.
+//! Parsing of certificate and key files. Errors never quote a file, so parser messages are not
+//! included.
 
 use std::path::Path;
 
@@ -10,12 +11,12 @@ use xds_bootstrap::IdentityFiles;
 
 use super::{error::CredentialsError, files, holds::Holds};
 
-/// The files' content, the certificates first.
+/// Reads the certificate file and the private key file, in this order.
 pub(super) fn read_identity(identity: &IdentityFiles) -> Result<[Vec<u8>; 2], CredentialsError> {
     Ok([files::read(&identity.certificate)?, files::read(&identity.private_key)?])
 }
 
-/// What the content of the two files stands for.
+/// Parses the contents of the certificate file and the private key file.
 pub(super) fn parse_identity(
     identity: &IdentityFiles,
     [certificate, private_key]: &[Vec<u8>; 2],
@@ -28,7 +29,7 @@ pub(super) fn parse_identity(
     Ok((chain, key))
 }
 
-/// The root certificates in the content of a file.
+/// Parses root certificates.
 pub(super) fn parse_roots(path: &Path, content: &[u8]) -> Result<RootCertStore, CredentialsError> {
     let listed = certificates(path, content)?;
     let mut roots = RootCertStore::empty();
@@ -41,7 +42,7 @@ pub(super) fn parse_roots(path: &Path, content: &[u8]) -> Result<RootCertStore, 
     Ok(roots)
 }
 
-/// The certificates in the content of a file, of which there has to be one, and none may be broken.
+/// Parses certificates. At least one is required, and all must be valid PEM.
 fn certificates(
     path: &Path,
     content: &[u8],

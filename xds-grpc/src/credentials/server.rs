@@ -1,4 +1,4 @@
-//! A server's certificate and key in files, and which clients' certificates it believes.
+//! TLS credentials of a server: certificate, private key, and trusted client certificates.
 
 use core::time::Duration;
 use std::{path::PathBuf, sync::Arc};
@@ -14,55 +14,55 @@ use super::{
 };
 use crate::{grpc::ALPN_HTTP2, runtime::Shared};
 
-/// How the connections of a management server are secured: TLS with a certificate of its own, and
-/// with a [client authority](Self::with_client_authority) mutual TLS.
+/// TLS credentials of a management server. With a [client authority](Self::with_client_authority)
+/// it uses mutual TLS.
 ///
-/// Files are read for every connection, and in between at their
-/// [refresh interval](Self::with_refresh_interval); what they last held that was sound is used while
-/// they hold nothing that is. Connections that are open stay as they are. Clones share what was read.
-/// No file's content is ever printed or logged.
+/// Files are read for every connection, and in addition at a [refresh
+/// interval](Self::with_refresh_interval). If they become invalid, the last valid contents are
+/// used. Open connections are not affected. Clones share the loaded files. File contents are never
+/// printed or logged.
 #[derive(Clone, Debug)]
 pub struct ServerCredentials(Arc<Source<ServerFiles>>);
 
-/// Which clients a server takes that has a
-/// [client authority](ServerCredentials::with_client_authority).
+/// Policy for client certificates of a server with a [client
+/// authority](ServerCredentials::with_client_authority).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientCertificates {
-    /// Those that show a certificate of the authority.
+    /// A client must present a certificate of the authority.
     #[default]
     Required,
-    /// These, and those that show none. Whether such a one may have anything is for an
-    /// [`Authorizer`](crate::server::Authorizer) to say.
+    /// A client may also connect without a certificate. Use an
+    /// [`Authorizer`](crate::server::Authorizer) to decide what such a client can access.
     Requested,
 }
 
 impl ServerCredentials {
-    /// TLS with the certificate and key in these files (PEM), for any client.
+    /// Creates TLS credentials from PEM files. Clients need no certificate.
     #[must_use]
     pub fn tls(identity: IdentityFiles) -> Self {
         let refresh_interval = Duration::from_secs(600);
         Self::from(ServerFiles { identity, clients: None, refresh_interval })
     }
 
-    /// Believes clients whose certificates the root certificates in this file (PEM) vouch for.
+    /// Trusts client certificates issued by the root certificates in a PEM file.
     #[must_use]
     pub fn with_client_authority(self, path: impl Into<PathBuf>, take: ClientCertificates) -> Self {
         Self::from(ServerFiles { clients: Some((path.into(), take)), ..self.0.files().clone() })
     }
 
-    /// Sets how often the files are read between connections, so that there is a good state to fall
-    /// back to when one is replaced by something broken; ten minutes by default.
+    /// Sets the interval at which files are read between connections, so that recent valid contents
+    /// are available if a file becomes invalid. 600 s by default.
     #[must_use]
     pub fn with_refresh_interval(self, refresh_interval: Duration) -> Self {
         Self::from(ServerFiles { refresh_interval, ..self.0.files().clone() })
     }
 
-    /// Reads every file once, to find mistakes before anybody connects.
+    /// Reads every file once, to detect faults before serving.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, with the file.
+    /// Returns the first fault, with the file's path.
     pub async fn check(&self) -> Result<(), CredentialsError> {
         self.current(None).await.map(drop)
     }
@@ -81,7 +81,7 @@ impl From<ServerFiles> for ServerCredentials {
     }
 }
 
-/// Where everything is.
+/// Paths and policy of a server's credentials.
 #[derive(Clone, Debug)]
 struct ServerFiles {
     identity: IdentityFiles,
@@ -89,7 +89,7 @@ struct ServerFiles {
     refresh_interval: Duration,
 }
 
-/// What was made of the files, and of which content.
+/// Loaded configuration and the file contents that it is based on.
 struct Loaded {
     contents: Contents,
     config: Arc<ServerConfig>,

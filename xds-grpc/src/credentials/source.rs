@@ -1,4 +1,4 @@
-//! Files that are followed: what was last good in them stays in use while they hold nothing that is.
+//! Reloading of files. The last valid contents are used while the files are invalid.
 
 use core::fmt;
 use std::{
@@ -15,45 +15,47 @@ use super::{
 };
 use crate::runtime::{Shared, Task};
 
-/// Files are not read more often than that, however short their interval is.
+/// Lower limit of the refresh interval.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Files that a configuration is made of.
+/// Files from which a configuration is loaded.
 pub(super) trait Files: fmt::Debug + Send + Sync + 'static {
     type Config: Send + Sync;
-    /// The configuration, and what has to be known to see that the files have not changed.
+    /// The configuration, with the file contents to detect changes.
     type Loaded: Send + Sync;
 
-    /// What the files say; `None` if that is what they said before.
+    /// Reads the files. Returns `None` if they have not changed.
     fn read(&self, before: Option<&Self::Loaded>)
     -> Result<Option<Self::Loaded>, CredentialsError>;
 
     fn config(loaded: &Self::Loaded) -> &Arc<Self::Config>;
 
-    /// How often the files are read between connections; `None` if there are none.
+    /// Returns the interval at which the files are read between connections; `None` if there are no
+    /// files.
     fn refresh_interval(&self) -> Option<Duration>;
 }
 
-/// The files, and what was last good in them.
+/// Files and their last valid contents.
 pub(super) struct Source<F: Files> {
     files: F,
-    /// Neither lock is held while a file is read: what it is on may hang.
+    /// Locked only briefly, as is `refresher`: no lock is held while a file is read, because
+    /// reading may hang.
     latest: Mutex<Latest<F::Loaded>>,
     turnstile: Turnstile,
     refresher: Mutex<Refresher>,
 }
 
-/// Reads the files between connections.
+/// Background task that rereads the files.
 #[derive(Default)]
 struct Refresher {
     task: Option<Task>,
-    /// Gone with the task, as when its runtime is shut down.
+    /// Cannot be upgraded after the task has ended, for example because its runtime was shut down.
     alive: Weak<()>,
 }
 
 struct Latest<L> {
     loaded: Option<Arc<L>>,
-    /// How many readings have begun: one at a time.
+    /// Number of reads started; at most one runs at a time.
     begun: u64,
 }
 
@@ -67,9 +69,9 @@ impl<F: Files> Source<F> {
         &self.files
     }
 
-    /// What the files say now; if that is nothing sound, or is long in coming, what they said when they last did.
-    /// Who comes while they are read waits for one reading that begins after that, together with all others who do.
-    /// On a runtime they are read again at their interval from now on.
+    /// Reads the files and returns their configuration. If they are invalid or reading takes long,
+    /// returns the last valid configuration. Concurrent callers share the next read that begins
+    /// after their calls. With a runtime, also starts the background task.
     pub(super) async fn current(
         self: &Arc<Self>,
         runtime: Option<&Shared>,
@@ -94,8 +96,8 @@ impl<F: Files> Source<F> {
         latest.loaded.as_ref().map(|loaded| Arc::clone(F::config(loaded)))
     }
 
-    /// Reads the files, unless a reading has begun after `seen` of them that brought something, or what was there
-    /// before still holds. Nobody else does at this moment, so that one has ended as well.
+    /// Reads the files, unless a read that started after number `seen` has succeeded or a previous
+    /// configuration is still valid. Runs on one thread at a time, so such a read has ended.
     fn load_after(&self, seen: u64) -> Result<Arc<F::Config>, CredentialsError> {
         let before = {
             let mut latest = lock(&self.latest);
@@ -125,7 +127,8 @@ impl<F: Files> Source<F> {
         }
     }
 
-    /// Sees to it that the files are read at their interval as long as anybody may connect with them.
+    /// Starts the background task unless it is running. The task ends when the last credentials are
+    /// dropped.
     fn keep_fresh(self: &Arc<Self>, runtime: &Shared) {
         let Some(interval) = self.files.refresh_interval() else { return };
         let mut refresher = lock(&self.refresher);
@@ -140,7 +143,7 @@ impl<F: Files> Source<F> {
             loop {
                 timer.sleep(interval.max(SHORTEST_INTERVAL)).await;
                 let Some(source) = Weak::upgrade(&source) else { return };
-                // What is wrong is logged, and found again by whoever connects.
+                // An error was logged, and the next connection detects it again.
                 let _ = source.read(Some(&timer)).await;
             }
         }));
@@ -148,7 +151,7 @@ impl<F: Files> Source<F> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics under these locks; a poisoned one would still hold a sound state.
+    // No code that may panic runs under these locks, so a poisoned lock still has a valid state.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
     use crate::runtime::tests::Still;
 
-    /// Files on something that hangs once they have been read.
+    /// Files whose reading hangs from the second time on.
     #[derive(Debug, Default)]
     struct Hanging {
         readings: AtomicUsize,
@@ -199,7 +202,7 @@ mod tests {
         }
     }
 
-    /// A thread for each piece of work, as runtimes have them, and no time.
+    /// Blocks until a future is ready, without a runtime.
     fn wait<T>(future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut cx = Context::from_waker(Waker::noop());
@@ -215,7 +218,7 @@ mod tests {
     fn what_hangs_is_read_once_and_what_is_known_is_used() {
         let source = Arc::new(Source::new(Hanging::default()));
         assert_eq!(*wait(source.current(None)).expect("it is read"), 0);
-        // Patience ends at once on this runtime, which gives nobody a thread.
+        // On this runtime timeouts elapse at once, and blocking work is never run.
         let still = Shared::new(Still);
         let stuck = source.current(None);
         let mut stuck = pin!(stuck);

@@ -1,4 +1,6 @@
-//! A client's certificates and keys in files, as a configuration of rustls (A65).
+//! TLS credentials of a client, as a rustls configuration ([gRFC A65]).
+//!
+//! [gRFC A65]: https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md
 
 use std::{
     sync::Arc,
@@ -18,16 +20,16 @@ use crate::grpc::ALPN_HTTP2;
 
 pub(super) type TlsSource = Source<ClientFiles>;
 
-/// What a client is told of TLS; `None` where it is of a kind that cannot be used.
+/// TLS files of a client; `None` if the kind of credentials is not supported.
 #[derive(Debug)]
 pub(super) struct ClientFiles(pub(super) Option<TlsFiles>);
 
-/// What was made of the files, and of which content.
+/// Loaded configuration and the file contents that it is based on.
 pub(super) struct Loaded {
     contents: Contents,
     roots: Arc<RootCertStore>,
     roots_read: Instant,
-    /// Sessions are resumed through it, so it stays while the files do.
+    /// Contains the TLS session cache, so it is kept while the files do not change.
     config: Arc<ClientConfig>,
 }
 
@@ -48,7 +50,8 @@ impl Files for ClientFiles {
             identity: files.identity.as_ref().map(read_identity).transpose()?,
         };
         let is_known = |before: &&Loaded| before.contents.ca_certificate == contents.ca_certificate;
-        // The system's roots are many files, which are not read for every connection.
+        // The system's root certificates consist of many files, which are not read for every
+        // connection.
         let is_young = |before: &&Loaded| {
             contents.ca_certificate.is_some()
                 || before.roots_read.elapsed() < files.refresh_interval
@@ -88,7 +91,7 @@ fn read_roots(files: &TlsFiles, contents: &Contents) -> Result<RootCertStore, Cr
     }
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A system may have odd ones among them.
+    // Some of the system's certificates may be unusable.
     let (usable, _) = roots.add_parsable_certificates(found.certs);
     if usable == 0 {
         let why = found.errors.first().map(|why| why.to_string().into());

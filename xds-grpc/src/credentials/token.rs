@@ -1,8 +1,10 @@
-//! A token in a file, as what a call carries (gRFC A97).
+//! JWT call credentials from a file ([gRFC A97]).
 //!
-//! An xDS client makes a call per stream, so the file is read for every call: a token is as new as its
-//! file. If that fails, the last token goes on being used while it is valid. A call without a token is
-//! not made; when the next one is tried is the core's backoff.
+//! An xDS client makes one call per stream, so the file is read for every call. If reading fails,
+//! the last token is used while it is valid. A call without a token is not made; the core's backoff
+//! determines the next attempt.
+//!
+//! [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
 
 use core::{fmt, time::Duration};
 use std::{
@@ -27,12 +29,12 @@ use super::{
 };
 use crate::runtime::Shared;
 
-/// A token is as good as expired this long before it is: a call takes its time to arrive.
+/// Time before its expiry at which a token counts as expired, because a call takes time to arrive.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// The file, and the last sound token in it.
+/// Token file and its last valid token.
 pub(super) struct TokenSource {
-    /// `None` where it is of a kind that cannot be used.
+    /// `None` if the kind of credentials is not supported.
     path: Option<PathBuf>,
     last: Mutex<Option<Token>>,
     turnstile: Turnstile,
@@ -40,7 +42,7 @@ pub(super) struct TokenSource {
 
 #[derive(Clone)]
 struct Token {
-    /// `Bearer` and the token.
+    /// Value of the `authorization` header: `Bearer` and the token.
     header: HeaderValue,
     expires: SystemTime,
 }
@@ -56,7 +58,7 @@ impl TokenSource {
         Self { path: Some(path), last: Mutex::default(), turnstile: Turnstile::default() }
     }
 
-    /// Nothing that can be used.
+    /// Creates a source of an unsupported kind, which always fails.
     pub(super) fn unknown() -> Self {
         Self { path: None, last: Mutex::default(), turnstile: Turnstile::default() }
     }
@@ -65,7 +67,7 @@ impl TokenSource {
         self.path.as_deref()
     }
 
-    /// The value of an `authorization` header.
+    /// Returns the value of the `authorization` header.
     pub(super) async fn current(
         self: &Arc<Self>,
         runtime: Option<&Shared>,
@@ -81,18 +83,18 @@ impl TokenSource {
         Ok(header)
     }
 
-    /// The last token, while it is valid.
+    /// Returns the last token if it is still valid.
     fn last_at(&self, now: SystemTime) -> Option<HeaderValue> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|token| token.is_valid_at(now)).map(|token| token.header.clone())
     }
 
-    /// The token to use, and why it is not the file's if it is not.
+    /// Returns the token to use, and the error if it is not the one in the file.
     fn token_at(
         &self,
         now: SystemTime,
     ) -> Result<(HeaderValue, Option<CredentialsError>), CredentialsError> {
-        // The file is read before the lock is taken: what it is on may hang.
+        // The file is read before locking, because reading may hang.
         let read = self.read(now);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
@@ -125,13 +127,13 @@ impl fmt::Debug for TokenSource {
     }
 }
 
-/// Base64 as in URLs, padded or not.
+/// Base64 for URLs, with optional padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A JWT, of which only the expiry matters here: whether it is genuine is for the server to say.
+/// Parses a JWT to find its expiry time. Verification is up to the server.
 fn parse(text: &[u8]) -> Option<Token> {
     let mut parts = text.split(|&byte| byte == b'.');
     let (_header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -145,7 +147,7 @@ fn parse(text: &[u8]) -> Option<Token> {
     Some(Token { header, expires: UNIX_EPOCH.checked_add(expires)? })
 }
 
-/// How long the files of tokens may take to be read. What they are on may have gone away.
+/// Maximum time to read all token files of a call. Reading may hang.
 const LONGEST_READ: Duration = Duration::from_secs(20);
 
 pub(super) async fn read_in_time<T>(

@@ -1,4 +1,4 @@
-//! The two methods over gRPC: a question, an answer, and on a stream the next question.
+//! The unary and the streaming gRPC method of the service.
 
 use core::{
     convert::Infallible,
@@ -21,7 +21,7 @@ use crate::grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS};
 
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Who answers questions.
+/// Implementation of the service that answers one request.
 pub(super) trait Answers: Clone + Send + Sync + Unpin + 'static {
     fn answer(
         &self,
@@ -29,7 +29,7 @@ pub(super) trait Answers: Clone + Send + Sync + Unpin + 'static {
     ) -> impl Future<Output = Result<ClientStatusResponse, Status>> + Send;
 }
 
-/// Answers a call of one of the methods.
+/// Serves a call of one of the methods.
 pub(super) fn serve<A, B>(
     answers: A,
     request: http::Request<B>,
@@ -54,7 +54,7 @@ where
     }
 }
 
-/// The service as one of its methods is called.
+/// tonic adapter for the methods.
 struct Method<A>(A);
 
 impl<A: Answers> UnaryService<ClientStatusRequest> for Method<A> {
@@ -78,8 +78,8 @@ impl<A: Answers> StreamingService<ClientStatusRequest> for Method<A> {
     }
 }
 
-/// One answer per request, made when the transport has room for it. The next request is read after
-/// that, so a caller that does not read holds back nothing but itself.
+/// Response stream with one response per request. The next request is read only after the transport
+/// has taken the response, so a caller that does not read blocks only itself.
 struct Dialogue<A> {
     answers: A,
     requests: Streaming<ClientStatusRequest>,
@@ -108,7 +108,7 @@ impl<A: Answers> Stream for Dialogue<A> {
     }
 }
 
-/// Answers are encoded into the transport's own buffer.
+/// Codec that encodes into the transport's buffer.
 #[derive(Clone, Copy, Debug)]
 struct StatusCodec;
 
@@ -132,7 +132,7 @@ impl Encoder for StatusCodec {
     type Error = Status;
 
     fn encode(&mut self, answer: Self::Item, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // The buffer grows, so this fails only for what gRPC cannot carry anyway.
+        // The buffer grows, so this fails only for messages that gRPC cannot carry.
         answer.encode(out).map_err(|why| Status::resource_exhausted(why.to_string()))
     }
 }

@@ -1,20 +1,21 @@
-//! Client status discovery (CSDS, gRFC A40): what the clients of a process hold, or those of a management
-//! server, for tools that ask.
+//! Client status discovery service (CSDS, [gRFC A40]): reports the configuration of the clients of
+//! a process, or of a management server's clients, to tools.
 //!
-//! [`CsdsService`] is a gRPC service to be mounted on a server of one's own, which for a program with
-//! nothing else to serve is a port on loopback.
+//! [`CsdsService`] is a gRPC service to add to an application's gRPC server. If the application has
+//! none, listen on a loopback port.
 //!
-//! Whoever can call it reads the whole configuration, which is nobody's business but the operator's:
-//! mount it where only operators come. The contents of secrets are left out even so, unless
-//! [asked for](CsdsService::with_secrets). A management server tells nothing before it has been said
-//! [who may read it](ServerCsdsService::with_authorizer).
+//! The service exposes the complete configuration, so restrict access to operators. Contents of
+//! secrets are omitted unless [enabled](CsdsService::with_secrets). [`ServerCsdsService`] rejects
+//! all calls until an [authorizer](ServerCsdsService::with_authorizer) is set.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `mod.rs` | the clients that are told of, and the answer to one question |
-//! | `server.rs` | the clients of a management server, as it answers |
-//! | `readers.rs` | who may be told of which of these |
-//! | `calls.rs` | the two methods over gRPC |
+//! | `mod.rs` | status of registered clients |
+//! | `server.rs` | status of a management server's clients |
+//! | `readers.rs` | authorization of readers of the latter |
+//! | `calls.rs` | the gRPC methods |
+//!
+//! [gRFC A40]: https://github.com/grpc/proposal/blob/master/A40-csds-support.md
 
 mod calls;
 mod readers;
@@ -45,22 +46,22 @@ use crate::{
     runtime::{Runtime, Shared},
 };
 
-/// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as
-/// clients answer it.
+/// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of this process.
 ///
-/// An answer has one entry per registered client, in the order of registration, with the resources
-/// as the client's watchers have them at that moment (CM-01 to CM-06, CM-09). A client that has ended
-/// is not in it; with no client it is empty (CM-08).
+/// A response has one entry per registered client, in the order of registration, with the resources
+/// as the client's watchers see them. Clients that have ended are omitted. Without clients the
+/// response is empty.
 ///
-/// What is asked wrongly is refused with `INVALID_ARGUMENT`: node matchers, which a server with many
-/// clients of its own would understand (CM-07), and requests that cannot be decoded. A client whose
-/// driver does not answer within ten seconds fails the call with `ABORTED`.
+/// `INVALID_ARGUMENT` is returned for requests with node matchers, which only a server with several
+/// nodes supports, and for requests that cannot be decoded. If a client's driver does not answer
+/// within 10 s, the call fails with `ABORTED`.
 ///
-/// Clones share the clients that are registered with any of them.
+/// Clones share the registered clients.
+// CM-01 to CM-06, CM-07, CM-08, CM-09
 #[derive(Debug)]
 pub struct CsdsService<R> {
     clients: Arc<Mutex<Vec<Registered>>>,
-    /// What is told unless the question wants less.
+    /// Contents included unless a request excludes them.
     contents: Contents,
     runtime: Shared,
     _of: PhantomData<fn() -> R>,
@@ -94,27 +95,29 @@ struct Registered {
     client: WeakClientHandle,
 }
 
-/// A client's driver answers between two turns. One that takes longer is not being polled.
+/// Maximum time to wait for a client's driver. A driver that takes longer is not being polled.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<R: Runtime + Default> CsdsService<R> {
-    /// A service that tells of no client yet, and never of what is inside secrets.
+    /// Creates a service without clients that omits the contents of secrets.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells what is inside secrets as well, private keys included.
+    /// Includes the contents of secrets, even private keys.
     #[must_use]
     pub fn with_secrets(mut self) -> Self {
         self.contents = Contents::All;
         self
     }
 
-    /// Tells of one more client from now on, until it ends. The service does not keep it alive.
+    /// Registers a client. It is reported until it ends; the service does not keep it alive.
     ///
-    /// `scope` is what the client was made for, as a gRPC target, or `#server` for one that
-    /// configures a server. It is how those who ask tell clients apart (A71).
+    /// `scope` identifies the client in responses ([gRFC A71]): the gRPC target that the client
+    /// serves, or `#server` for a client that configures a gRPC server.
+    ///
+    /// [gRFC A71]: https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md
     pub fn register(&self, scope: impl Into<Arc<str>>, client: &ClientHandle) {
         let mut clients = self.lock();
         clients.retain(|registered| registered.client.upgrade().is_some());
@@ -124,7 +127,7 @@ impl<R: Runtime + Default> CsdsService<R> {
 
 impl<R> CsdsService<R> {
     fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound list.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid list.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,7 +150,7 @@ impl<R: 'static> Answers for CsdsService<R> {
             let looked = client.csds(&*scope, contents);
             match self.runtime.timeout(PATIENCE, looked).await {
                 Some(Ok(config)) => answer.config.push(config),
-                // It has ended since, and is told of no more than if it had a moment before.
+                // The client has ended in the meantime.
                 Some(Err(_ended)) => {}
                 None => {
                     return Err(Status::aborted(format!("client {scope} does not answer")));

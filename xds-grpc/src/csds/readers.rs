@@ -1,4 +1,5 @@
-//! Who may read what a management server's clients have (M235).
+//! Authorization of readers of a management server's client status.
+// M235
 
 use core::{fmt, future::Future, pin::Pin};
 use std::{collections::BTreeSet, sync::Arc};
@@ -15,10 +16,11 @@ use crate::{
     shorthand::Printable,
 };
 
-/// Decides of whose configuration somebody is told (M235).
+/// Decides which clients' status a caller of [`ServerCsdsService`](super::ServerCsdsService) can
+/// read.
 ///
-/// It is asked once per call, when its first question comes, and the answer holds for as long as that call
-/// lasts. A function from a [`Reader`] to a future is one:
+/// The authorizer is called once per call, at its first request. The decision applies to the whole
+/// call. A function from a [`Reader`] to a future is an authorizer:
 ///
 /// ```
 /// use xds_core::server::StatusCode;
@@ -37,8 +39,8 @@ use crate::{
 /// # let _ = by_certificate;
 /// ```
 pub trait ReadAuthorizer: Send + Sync {
-    /// Decides about one call. If the future panics, the call fails with `INTERNAL`; it is dropped when the
-    /// caller goes.
+    /// Decides about one call. If the future panics, the call fails with `INTERNAL`. The future is
+    /// dropped if the caller disconnects.
     fn authorize(
         &self,
         reader: Reader,
@@ -58,16 +60,16 @@ where
     }
 }
 
-/// What a reader is told of, or the status that its call ends with.
+/// Decision about a call: the readable clients, or the status with which the call ends.
 pub type ReadPermission = Result<Readable, Denied>;
 
-/// Somebody who asks what clients have.
+/// Caller that requests client status.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Reader {
-    /// Who the transport says it is.
+    /// Identity of the caller as known to the transport.
     pub peer: Peer,
-    /// What the call carries beside the questions, as tokens in `authorization`. Never printed.
+    /// Headers of the call, such as a token in `authorization`. Not printed by `Debug`.
     pub metadata: HeaderMap,
 }
 
@@ -77,44 +79,46 @@ impl Reader {
     }
 }
 
-/// Without the metadata, which may hold secrets.
+// Omits the metadata, which may contain secrets.
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
-/// Which clients a reader is told of. Of the others it does not learn that they are there.
+/// Set of clients whose status a caller can read. Other clients are omitted from responses.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Readable {
-    /// All of them.
+    /// All clients.
     Everything,
-    /// Those that see one of these views. Who waits to be let in sees none.
+    /// Clients that see one of these views. A client that is not admitted yet sees no view.
     Views(Arc<BTreeSet<ViewName>>),
-    /// Those of which this is true.
+    /// Clients for which the function returns `true`.
     Clients(Arc<dyn Fn(Readee<'_>) -> bool + Send + Sync>),
 }
 
-/// A client that somebody may be told of.
+/// Client whose status may be read.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Readee<'a> {
-    /// The id of its node, as it says itself; empty if it gave none.
+    /// Node id as reported by the client; empty if it sent none.
     pub node_id: &'a str,
-    /// What it sees, once that is known.
+    /// View that the client sees; `None` before it is admitted.
     pub view: Option<&'a ViewName>,
 }
 
 impl Readable {
-    /// The clients that see one of these views.
+    /// Allows the clients that see one of the views.
     #[must_use]
     pub fn views<V: Into<ViewName>>(views: impl IntoIterator<Item = V>) -> Self {
         Self::Views(Arc::new(views.into_iter().map(Into::into).collect()))
     }
 
-    /// The clients of which this is true. It is asked between two turns of the server, for each client that is asked
-    /// about, and has to be quick. If it panics, nobody is told of that client.
+    /// Allows the clients for which the function returns `true`.
+    ///
+    /// The function runs on the server's driver for each matching client, so it must be fast. If it
+    /// panics, the client is omitted.
     #[must_use]
     pub fn clients(is_readable: impl Fn(Readee<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self::Clients(Arc::new(is_readable))
@@ -124,7 +128,7 @@ impl Readable {
         match self {
             Self::Everything => true,
             Self::Views(views) => client.view.is_some_and(|view| views.contains(view)),
-            // Clients choose what it is asked about.
+            // Clients choose node ids, so a client could cause the panic.
             Self::Clients(is_readable) => caught(|| is_readable(client)).unwrap_or_else(|| {
                 warn!(node = %Printable(client.node_id), "who may read of this client: a panic");
                 false
@@ -143,7 +147,7 @@ impl fmt::Debug for Readable {
     }
 }
 
-/// Who is told anything.
+/// Configured authorization of a service.
 #[derive(Clone)]
 pub(super) enum Readers {
     Nobody,
@@ -161,7 +165,7 @@ impl fmt::Debug for Readers {
     }
 }
 
-/// What was decided about one call, once it has been.
+/// Authorization decision of one call, made at the first request.
 #[derive(Clone, Debug)]
 pub(super) struct Latch {
     reader: Reader,
@@ -173,7 +177,7 @@ impl Latch {
         Self { reader, decided: Arc::default() }
     }
 
-    /// What the reader may be told, which is asked when it is first needed.
+    /// Returns the decision. Calls the authorizer the first time.
     pub(super) async fn decision(&self, readers: &Readers) -> Result<Readable, Status> {
         let decided = self.decided.get_or_init(|| self.decide(readers)).await;
         decided.clone().map_err(|Denied { code, message, .. }| {
@@ -190,7 +194,7 @@ impl Latch {
                 return Err(Denied::new(StatusCode::PermissionDenied, why));
             }
         };
-        // Other calls of the connection are not to end with this one.
+        // A panic must not end other calls on the same connection.
         let permission = caught_future(|| authorizer.authorize(self.reader.clone())).await;
         permission.unwrap_or_else(|| {
             Err(Denied::new(StatusCode::Internal, "the authorization of this reader failed"))

@@ -1,4 +1,4 @@
-//! The same service as a management server answers it: what each of its clients has been sent.
+//! Client status discovery service for a management server's clients.
 
 use core::{
     convert::Infallible,
@@ -22,18 +22,21 @@ use super::{
 };
 use crate::{grpc::CSDS_SERVICE, server::ServerHandle};
 
-/// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as a
-/// management server answers it (M234): for each stream of each client, which resources it subscribes to,
-/// and whether it has been sent them as they are now and has accepted them.
+/// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of a management
+/// server.
 ///
-/// A question may say which clients it is about, by their node ids; one that says nothing is about all of
-/// them. Matchers by regular expression and by metadata are refused with `INVALID_ARGUMENT`: of a client's
-/// node the server keeps the id alone.
+/// For each stream of each client it reports the subscribed resources, and whether the client has
+/// received and accepted their current versions.
 ///
-/// Whoever may read it reads the whole configuration of others. So it tells nobody anything
-/// (`PERMISSION_DENIED`) until it has been said [who is asked](Self::with_authorizer) about each reader, or
-/// that [everybody may](Self::open_to_everybody) who can call it (M235). The contents of secrets are left out even
-/// then, unless [asked for](Self::with_secrets).
+/// A request may select clients by node id; without node matchers it selects all. Matchers by
+/// regular expression or node metadata are rejected with `INVALID_ARGUMENT`, because the server
+/// keeps only the id of a node.
+///
+/// The service exposes the complete configuration of clients. All calls are rejected with
+/// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
+/// to everybody](Self::open_to_everybody). Contents of secrets are omitted unless
+/// [enabled](Self::with_secrets).
+// M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
     server: ServerHandle,
@@ -42,28 +45,29 @@ pub struct ServerCsdsService {
 }
 
 impl ServerCsdsService {
-    /// A service that will tell of the clients of a server, nobody yet, and never of what is inside secrets.
+    /// Creates a service that rejects all calls and omits the contents of secrets.
     #[must_use]
     pub fn new(server: ServerHandle) -> Self {
         Self { server, contents: Contents::default(), readers: Readers::Nobody }
     }
 
-    /// Asks this who may read what of which clients (M235).
+    /// Sets the authorizer that decides which clients' status a caller can read.
+    // M235
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: impl ReadAuthorizer + 'static) -> Self {
         self.readers = Readers::Asked(Arc::new(authorizer));
         self
     }
 
-    /// Tells everybody of all clients. For an address that only operators reach, or a server that lets in
-    /// nobody else.
+    /// Allows every caller to read the status of all clients. Use this only if the address, or the
+    /// gRPC server, is accessible to operators only.
     #[must_use]
     pub fn open_to_everybody(mut self) -> Self {
         self.readers = Readers::Everybody;
         self
     }
 
-    /// Tells what is inside secrets as well, private keys included.
+    /// Includes the contents of secrets, even private keys.
     #[must_use]
     pub fn with_secrets(mut self) -> Self {
         self.contents = Contents::All;
@@ -122,9 +126,9 @@ where
     }
 }
 
-/// Which node ids are meant.
+/// Parsed node id matcher.
 struct IdMatcher {
-    /// `None` fits every id.
+    /// Pattern; `None` matches every id.
     pattern: Option<MatchPattern>,
     case: Case,
 }

@@ -6,7 +6,7 @@ use super::*;
 
 const SIX: [u8; 15] = [0, 0, 6, SETTINGS, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 9];
 
-/// A connection that brings these pieces, then `None`: its end.
+/// Connection that delivers pieces of data. `None` is its end.
 struct Pieces(VecDeque<Option<Vec<u8>>>);
 
 impl Pieces {
@@ -120,7 +120,7 @@ fn the_end_of_a_call_is_noticed_behind_data_that_nobody_reads() {
         (frame(HEADERS, 4 | END_STREAM, b"trailers"), true),
         (frame(DATA, END_STREAM, b""), true),
         (frame(RST_STREAM, 0, &[0; 4]), true),
-        // What has the same bit for something else.
+        // Other frames with the same flag bit, or with such bytes in their payload.
         (frame(SETTINGS, 1, b""), false),
         (frame(6, 1, &[0; 8]), false),
         (frame(DATA, 0, b"\x00\x00\x00\x00\x01\x00\x00\x00\x01"), false),

@@ -1,4 +1,4 @@
-//! Who decides what a client sees, and what it is told of the client.
+//! Authorization of clients: who is served, which view they see, and their limits.
 
 use core::{fmt, future::Future, pin::Pin};
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use super::{
     peer::Peer,
 };
 
-/// Decides whether a client is served, and what it sees (S0.105, M236).
+/// Decides whether a client is served and which view it sees.
 ///
-/// It is asked once per stream, when the client's first request has said who it is; the requests wait
-/// until it has answered, and delay nobody else. A function from an [`Applicant`] to a future is one:
+/// The authorizer is called once per stream, when the first request has identified the node. The
+/// stream's requests wait for the decision; other streams are not delayed. A function from an
+/// [`Applicant`] to a future is an authorizer:
 ///
 /// ```
 /// use xds_grpc::{
@@ -40,13 +41,13 @@ use super::{
 /// # drop(options);
 /// ```
 ///
-/// Who may be moved, limited or sent away later, too: see
-/// [`ServerHandle::assign`](super::ServerHandle::assign),
+/// A decision can be changed later: see [`ServerHandle::assign`](super::ServerHandle::assign),
 /// [`ServerHandle::limit_client`](super::ServerHandle::limit_client) and
 /// [`ServerHandle::refuse`](super::ServerHandle::refuse).
+// S0.105, M236
 pub trait Authorizer: Send + Sync {
-    /// Decides about one client. One whose future panics is not served (`INTERNAL`); the future is
-    /// dropped when the client goes.
+    /// Decides about one client. If the future panics, the stream ends with `INTERNAL`. The future
+    /// is dropped if the client disconnects.
     fn authorize(
         &self,
         applicant: Applicant,
@@ -66,12 +67,11 @@ where
     }
 }
 
-/// What a client that is let in may see and take up, or why it is not served.
+/// Decision about a client: its view and limits, or the reason why it is not served.
 pub type Permission = Result<Admitted, Denied>;
 
-/// A client is let in: what it sees, and what it may take up. The name of a view is one, with what everybody may
-/// take up.
-///
+/// View and limits of an admitted client. A view name converts into an `Admitted` with the server's
+/// limits.
 /// ```
 /// use xds_core::server::{ClientLimits, ServerLimits};
 /// use xds_grpc::server::{Admitted, Applicant, Permission};
@@ -91,20 +91,21 @@ pub type Permission = Result<Admitted, Denied>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Admitted {
-    /// The view that it sees.
+    /// View that the client sees.
     pub view: ViewName,
-    /// What it may take up, where that is not what everybody may.
+    /// Limits of the client; `None` selects the server's limits for every client.
     pub limits: Option<ClientLimits>,
 }
 
 impl Admitted {
-    /// Lets it see a view.
+    /// Admits a client to a view.
     #[must_use]
     pub fn to(view: impl Into<ViewName>) -> Self {
         Self { view: view.into(), limits: None }
     }
 
-    /// Gives it limits of its own (M242).
+    /// Sets limits for this client.
+    // M242
     #[must_use]
     pub fn with_limits(mut self, limits: ClientLimits) -> Self {
         self.limits = Some(limits);
@@ -124,7 +125,8 @@ impl From<&str> for Admitted {
     }
 }
 
-/// Why a client is not served: the status that its stream ends with (M10, M12).
+/// Reason why a client is not served: the status with which its stream ends.
+// M10, M12
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
@@ -142,34 +144,34 @@ impl Denied {
     }
 }
 
-/// A client that wants to be served.
+/// Client that waits for the authorizer's decision.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Applicant {
-    /// Its stream.
+    /// Stream of the client.
     pub stream: StreamId,
-    /// The id of its node; empty if it gave none.
+    /// Node id; empty if the client sent none.
     pub node_id: Arc<str>,
-    /// Its whole node, encoded; empty if it gave none.
+    /// Encoded `Node` message; empty if the client sent none.
     pub encoded_node: Bytes,
-    /// Who its transport says it is.
+    /// Identity of the client as known to the transport.
     pub peer: Peer,
-    /// What the call carries beside the requests, as tokens in `authorization`. Never printed.
+    /// Headers of the call, such as a token in `authorization`. Not printed by `Debug`.
     pub metadata: HeaderMap,
 }
 
 impl Applicant {
-    /// Its whole node.
+    /// Decodes the `Node` message.
     ///
     /// # Errors
     ///
-    /// It is not one; the id was found in it all the same.
+    /// Returns an error if the message does not decode. The node id may be available nevertheless.
     pub fn node(&self) -> Result<proto::Node, DecodeError> {
         proto::Node::decode(self.encoded_node.clone())
     }
 }
 
-/// Without the metadata, which may hold secrets.
+// Omits the metadata, which may contain secrets.
 impl fmt::Debug for Applicant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Applicant")
@@ -180,7 +182,7 @@ impl fmt::Debug for Applicant {
     }
 }
 
-/// The authorizer of a server.
+/// Authorizer of a server.
 #[derive(Clone)]
 pub(crate) struct Gatekeeper(pub(crate) Arc<dyn Authorizer>);
 
@@ -191,7 +193,7 @@ impl fmt::Debug for Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// Asks, and passes the answer on.
+    /// Calls the authorizer and sends its decision to the driver.
     pub(super) async fn decide(self, applicant: Applicant, inbox: Inbox) {
         let panicked = Denied::new(StatusCode::Internal, "the authorization of this client failed");
         let mut answer = Answer { stream: applicant.stream, permission: Err(panicked), inbox };
@@ -199,7 +201,7 @@ impl Gatekeeper {
     }
 }
 
-/// An answer that is given even if the question ends in a panic.
+/// Decision that is sent when dropped, so that a panic of the authorizer results in a decision too.
 struct Answer {
     stream: StreamId,
     permission: Permission,

@@ -1,9 +1,11 @@
-//! The response side of a stream: one slot that the driver fills, and the HTTP body that empties it.
+//! Response side of a stream: a slot for one response, filled by the driver and emptied by the HTTP
+//! body.
 //!
-//! A response is written as gRPC wants it, without ever being put together: the five bytes of prefix
-//! with the head, then the body that all clients share. The slot takes one response, and only
-//! when HTTP/2 asks for data, so a response is rendered at the moment the client has room for it and
-//! a slow client holds nothing but itself (IS25).
+//! A response is written in two pieces without copying the shared part: the gRPC prefix with the
+//! response's own bytes, then the body that all clients share. The slot accepts a response only
+//! when HTTP/2 asks for data. A response is therefore rendered when the client can receive it, and
+//! a slow client delays only itself.
+// IS25
 
 use core::{
     pin::Pin,
@@ -18,7 +20,7 @@ use xds_core::{Frame, StreamId};
 
 use super::inbox::{Inbox, Input};
 
-/// Where the driver leaves a response, and finally a status, for the transport.
+/// Slot in which the driver puts a response, and finally a status, for the transport.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     state: Mutex<State>,
@@ -26,7 +28,7 @@ pub(crate) struct Slot {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is yet to be written of a response.
+    /// Unwritten pieces of a response.
     response: Option<Pieces>,
     end: Option<Status>,
     course: Course,
@@ -34,7 +36,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Whether the client has had whole messages only.
+/// Whether the client has received complete messages only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Course {
     #[default]
@@ -42,20 +44,21 @@ enum Course {
     Broken,
 }
 
-/// What transport and driver know of each other.
+/// State of the slot as seen by driver and transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Room {
-    /// The transport is busy.
+    /// The transport is writing.
     #[default]
     Busy,
-    /// The transport is busy, and the driver waits for it.
+    /// The transport is writing, and the driver wants to know when it is ready.
     Wanted,
-    /// The transport waits for a response.
+    /// The transport is ready for a response.
     Free,
 }
 
 impl Slot {
-    /// Whether the transport waits for a response. If not, the driver is told when it does.
+    /// Returns whether the transport is ready for a response. If not, the driver is notified when
+    /// it is.
     pub(crate) fn has_room(&self) -> bool {
         let mut state = self.lock();
         if state.room == Room::Busy {
@@ -64,7 +67,7 @@ impl Slot {
         state.room == Room::Free
     }
 
-    /// Leaves a response, for which there is room.
+    /// Puts a response in the slot. Requires [`has_room`](Self::has_room).
     pub(crate) fn put(&self, response: &mut Frame) {
         let pieces = pieces(response);
         let mut state = self.lock();
@@ -73,9 +76,8 @@ impl Slot {
         wake(state);
     }
 
-    /// Ends the stream for a fault of the client's: what is in the slot is not written any more, as nobody knows
-    /// when the client would take it. Of a response of which a part is written already that leaves no whole message,
-    /// so that the stream is reset.
+    /// Ends the stream because of a fault of the client. An unwritten response is dropped, since
+    /// the client may never read it. If a part of it was written already, the stream is reset.
     pub(crate) fn cut(&self, status: Status) {
         let mut state = self.lock();
         let unsent = state.response.take();
@@ -86,7 +88,7 @@ impl Slot {
         wake(state);
     }
 
-    /// Ends the stream once what is in the slot is written.
+    /// Ends the stream after the response in the slot.
     pub(crate) fn end(&self, status: Status) {
         let mut state = self.lock();
         state.end.get_or_insert(status);
@@ -94,12 +96,12 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes the transport once the lock is released.
+/// Wakes the transport after releasing the lock.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waker = state.waker.take();
     drop(state);
@@ -108,7 +110,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// The body of the HTTP response. Dropping it tells the driver that the stream is gone.
+/// Body of the HTTP response. Dropping it notifies the driver that the stream is closed.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     stream: StreamId,
@@ -136,7 +138,7 @@ impl http_body::Body for ResponseBody {
             return Poll::Ready(None);
         }
         let mut state = this.slot.lock();
-        // It stays where the driver can still take it back.
+        // The remaining pieces stay in the slot, where `cut` can drop them.
         let mut pieces = state.response.iter_mut().flatten();
         if let Some(piece) = pieces.find(|piece| !piece.is_empty()) {
             return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
@@ -171,16 +173,16 @@ impl Drop for ResponseBody {
     }
 }
 
-/// What is to be written of a response: its own bytes, then those it shares.
+/// Pieces of a response: its own bytes, and the shared bytes.
 type Pieces = [Bytes; 2];
 
-/// A message as gRPC frames it, uncompressed: a zero, the length, then the message.
+/// Frames a message for gRPC without compression: a zero, the length, then the message.
 fn pieces(message: &mut Frame) -> Pieces {
     const PREFIX: usize = 5;
 
     let mut first = BytesMut::with_capacity(PREFIX + message.head.len());
     first.put_u8(0);
-    // The driver does not send what is longer.
+    // The driver does not send longer messages.
     first.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     first.put_slice(&message.head);
     [first.freeze(), core::mem::take(&mut message.body)]
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(pieces(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
     }
 
-    /// What comes out of the body next, with a transport that has room.
+    /// Returns the next frame of the body, which must be ready.
     fn next(body: &mut ResponseBody) -> Option<Result<http_body::Frame<Bytes>, Status>> {
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::new(body).poll_frame(&mut cx) {
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// IS23: a client that does not read keeps nothing of a stream that was closed for what it did.
+    // IS23: an unsent response is dropped when a stream is cut, even if the client does not read.
     #[test]
     fn what_is_not_sent_when_a_stream_is_cut_is_let_go() {
         let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);

@@ -1,4 +1,4 @@
-//! One connection: secured if it is to be, then served until it ends, or is cut.
+//! Serving of one connection: TLS handshake, HTTP, and shutdown.
 
 use core::{
     future::pending,
@@ -30,23 +30,24 @@ use crate::{
     tls,
 };
 
-/// A client that takes longer, be it for TLS or to begin with HTTP/2, is not heard of again.
+/// Maximum time for the TLS handshake, and for the HTTP/2 preface.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a client that polls may take to send the head of its next request: longer than most of them
-/// pause.
+/// Maximum time for a polling client to send the head of its next request. Longer than usual
+/// polling intervals.
 #[cfg(feature = "rest")]
 const IDLE: Duration = Duration::from_secs(300);
 
-/// What the connections of a listener are told. Without it they are cut.
+/// Stage of a listener, sent to its connections. They are closed at once when the sender is
+/// dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Serving,
-    /// No more calls are taken; the connection ends when those that run have.
+    /// No new calls are accepted. Connections end after their last call.
     Closing,
 }
 
-/// What is served over a connection.
+/// Service of a listener.
 #[derive(Clone)]
 pub(super) enum Serves {
     Grpc(Routes),
@@ -54,7 +55,7 @@ pub(super) enum Serves {
     Rest(xds_rest::Gateway<super::DiscoveryService>),
 }
 
-/// What the connections of a listener have in common.
+/// Shared state of a listener's connections.
 #[derive(Clone)]
 pub(super) struct Connections {
     pub(super) serves: Serves,
@@ -70,8 +71,8 @@ impl Connections {
         Self { serves, options, runtime, warnings: Arc::default(), clock }
     }
 
-    /// Says why there is no connection, as a warning unless there have been many of late: clients decide how
-    /// often that happens.
+    /// Logs why a connection failed. The warnings are rate limited, because clients control their
+    /// number.
     fn warn(&self, peer: &Peer, reason: &str) {
         let warnings = self.warnings.lock();
         let is_warned = warnings.unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
@@ -82,7 +83,7 @@ impl Connections {
         }
     }
 
-    /// Serves one until it ends. The permit is for the handshake.
+    /// Serves a connection until it ends. The permit is released after the handshake.
     pub(super) async fn serve(
         self,
         io: Box<dyn Io>,
@@ -134,7 +135,8 @@ impl Connections {
                     gateway.clone().call(request)
                 });
                 let (io, begun) = Counted::new(io);
-                // Whoever sends no whole request in time must not keep the connection.
+                // The timeout closes connections of clients that do not send a complete request
+                // head.
                 let connection = hyper::server::conn::http1::Builder::new()
                     .timer(runtime)
                     .header_read_timeout(IDLE)
@@ -153,7 +155,8 @@ impl Connections {
         }
     }
 
-    /// The connection as it is served, and who is at its other end.
+    /// Performs the TLS handshake if the server has credentials. Returns the connection and its
+    /// peer.
     async fn secured(&self, io: Box<dyn Io>, peer: Peer) -> Option<(Box<dyn Io>, Peer)> {
         let Some(credentials) = &self.options.credentials else { return Some((io, peer)) };
         let shaking_hands = async {
@@ -180,7 +183,7 @@ impl Connections {
     }
 }
 
-/// Serves a connection until it ends or is cut.
+/// Serves a connection until it ends or the listener's stage sender is dropped.
 async fn until_closed<C: Future<Output = hyper::Result<()>>>(
     connection: C,
     mut stage: watch::Receiver<Stage>,
@@ -200,7 +203,7 @@ async fn until_closed<C: Future<Output = hyper::Result<()>>>(
     }
 }
 
-/// Waits until connections are cut.
+/// Waits until the listener's stage sender is dropped.
 async fn cut(mut stage: watch::Receiver<Stage>) {
     while stage.changed().await.is_ok() {}
 }

@@ -1,7 +1,8 @@
-//! The loop that moves bytes and time between a [`Server`] of the core and the streams.
+//! Driver task of a management server: connects a core [`Server`] to its streams, commands and
+//! timers.
 //!
-//! A turn takes whatever is in the inbox, up to a thousand inputs, before it renders responses, so
-//! that changes made in one go are sent as one.
+//! Each iteration takes up to 1,000 inputs from the inbox before it renders responses, so that
+//! changes made together are sent together.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -43,24 +44,24 @@ use crate::{
     runtime::{Alarm, Budget, Shared, Task},
 };
 
-/// Owns the core of one server and its end of every stream.
+/// Driver of one server. Owns the core server and its end of every stream.
 pub(crate) struct Driver {
     server: Server,
     outlet: Outlet,
-    /// To hand to streams; not counted as somebody who can reach the server.
+    /// Cloned for streams. Weak, because it must not keep the server alive.
     inbox: WeakInbox,
     waits: Waits,
     events: Arc<EventQueue>,
     event_capacity: usize,
-    /// Only ever looked up: its order shows nowhere.
+    /// Never iterated in an order that matters.
     streams: HashMap<StreamId, Stream>,
-    /// Streams that may have something to send and may have room.
+    /// Streams that may have a response to send and space for it.
     writable: Vec<StreamId>,
-    /// Streams whose reader waits to be told to read on.
+    /// Streams whose reader waits for permission to read the next request.
     unread: Vec<StreamId>,
     observations: broadcast::Sender<Observed>,
     health: Health,
-    /// What the health service is to tell.
+    /// Status that the health service reports.
     status: ServingStatus,
     phase: Phase,
     gatekeeper: Option<Gatekeeper>,
@@ -72,63 +73,63 @@ pub(crate) struct Driver {
     frame: Frame,
 }
 
-/// Whom the driver tells what becomes of the server.
+/// Receivers of the driver's notifications.
 pub(crate) struct Audience {
     pub(crate) observations: broadcast::Sender<Observed>,
     pub(crate) events: Arc<EventQueue>,
     pub(crate) health: Health,
 }
 
-/// What the driver holds of a stream.
+/// Driver's state of a stream.
 pub(crate) struct Stream {
     pub(crate) id: StreamId,
-    /// Empty until the client has said who it is.
+    /// Node id; empty until the client is identified.
     pub(crate) node: Arc<str>,
     pub(crate) peer: Peer,
     pub(crate) variant: Variant,
     slot: Arc<Slot>,
     credit: Arc<Notify>,
     speech: Speech,
-    /// What the authorizer is told, until it is asked.
+    /// Input of the authorizer; `None` after it was called.
     applicant: Option<Box<Applicant>>,
-    /// Reads the requests.
+    /// Task that reads requests.
     _reader: Task,
-    /// Decides what the client sees.
+    /// Task that runs the authorizer.
     _decision: Option<Task>,
 }
 
-/// What kind of call a client makes.
+/// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Requests as long as it lasts.
+    /// Stream of requests.
     Stream,
-    /// One request and one response.
+    /// Unary call with one request and one response.
     Fetch,
 }
 
-/// Whether a call has brought a request.
+/// Whether a call has delivered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Nothing,
     Something,
 }
 
-/// Whether the client may send more.
+/// Whether the client may send further requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speech {
     GoesOn,
-    /// It has half-closed the stream.
+    /// The client has half-closed the stream.
     Over,
 }
 
-/// How many inputs one turn takes.
+/// Maximum number of inputs per iteration.
 const INPUTS_PER_TURN: usize = 1_000;
 
-/// How many bytes of requests one turn takes, and what goes beyond in the last of them: then it is the turn of all
-/// who are to be sent something. What a request costs is in proportion to its length.
+/// Maximum bytes of requests per iteration; the last request may exceed it. Afterwards responses
+/// are sent. The cost of a request is proportional to its length.
 const BYTES_PER_TURN: usize = 256 << 10;
 
-/// Whether the driver goes on.
+/// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
@@ -180,10 +181,10 @@ impl Driver {
         }
     }
 
-    /// Runs until the server is shut down or nobody can reach it any more.
+    /// Runs until the server is shut down or nothing can reach it any more.
     pub(crate) async fn run(mut self) {
         let mut inputs = Vec::new();
-        // What the turn before had no room for.
+        // Inputs left from the previous iteration.
         let mut rest = VecDeque::new();
         loop {
             self.budget.spend().await;
@@ -224,7 +225,7 @@ impl Driver {
                 bytes += message.len();
             }
             self.take(input);
-            // What was observed of a stream is logged before the stream goes.
+            // Observations of a stream are logged before the stream is removed.
             self.obey();
         }
     }
@@ -233,7 +234,7 @@ impl Driver {
         let now = self.clock.now();
         match input {
             Input::Accept { call, answer } => {
-                // A caller that has gone away drops the body, and with it the stream.
+                // If the caller is gone, the dropped body closes the stream.
                 let _ = answer.send(self.accept(*call));
             }
             Input::Request(id, message) => self.take_request(id, message),
@@ -287,7 +288,7 @@ impl Driver {
         self.phase = Phase::Ended;
     }
 
-    /// The client has gone.
+    /// Handles the end of a stream by the client.
     fn close(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.remove(&id) {
             self.log.gone(&stream);
@@ -304,7 +305,7 @@ impl Driver {
             .server
             .accept(call.via, now)
             .inspect_err(|refusal| self.log.refused(&call.peer, refusal, now))?;
-        // Whoever sent the call holds an inbox, or has gone; then nobody needs the stream.
+        // The sender of the call holds an inbox, unless it is gone. Then the stream is not needed.
         let Some(inbox) = self.inbox.upgrade() else {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
             return Err(Refusal::ShuttingDown);
@@ -351,7 +352,7 @@ impl Driver {
         self.server.handle_event(StreamEvent::Message(id, message), self.clock.now());
     }
 
-    /// Does what the core wants of the streams, and passes on what it observed.
+    /// Processes the core's outputs: closes streams and forwards observations and events.
     fn obey(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {
@@ -407,12 +408,12 @@ impl Driver {
             self.log.observed(stream, &observation);
         }
         if self.observations.receiver_count() > 0 {
-            // Readers may all have gone just now.
+            // The last receiver may have been dropped just now.
             let _ = self.observations.send(Observed::Event(observation));
         }
     }
 
-    /// Has it decided what the client sees.
+    /// Starts the authorizer for a stream.
     fn authorize(&mut self, id: StreamId) {
         let Some(gatekeeper) = self.gatekeeper.clone() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -438,12 +439,12 @@ impl Driver {
         }
     }
 
-    /// Renders responses for whoever has room.
+    /// Renders responses for streams that are ready for one.
     fn transmit(&mut self) {
         while !self.writable.is_empty() {
             let mut writable = core::mem::take(&mut self.writable);
             writable.drain(..).for_each(|id| self.transmit_to(id));
-            // Rendering may have been observed.
+            // Rendering may cause observations.
             self.obey();
         }
     }
@@ -467,7 +468,7 @@ impl Driver {
         }
     }
 
-    /// Lets the readers read whose requests are wanted.
+    /// Permits the readers to read whose requests the core wants.
     fn read_on(&mut self) {
         if self.events.is_full(self.event_capacity) {
             return;
@@ -488,14 +489,14 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.events.end();
         self.health.end();
-        // Only a driver that was dropped in mid-run still has any.
+        // Streams remain only if the driver was dropped while running.
         for stream in self.streams.values() {
             stream.slot.end(Status::unavailable("the server has ended"));
         }
     }
 }
 
-/// Reads a stream's requests, one for each credit.
+/// Reads a stream's requests, one per permission.
 async fn read(
     id: StreamId,
     kind: Kind,
@@ -515,7 +516,8 @@ async fn read(
             Ok(None) if (kind, asked) == (Kind::Fetch, Asked::Nothing) => {
                 return inbox.send(Input::Undeliverable(id, "a fetch without a request".into()));
             }
-            // Its response may still have to be waited for. Should the client go, its body does.
+            // The response may still be pending. If the client disconnects, the response body is
+            // dropped.
             Ok(None) if kind == Kind::Fetch => return,
             Ok(None) => return inbox.send(Input::HalfClosed(id)),
             Err(status) => return inbox.send(unreadable(id, &status, limit)),
@@ -523,12 +525,12 @@ async fn read(
     }
 }
 
-/// What became of a stream that brings no more requests: its message cannot be read, or it is gone.
+/// Maps an error of the request stream to an input: an invalid message or a closed stream.
 fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
     if let Some(why) = over_size_limit(status, limit) {
         return Input::TooLong(id, why.into());
     }
-    // An error without a cause is about the message, one with a cause about the connection.
+    // An error without a source is about the message, otherwise about the connection.
     match (status.code(), core::error::Error::source(status)) {
         (Code::Internal, None) => Input::Undeliverable(id, with_causes(status).into()),
         _ => Input::Closed(id),

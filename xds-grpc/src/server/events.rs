@@ -1,7 +1,8 @@
-//! What a management server asks of its application.
+//! Requests of a management server to its application.
 //!
-//! Nothing of this may be lost, as an observation may be, and none of it may pile up without bounds. It all
-//! comes from requests in the end, so no more of these are read while the application is behind.
+//! Unlike observations, events must not be lost, and their number must be bounded. All of them
+//! result from requests of clients, so the driver stops reading requests while the application is
+//! behind.
 
 use core::{
     future::poll_fn,
@@ -19,55 +20,62 @@ use xds_core::{ResourceName, StreamId, TypeUrl, ViewName, server::ServerOutput};
 
 use super::inbox::{Input, WeakInbox};
 
-/// Something that a management server asks of its application, or tells it once.
+/// Request or one-time notification of a management server to its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerEvent {
-    /// A client waits to be let in, and there is no
-    /// [authorizer](super::ServerOptions::with_authorizer): [assign](super::ServerHandle::assign) it a view or
+    /// A client waits for admission, and no [authorizer](super::ServerOptions::with_authorizer) is
+    /// set. [Assign](super::ServerHandle::assign) a view to it or
     /// [refuse](super::ServerHandle::refuse) it.
     Authorize {
-        /// The client's stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The id of its node; empty if it gave none.
+        /// Node id; empty if the client sent none.
         node_id: Arc<str>,
     },
-    /// A client names resources that the store lacks: set them, or say that they do not exist
-    /// (M254, [`OnDemand::Told`](xds_core::server::OnDemand::Told)). Said once of each until it is unwanted, and
-    /// together of those of one request.
+    /// A client subscribes to resources that the store lacks
+    /// ([`OnDemand::Told`](xds_core::server::OnDemand::Told)). Set the resources, or mark them as
+    /// missing.
+    ///
+    /// Each resource is reported once until it becomes unwanted. Resources of the same request are
+    /// reported together.
+    // M254
     Wanted {
-        /// The view of the client.
+        /// View of the client.
         view: ViewName,
-        /// The type.
+        /// Resource type.
         type_url: TypeUrl,
-        /// The names, at least one.
+        /// Resource names, at least one.
         names: Vec<ResourceName>,
     },
-    /// Nobody names the resources any more (M256).
+    /// No client subscribes to the resources any more.
+    // M256
     Unwanted {
-        /// The view.
+        /// View.
         view: ViewName,
-        /// The type.
+        /// Resource type.
         type_url: TypeUrl,
-        /// The names, at least one.
+        /// Resource names, at least one.
         names: Vec<ResourceName>,
     },
-    /// A client says something of a type that is the application's (M21,
-    /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides)).
+    /// A client sent a custom message: a request of a type registered in
+    /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides).
+    // M21
     Aside {
-        /// The client's stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type URL of the request.
         type_url: TypeUrl,
-        /// The whole encoded request.
+        /// Complete encoded request.
         message: Bytes,
     },
-    /// A view that no client has seen for long was dropped with its resources (M221).
+    /// A view was dropped with its resources because no client has used it for a while.
+    // M221
     ViewDropped(ViewName),
 }
 
 impl ServerEvent {
-    /// The event in an output; `None` if the output is for the driver.
+    /// Converts an output into an event. Returns `None` if the driver handles the output.
     pub(crate) fn of(output: ServerOutput) -> Option<Self> {
         Some(match output {
             ServerOutput::Authorize { stream, node_id } => Self::Authorize { stream, node_id },
@@ -86,7 +94,7 @@ impl ServerEvent {
     }
 }
 
-/// Events on their way from the driver to whoever reads them.
+/// Queue of events from the driver to the application's readers.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     state: Mutex<State>,
@@ -96,19 +104,19 @@ pub(crate) struct EventQueue {
 struct State {
     events: VecDeque<ServerEvent>,
     readers: usize,
-    /// How many readers there have been.
+    /// Number of readers created.
     count: u64,
-    /// Those who have asked in vain, by number. All of them are woken when there is news: one alone might have
-    /// turned to something else, beside others that wait.
+    /// Wakers of waiting readers, by reader number. An event wakes all of them, because a single
+    /// one might have stopped polling.
     wakers: BTreeMap<u64, Waker>,
     audience: Audience,
     phase: Phase,
 }
 
-/// Whether those who read know all that is asked.
+/// Whether the readers have received all open requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Audience {
-    /// Nobody reads, or the driver has not told yet what was asked before.
+    /// No reader exists, or the driver has not sent the open requests to it yet.
     #[default]
     Ignorant,
     Informed,
@@ -118,14 +126,14 @@ enum Audience {
 enum Phase {
     #[default]
     Open,
-    /// The driver waits until there is room.
+    /// The driver waits for space.
     Full,
-    /// The driver is gone.
+    /// The driver has ended.
     Ended,
 }
 
 impl EventQueue {
-    /// There is somebody who reads again: begins with what was asked and not answered yet.
+    /// Adds the open requests for the first reader after a time without readers.
     pub(crate) fn begin(&self, questions: impl Iterator<Item = ServerEvent>) {
         let mut state = self.lock();
         if state.readers > 0 && state.audience == Audience::Ignorant {
@@ -135,7 +143,7 @@ impl EventQueue {
         }
     }
 
-    /// Queues an event, if anybody reads them.
+    /// Adds an event if there is a reader.
     pub(crate) fn push(&self, event: ServerEvent) {
         let mut state = self.lock();
         if state.readers > 0 && state.audience == Audience::Informed {
@@ -144,7 +152,8 @@ impl EventQueue {
         }
     }
 
-    /// Whether so many events wait that no more are welcome. If so, the driver is told when they are.
+    /// Returns whether the queue has reached its capacity. If so, the driver is notified when an
+    /// event is read.
     pub(crate) fn is_full(&self, capacity: usize) -> bool {
         let mut state = self.lock();
         let is_full = state.events.len() >= capacity;
@@ -154,7 +163,7 @@ impl EventQueue {
         is_full
     }
 
-    /// There will be no more.
+    /// Ends the queue.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.phase = Phase::Ended;
@@ -162,19 +171,19 @@ impl EventQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes whoever waits once the lock is released.
+/// Wakes all waiting readers after releasing the lock.
 fn wake_all(mut state: MutexGuard<'_, State>) {
     let wakers = core::mem::take(&mut state.wakers);
     drop(state);
     wakers.into_values().for_each(Waker::wake);
 }
 
-/// One reader of the queue.
+/// Reader of the queue.
 #[derive(Debug)]
 struct Reader {
     queue: Arc<EventQueue>,
@@ -226,13 +235,16 @@ impl Drop for Reader {
     }
 }
 
-/// What the server asks of the application; ends with the server.
+/// Stream of [events](ServerEvent). It ends with the server.
 ///
-/// Each event goes to one of those who read. While more than
-/// [`event_capacity`](super::ServerOptions::event_capacity) wait, no requests are read. Without readers nothing is
-/// kept; who reads after nobody did is told first which clients still wait to be let in, and what is still wanted
-/// (M254), so that an application that begins anew loses no client. Messages that
-/// [pass by](ServerEvent::Aside) meanwhile are lost.
+/// Each event is delivered to one reader. While
+/// [`event_capacity`](super::ServerOptions::event_capacity) events wait, no requests are read from
+/// clients.
+///
+/// Without readers, events are discarded. The first reader afterwards receives an event for every
+/// client that waits for admission and every resource that is wanted, so a restarted application
+/// misses no client. [Custom messages](ServerEvent::Aside) received without readers are lost.
+// M254
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct ServerEvents {
     reader: Reader,
@@ -252,7 +264,7 @@ impl ServerEvents {
         Self { reader }
     }
 
-    /// The next event; `None` once the server has ended. Cancel safe.
+    /// Returns the next event, or `None` after the server has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<ServerEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

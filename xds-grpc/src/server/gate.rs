@@ -1,4 +1,4 @@
-//! How many connections there may be.
+//! Limit of the number of connections.
 
 use core::time::Duration;
 use std::{
@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::{handle::Observed, log::Address, peer::Peer};
 
-/// Those of all listeners of a server.
+/// Connection limit of all listeners of a server.
 #[derive(Debug)]
 pub(super) struct Gate {
     places: Arc<Semaphore>,
@@ -20,7 +20,7 @@ pub(super) struct Gate {
     warned: Mutex<Option<Instant>>,
 }
 
-/// Strangers decide how many would be refused, and one warning says it all.
+/// Minimum time between warnings, because clients control the number of refused connections.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 impl Gate {
@@ -29,9 +29,10 @@ impl Gate {
         Self { places, limit, observations, warned: Mutex::default() }
     }
 
-    /// A place for one more connection, as long as it is kept. That there is none is told.
+    /// Returns a permit for one more connection, to be held while it is open. At the limit, reports
+    /// the refusal and returns `None`.
     pub(super) fn admit(&self, peer: &Peer, now: Instant) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let place = Arc::clone(&self.places).try_acquire_owned().ok();
         if place.is_none() {
             self.tell_refused(peer, now);
@@ -50,7 +51,7 @@ impl Gate {
         }
         drop(warned);
         if let Some(observations) = self.observations.upgrade() {
-            // There may be no readers.
+            // There may be no receivers.
             let address = peer.address;
             let _ = observations.send(Observed::ConnectionRefused { address, limit });
         }

@@ -1,4 +1,4 @@
-//! The application's way to its management server.
+//! Application's handle of a management server.
 
 use core::{
     future::poll_fn,
@@ -34,7 +34,7 @@ use super::{
     reports::{RejectionSnapshot, SubscriptionSnapshot},
 };
 
-/// The application's way to a running management server. Clones are cheap and reach the same one.
+/// Handle of a running management server. Clones are cheap and refer to the same server.
 #[derive(Clone, Debug)]
 pub struct ServerHandle {
     inbox: Inbox,
@@ -42,43 +42,44 @@ pub struct ServerHandle {
     events: Arc<EventQueue>,
 }
 
-/// How often a snapshot is compared with a copy of what there is, before it is done in the server's turn.
+/// Number of attempts to compare a snapshot outside of the driver before it is compared in the
+/// driver.
 const TRIES: usize = 3;
 
-/// The server has been shut down, or its driver was dropped.
+/// Error: the server has been shut down, or its driver was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the server has ended")]
 pub struct ServerEnded;
 
-/// Why a transaction was not applied.
+/// Reason why a transaction was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// The transaction is wrong; nothing of it was applied.
+    /// The transaction is invalid. It has not changed anything.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
-    /// There is no server to apply it to.
+    /// The server has ended.
     #[error(transparent)]
     Ended(#[from] ServerEnded),
 }
 
-/// Why the layers of a view were not set.
+/// Reason why the layers of a view were not set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayersRefused {
-    /// The layers are wrong; nothing has changed.
+    /// The layers are invalid. They have not changed.
     #[error(transparent)]
     Layers(#[from] LayersError),
-    /// There is no server whose view it would be.
+    /// The server has ended.
     #[error(transparent)]
     Ended(#[from] ServerEnded),
 }
 
-/// Why nobody waits until a change is accepted.
+/// Reason why [`ServerHandle::converged`] does not wait.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConvergenceError {
-    /// As many wait as may.
+    /// The maximum number of waiting calls is reached.
     #[error(transparent)]
     TooManyWaits(#[from] TooManyWaits),
     /// The server has ended.
@@ -86,11 +87,11 @@ pub enum ConvergenceError {
     Ended(#[from] ServerEnded),
 }
 
-/// Why a message of the application was not sent.
+/// Reason why a custom message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AsideRefused {
-    /// The client cannot take it.
+    /// The client cannot receive the message.
     #[error(transparent)]
     Aside(#[from] AsideError),
     /// The server has ended.
@@ -107,25 +108,25 @@ impl ServerHandle {
         Self { inbox, observations, events }
     }
 
-    /// Changes resources, all or nothing, and starts telling whoever subscribes to them.
+    /// Applies a transaction atomically and sends the changes to subscribed clients.
     ///
-    /// Once the future has been polled, dropping it does not take the transaction back.
+    /// Dropping the future after its first poll does not revert the transaction.
     ///
     /// # Errors
     ///
-    /// The transaction is wrong, or the server has ended.
+    /// Returns an error if the transaction is invalid or the server has ended.
     pub async fn apply(&self, transaction: Transaction) -> Result<Applied, ApplyError> {
         Ok(self.with_server(move |server, now| server.apply(transaction, now)).await??)
     }
 
-    /// Makes these the resources of a view, all or nothing: what it has and the snapshot has not is
+    /// Replaces the resources of a view atomically. Resources that are not in the snapshot are
     /// removed.
     ///
-    /// Once the future has been polled, dropping it does not take the snapshot back.
+    /// Dropping the future after its first poll does not revert the change.
     ///
     /// # Errors
     ///
-    /// The snapshot is wrong, or the server has ended.
+    /// Returns an error if the snapshot is invalid or the server has ended.
     pub async fn set_snapshot(
         &self,
         view: ViewName,
@@ -135,30 +136,33 @@ impl ServerHandle {
         Ok(self.with_server(set).await??)
     }
 
-    /// What clients would be shown after a transaction, which is not applied: each view that it changes, as a
-    /// whole. A check of these ([`ViewContents::check`]), which holds up nobody, says which references
-    /// would dangle.
+    /// Returns the contents that each changed view would have after a transaction, without applying
+    /// it.
     ///
-    /// Between two turns of the server, in which nobody is served, only references to the resources of those views
-    /// are copied, at some tens of nanoseconds each; the rest is done where this future is polled. Another
-    /// transaction that is applied between the preview and this one is not in it.
+    /// Use [`ViewContents::check`] to find dangling references in the result. The check does not
+    /// block the server. The driver only copies references to the affected views' resources, at a
+    /// cost of some tens of nanoseconds each; the rest is done in this future. Transactions applied
+    /// between the preview and the actual transaction are not included.
     ///
     /// # Errors
     ///
-    /// The transaction is wrong, or the server has ended.
+    /// Returns an error if the transaction is invalid or the server has ended.
     pub async fn preview(&self, transaction: Transaction) -> Result<Vec<ViewContents>, ApplyError> {
         let prepare = move |server: &mut Server, _| server.prepare_preview(&transaction);
         Ok(self.with_server(prepare).await??.contents())
     }
 
-    /// The same for a snapshot: what clients would be shown after [`set_snapshot`](Self::set_snapshot). Here
-    /// such references are copied twice; the snapshot is compared with the first copy where this future is polled,
-    /// and in its turn the server looks at what differs only. If transactions are applied in between, over and over,
-    /// that is given up, and it costs the snapshot there.
+    /// Returns the contents that each changed view would have after
+    /// [`set_snapshot`](Self::set_snapshot), without applying the snapshot.
+    ///
+    /// The driver copies references to the affected views' resources twice. The snapshot is
+    /// compared with the first copy in this future, and the driver examines only the differences.
+    /// If other transactions keep changing the view meanwhile, the driver compares the snapshot
+    /// itself.
     ///
     /// # Errors
     ///
-    /// The snapshot is wrong, or the server has ended.
+    /// Returns an error if the snapshot is invalid or the server has ended.
     pub async fn preview_snapshot(
         &self,
         view: ViewName,
@@ -182,21 +186,24 @@ impl ServerHandle {
         Ok(self.with_server(prepare).await??.contents())
     }
 
-    /// What a view has; of a layered one, what it shows.
+    /// Returns the resources of a view. For a layered view these are the effective resources.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn contents(&self, view: ViewName) -> Result<ViewContents, ServerEnded> {
         self.with_server(move |server, _| server.contents(&view)).await
     }
 
-    /// Whether a client names a resource of a view at present: for who is about to let go of one that nobody wanted
-    /// ([`ServerEvent::Unwanted`](super::ServerEvent::Unwanted)). By the time it is removed another one may have come.
+    /// Returns whether a client currently subscribes to a resource by name.
+    ///
+    /// Use it before removing a resource after
+    /// [`ServerEvent::Unwanted`](super::ServerEvent::Unwanted). A client may subscribe again
+    /// between this call and the removal.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn is_named(
         &self,
         view: ViewName,
@@ -207,21 +214,23 @@ impl ServerHandle {
         self.with_server(move |server, _| server.is_named(&view, type_url.as_str(), &name)).await
     }
 
-    /// The views there are, by name.
+    /// Returns the names of all views.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn views(&self) -> Result<Vec<ViewName>, ServerEnded> {
         self.with_server(|server, _| server.views()).await
     }
 
-    /// Makes a view of layers, the topmost first: it shows each resource of the topmost layer that has
-    /// it (M222). Without layers it is a plain view again, and empty.
+    /// Composes a view of layers, topmost first. The view has each resource of the topmost layer
+    /// that contains it. Without layers the view becomes a plain, empty view.
     ///
     /// # Errors
     ///
-    /// The view has resources of its own, the layers are wrong, or the server has ended.
+    /// Returns an error if the view has resources itself, the layers are invalid, or the server has
+    /// ended.
+    // M222
     pub async fn set_layers(
         &self,
         view: ViewName,
@@ -231,34 +240,39 @@ impl ServerHandle {
         Ok(self.with_server(set).await??)
     }
 
-    /// Drops a view with its resources (M213). The default view can be emptied, not dropped.
+    /// Drops a view with its resources. The default view can only be emptied.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
+    // M213
     pub async fn drop_view(&self, view: ViewName, policy: DropView) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.drop_view(&view, policy, now)).await
     }
 
-    /// Lets a client see a view from now on; it is sent the difference (M223, M237). This is also how
-    /// a client is let in that waits ([`Admission::Asked`](xds_core::server::Admission::Asked)) while
-    /// there is no [authorizer](super::ServerOptions::with_authorizer). Nothing happens if its stream
-    /// is gone.
+    /// Assigns a view to a client and sends it the difference.
+    ///
+    /// Without an [authorizer](super::ServerOptions::with_authorizer), this admits a client that
+    /// waits ([`Admission::Asked`](xds_core::server::Admission::Asked)). Does nothing if the stream
+    /// has ended.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
+    // M223, M237
     pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.assign(stream, &view, now)).await
     }
 
-    /// Sets what a client may take up, instead of what everybody may (M242): before it is let in, or at any time.
-    /// Whoever has an [authorizer](super::ServerOptions::with_authorizer) gives the limits with its
-    /// [permission](super::Admitted::with_limits). Nothing happens if its stream is gone.
+    /// Sets limits for one client, before or after its admission. They replace the server's limits.
+    ///
+    /// An [authorizer](super::ServerOptions::with_authorizer) can set limits with its
+    /// [decision](super::Admitted::with_limits). Does nothing if the stream has ended.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
+    // M242
     pub async fn limit_client(
         &self,
         stream: StreamId,
@@ -267,32 +281,33 @@ impl ServerHandle {
         self.with_server(move |server, now| server.limit_client(stream, limits, now)).await
     }
 
-    /// Ends a stream with the application's own status: a client that is not served, or no longer
-    /// (M237). Nothing happens if it is gone.
+    /// Ends a stream with a status chosen by the application, before or after the client's
+    /// admission. Does nothing if the stream has ended.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
+    // M237
     pub async fn refuse(&self, stream: StreamId, why: Denied) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.refuse(stream, why.code, why.message, now)).await
     }
 
-    /// All subscriptions: streams in the order in which they came, the types of each in the order in
-    /// which they are sent.
+    /// Returns all subscriptions: streams in the order of their creation, and the types of each in
+    /// the order in which they are sent.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn status(&self) -> Result<Vec<SubscriptionSnapshot>, ServerEnded> {
         self.with_server(|server, _| server.status().map(Into::into).collect()).await
     }
 
-    /// How far a change ([`Applied::sequence`]) and every one before it have got with the clients of a type in
-    /// a view: who lags, and why.
+    /// Returns how many clients have accepted a change ([`Applied::sequence`]) of a type in a view
+    /// and all earlier changes, and which clients lag and why.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn convergence(
         &self,
         view: ViewName,
@@ -305,14 +320,14 @@ impl ServerHandle {
         self.with_server(ask).await
     }
 
-    /// Waits until all clients that are connected then have accepted a change of a type in a view. A client
-    /// that goes away is not waited for. There is no time limit: put one around it.
+    /// Waits until all connected clients have accepted a change of a type in a view. Disconnected
+    /// clients are ignored. There is no timeout.
     ///
     /// # Errors
     ///
-    /// Too many calls wait
-    /// ([`ServerLimits::convergence_waits`](xds_core::server::ServerLimits::convergence_waits)), or the
-    /// server has ended.
+    /// Returns an error if too many calls wait
+    /// ([`ServerLimits::convergence_waits`](xds_core::server::ServerLimits::convergence_waits)) or
+    /// the server has ended.
     pub async fn converged(
         &self,
         view: ViewName,
@@ -324,22 +339,23 @@ impl ServerHandle {
         Ok(asked.ok_or(ServerEnded)??)
     }
 
-    /// What clients have rejected and not accepted since: those there are, then those who have gone not
-    /// long ago, by node and type.
+    /// Returns the rejected responses (NACKs) that clients have not accepted since: first those of
+    /// connected clients, then those of recently disconnected clients, by node and type.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn rejections(&self) -> Result<Vec<RejectionSnapshot>, ServerEnded> {
         self.with_server(|server, _| server.rejections().map(Into::into).collect()).await
     }
 
-    /// Sends a client a message of the application: a whole encoded response of a type that is the
-    /// application's (M21).
+    /// Sends a custom message to a client: a complete encoded response of a registered custom type.
     ///
     /// # Errors
     ///
-    /// The stream is gone, too many such messages wait, or the server has ended.
+    /// Returns an error if the stream has ended, too many custom messages wait, or the server has
+    /// ended.
+    // M21
     pub async fn send_aside(
         &self,
         stream: StreamId,
@@ -352,76 +368,86 @@ impl ServerHandle {
         Ok(self.with_server(send).await??)
     }
 
-    /// How often things happened, and what is held now.
+    /// Returns the server's counters and gauges.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn stats(&self) -> Result<ServerStats, ServerEnded> {
         self.with_server(|server, _| server.stats()).await
     }
 
-    /// How often things happened to a type, over all views.
+    /// Returns the counters of a resource type, over all views.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn stats_of(&self, type_url: impl Into<TypeUrl>) -> Result<TypeStats, ServerEnded> {
         let type_url = type_url.into();
         self.with_server(move |server, _| server.stats_of(type_url.as_str())).await
     }
 
-    /// What happens on streams from now on: who connects, subscribes, accepts and rejects; and what is sent, if the
-    /// configuration [says so](xds_core::server::ServerConfig::observe_responses).
+    /// Subscribes to observations of streams: connections, subscriptions, ACKs and NACKs. Sent
+    /// responses are included if
+    /// [`ServerConfig::observe_responses`](xds_core::server::ServerConfig::observe_responses) is
+    /// set.
     pub fn observations(&self) -> Observations {
         let receiver = match self.observations.upgrade() {
             Some(sender) => sender.subscribe(),
-            // A channel whose sender is gone at once: the stream ends.
+            // The sender of this new channel is dropped at once, so the stream ends.
             None => broadcast::channel(1).1,
         };
         Observations { next: Box::pin(receive(receiver)) }
     }
 
-    /// What the server asks of the application from now on and, if nobody was reading that, what it has asked before
-    /// and nobody has answered.
+    /// Subscribes to the server's requests to the application. If there was no reader, the stream
+    /// begins with the open requests.
     pub fn events(&self) -> ServerEvents {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }
 
-    /// Says that the resources are loaded: from now on clients are answered, where the server was started without them
-    /// ([`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests),
-    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady)), and the health service says `SERVING`.
+    /// Declares the resources complete. Until then, a server configured with
+    /// [`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests) or
+    /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady) does not answer clients. The
+    /// health service changes to `SERVING`.
     ///
     /// # Errors
     ///
-    /// The server has ended.
+    /// Returns an error if the server has ended.
     pub async fn set_ready(&self) -> Result<(), ServerEnded> {
         self.inbox.ask(Input::Ready).await.ok_or(ServerEnded)
     }
 
-    /// Takes no more streams, ends those there are by plan, and returns when the last one has; listeners
-    /// then close (M14, M238). Meanwhile the health service says `NOT_SERVING`. Once the future has been
-    /// polled, dropping it does not stop the drain.
+    /// Drains the server: accepts no more streams, ends the existing ones according to the plan,
+    /// and returns after the last one. Listeners close then. Meanwhile the health service reports
+    /// `NOT_SERVING`.
+    ///
+    /// Dropping the future after its first poll does not stop the drain.
+    // M14, M238
     pub async fn drain(&self, plan: DrainPlan) {
         self.inbox.send(Input::Drain(plan));
         self.ended().await;
     }
 
-    /// Ends every stream at once with `UNAVAILABLE`, takes no more, and returns when that is done; listeners
-    /// then close (M14). Once the future has been polled, dropping it does not stop the shut-down.
+    /// Shuts the server down: ends all streams with `UNAVAILABLE` and returns. Listeners close
+    /// then.
+    ///
+    /// Dropping the future after its first poll does not stop the shutdown.
+    // M14
     pub async fn shut_down(&self) {
         self.inbox.send(Input::ShutDown);
         self.ended().await;
     }
 
-    /// Waits until the server has ended, whoever ended it.
+    /// Waits until the server has ended for any reason.
     pub async fn ended(&self) {
         self.inbox.ended().await;
     }
 
-    /// What the clients have that are meant, for client status discovery. Each is looked at in a turn of its
-    /// own, so that clients are served meanwhile however many there are (IS25); one that is gone by then, or
-    /// not meant any more, is left out.
+    /// Returns the status of the selected clients, for client status discovery. Each client is
+    /// examined separately in the driver, so that other work is not blocked by many clients.
+    /// Clients that disconnect meanwhile, or are no longer selected, are omitted.
+    // IS25
     pub(crate) async fn client_configs(
         &self,
         is_meant: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
@@ -456,11 +482,12 @@ impl ServerHandle {
     }
 }
 
-/// What happens on a server's streams, and which connections it does not take; ends with the server.
+/// Stream of observations. It ends with the server.
 ///
-/// A reader that falls behind by more than
-/// [`observation_capacity`](super::ServerOptions::observation_capacity) loses the oldest, and is
-/// told how many. It holds back nobody.
+/// If a reader falls behind by more than
+/// [`observation_capacity`](super::ServerOptions::observation_capacity), it loses the oldest
+/// observations and receives their number ([`Observed::Lagged`]). A slow reader does not delay the
+/// server.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Observations {
     next: Pin<Box<dyn Future<Output = Received> + Send>>,
@@ -472,21 +499,22 @@ type Received = (Result<Observed, RecvError>, broadcast::Receiver<Observed>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observed {
-    /// Something happened.
+    /// Event of a stream.
     Event(Observation),
-    /// So many observations were lost to this reader.
+    /// Number of observations that this reader has lost.
     Lagged(u64),
-    /// A connection was closed before anything was said on it, as there are as many as may be.
+    /// A connection was closed at once because the maximum number of connections is reached.
     ConnectionRefused {
-        /// Where it came from, where that is known.
+        /// Address of the client, if known.
         address: Option<SocketAddr>,
-        /// [`max_connections`](super::ServerOptions::max_connections).
+        /// Maximum number of connections
+        /// ([`max_connections`](super::ServerOptions::max_connections)).
         limit: usize,
     },
 }
 
 impl Observations {
-    /// The next observation; `None` once the server has ended. Cancel safe.
+    /// Returns the next observation, or `None` after the server has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Observed> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

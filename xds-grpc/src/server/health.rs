@@ -1,4 +1,4 @@
-//! The server's health, for those who ask over gRPC (`grpc.health.v1`).
+//! gRPC health service (`grpc.health.v1`) of a server.
 
 use core::{
     iter::once,
@@ -20,13 +20,13 @@ use tonic_health::{
 };
 use xds_core::service::service_names;
 
-/// What is told of the server as a whole, and of each discovery service, which are all as well as it is.
+/// Health status of the server and of each discovery service, which is always the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     reporter: HealthReporter,
-    /// What is told now.
+    /// Reported status.
     told: Option<ServingStatus>,
-    /// Whether that is `SERVING`; shared by all clones.
+    /// Whether the status is `SERVING`; shared by all clones.
     is_serving: Arc<AtomicBool>,
     phase: Phase,
 }
@@ -57,7 +57,8 @@ impl Health {
         self.is_serving.load(Ordering::Acquire)
     }
 
-    /// The server has ended, if only because its driver was dropped. Whoever watches is told so, and not kept.
+    /// Reports the end of the server and ends all health watches. Also called if the driver is
+    /// dropped.
     pub(crate) fn end(&mut self) {
         if core::mem::replace(&mut self.phase, Phase::Ended) == Phase::Ended {
             return;
@@ -69,14 +70,14 @@ impl Health {
                 health.reporter.clear_service_status(name).await;
             }
         });
-        // The reporter waits for nothing but others that look at it in the same moment, and for a task that has had
-        // its share. There may be no runtime any more that waited with it.
+        // The reporter only waits for locks that other tasks hold briefly, and for tokio's
+        // cooperative budget. It is polled without a runtime, since there may be none any more.
         let mut poll = move || {
             let mut cx = Context::from_waker(Waker::noop());
             ending.as_mut().poll(&mut cx).is_pending()
         };
         if poll() {
-            // Where there can be no more threads, nobody is told.
+            // If no thread can be created, the watches are not ended.
             let _ = thread::Builder::new().name("health".into()).spawn(move || {
                 while poll() {
                     thread::sleep(PAUSE);
@@ -86,7 +87,7 @@ impl Health {
     }
 }
 
-/// How long others may look meanwhile.
+/// Time between polls.
 const PAUSE: Duration = Duration::from_millis(1);
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -1,8 +1,8 @@
-//! Everything that reaches the driver of a server, in one queue.
+//! Queue of all inputs of a server's driver.
 //!
-//! The queue takes all, so that neither the application nor a dropped stream ever waits. It stays
-//! short all the same: a stream has at most one request, one question for room and one end in it,
-//! and whoever applies a transaction waits for the answer.
+//! The queue is unbounded, so that neither the application nor a dropped stream has to wait. It
+//! stays short nevertheless: each stream has at most one request, one readiness notification and
+//! one end in it, and application calls wait for their results.
 
 use core::fmt;
 use std::sync::Arc;
@@ -20,41 +20,41 @@ use super::{authorize::Permission, body::ResponseBody, peer::Peer};
 
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A client calls.
+    /// A client makes a call.
     Accept {
         call: Box<Call>,
         answer: oneshot::Sender<Result<ResponseBody, Refusal>>,
     },
     Request(StreamId, Bytes),
-    /// A request that cannot be read.
+    /// A request cannot be decoded.
     Undeliverable(StreamId, Arc<str>),
-    /// A request is over the size limit.
+    /// A request exceeds the size limit.
     TooLong(StreamId, Arc<str>),
-    /// The transport of the stream has room for the response it was asked about.
+    /// The transport of a stream is ready for a response.
     Room(StreamId),
     Closed(StreamId),
-    /// The client has nothing more to say, and may still listen.
+    /// The client has half-closed the stream and can still receive responses.
     HalfClosed(StreamId),
-    /// What the authorizer says of the client.
+    /// Decision of the authorizer.
     Decided(StreamId, Permission),
-    /// The application wants something of the core.
+    /// Call of the application into the core server.
     Command(Command),
-    /// The application has loaded its resources.
+    /// The application has set its resources.
     Ready(oneshot::Sender<()>),
     /// The application waits until all clients have accepted a change.
     Converge {
         target: Target,
         answer: oneshot::Sender<Result<(), TooManyWaits>>,
     },
-    /// Events were read that the driver waited for.
+    /// An event was read, and the driver waited for space.
     EventsRead,
-    /// Somebody reads events, after nobody did.
+    /// The first reader of events subscribed.
     EventsWanted,
     Drain(DrainPlan),
     ShutDown,
 }
 
-/// A change of a type in a view.
+/// Change of a type in a view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) view: ViewName,
@@ -62,7 +62,7 @@ pub(crate) struct Target {
     pub(crate) sequence: u64,
 }
 
-/// Something that is done with the core in the driver's turn.
+/// Function that the driver calls with the core server.
 pub(crate) struct Command(Box<Work>);
 
 type Work = dyn FnOnce(&mut Server, Time) + Send;
@@ -79,22 +79,22 @@ impl fmt::Debug for Command {
     }
 }
 
-/// A call that wants to become a stream.
+/// Call to be accepted as a stream.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) via: Via,
     pub(crate) requests: Streaming<Bytes>,
-    /// The longest request that `requests` takes, in bytes.
+    /// Maximum size of a request in bytes, as enforced by `requests`.
     pub(crate) max_request_bytes: usize,
     pub(crate) peer: Peer,
     pub(crate) metadata: HeaderMap,
 }
 
-/// The way into the queue.
+/// Sender of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Inbox(mpsc::UnboundedSender<Input>);
 
-/// A way into the queue that does not keep the driver alive.
+/// Sender that does not keep the driver alive.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakInbox(mpsc::WeakUnboundedSender<Input>);
 
@@ -104,7 +104,7 @@ impl WeakInbox {
     }
 }
 
-/// The driver's end of the queue.
+/// Receiver of the queue.
 pub(crate) type Outlet = mpsc::UnboundedReceiver<Input>;
 
 impl Inbox {
@@ -117,12 +117,13 @@ impl Inbox {
         WeakInbox(self.0.downgrade())
     }
 
-    /// Queues an input. With the driver gone it is dropped, which tells whoever waits for an answer.
+    /// Queues an input. If the driver has ended, the input is dropped, which cancels a waiting
+    /// call.
     pub(crate) fn send(&self, input: Input) {
         let _ = self.0.send(input);
     }
 
-    /// Asks the driver something; `None` if it is gone.
+    /// Sends an input with a reply channel and waits for the reply; `None` if the driver has ended.
     pub(crate) async fn ask<T>(
         &self,
         question: impl FnOnce(oneshot::Sender<T>) -> Input,
@@ -132,21 +133,22 @@ impl Inbox {
         reply.await.ok()
     }
 
-    /// Has something done with the core, and answers with what it came to; `None` if the driver is gone.
+    /// Calls a function with the core server and returns its result; `None` if the driver has
+    /// ended.
     pub(crate) async fn with_server<T: Send + 'static>(
         &self,
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
         self.ask(|answer| {
             Input::Command(Command(Box::new(|server, now| {
-                // Whoever asked may have gone.
+                // The caller may have dropped the future.
                 let _ = answer.send(command(server, now));
             })))
         })
         .await
     }
 
-    /// Waits until the driver is gone.
+    /// Waits until the driver has ended.
     pub(crate) async fn ended(&self) {
         self.0.closed().await;
     }

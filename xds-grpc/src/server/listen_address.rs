@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Listen addresses of a server.
 
 use core::{fmt, net::SocketAddr, str::FromStr};
 use std::path::{Path, PathBuf};
@@ -7,16 +7,17 @@ use http::uri::Authority;
 
 use crate::address::AddressFault;
 
-/// Where a server listens.
+/// Address on which a server listens.
 ///
-/// | form | is |
+/// | form | meaning |
 /// |---|---|
-/// | `:PORT` | all interfaces, over IPv6 and IPv4 where the machine has both |
-/// | `ADDRESS:PORT`, `[ADDRESS]:PORT` | one IP address. `0.0.0.0:PORT` is all interfaces over IPv4. `[::]:PORT` is all over IPv6, and over IPv4 as well where the system is set up for that |
-/// | `HOST:PORT` | the first address of a name that can be bound |
+/// | `:PORT` | all interfaces, over IPv6 and IPv4 where available |
+/// | `ADDRESS:PORT`, `[ADDRESS]:PORT` | an IP address |
+/// | `HOST:PORT` | the first address of a host name that can be bound |
 /// | `unix:PATH`, `unix:///PATH` | a socket file, for clients on this machine: see [`UnixSocket`] |
 ///
-/// Port 0 is any free port.
+/// `0.0.0.0:PORT` is all interfaces over IPv4. `[::]:PORT` is all interfaces over IPv6, and over
+/// IPv4 if the system is configured for it. Port 0 selects a free port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenAddress {
@@ -24,56 +25,58 @@ pub enum ListenAddress {
     AllInterfaces(u16),
     /// An IP address.
     Ip(SocketAddr),
-    /// A name to resolve, and a port.
+    /// A host name and a port.
     Host(String, u16),
     /// A socket file.
     Unix(UnixSocket),
 }
 
-/// A socket file.
+/// Socket file of a Unix domain socket.
 ///
-/// A file that a server left behind which has ended is replaced. It is an error if another server listens there, or if
-/// something is there that is no socket. The file is removed when the listener is dropped. While a server starts or
-/// ends there is a file `PATH.lock` beside it, so that only one of several servers gets the path.
+/// A stale file of a server that has ended is replaced. Listening fails if another server uses the
+/// file, or if the file is not a socket. The file is removed when the listener is dropped. While a
+/// server starts or ends it holds the lock file `PATH.lock`, so that only one of several servers
+/// gets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixSocket {
     path: PathBuf,
     mode: u32,
 }
 
-/// Where a listener has been bound.
+/// Address of a bound listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BoundAddress {
-    /// An IP address, with the port that was chosen if none was stated.
+    /// An IP address, with the actual port if port 0 was requested.
     Ip(SocketAddr),
     /// A socket file.
     Unix(PathBuf),
 }
 
 impl UnixSocket {
-    /// Only processes of the same user can connect.
+    /// Mode that allows connections from processes of the same user only.
     const OWNER_ONLY: u32 = 0o600;
 
-    /// A socket file that only processes of the same user can connect to.
+    /// Creates the address of a socket file to which only processes of the same user can connect
+    /// (mode `0o600`).
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), mode: Self::OWNER_ONLY }
     }
 
-    /// Sets the permissions of the file, as chmod has them: a process needs write permission to connect.
+    /// Sets the file's mode, as for chmod. Clients need write permission to connect.
     #[must_use]
     pub fn with_mode(self, mode: u32) -> Self {
         Self { mode, ..self }
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The permissions of the file.
+    /// Returns the mode of the file.
     #[must_use]
     pub fn mode(&self) -> u32 {
         self.mode
@@ -106,7 +109,7 @@ impl FromStr for ListenAddress {
         }
         let authority: Authority = text.parse().map_err(|_| fault())?;
         let (host, port) = (authority.host(), authority.port_u16());
-        // An address in brackets has been understood already, if it is one.
+        // A valid IP address in brackets was handled above.
         let is_host = !host.is_empty() && !host.starts_with('[') && !text.contains('@');
         match port.filter(|_| is_host) {
             Some(port) => Ok(Self::Host(host.to_owned(), port)),

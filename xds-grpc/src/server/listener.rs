@@ -1,5 +1,4 @@
-//! A listener: connections accepted and served beside each other, and cut when the server does not wait for
-//! them any longer.
+//! Listeners: accept connections, serve them concurrently, and close them at shutdown.
 
 use core::{
     future::Future,
@@ -29,8 +28,8 @@ use crate::{
     socket::{Families, listen},
 };
 
-/// Where a server takes connections from: a listener of its runtime, or a socket file, which is removed when this is
-/// dropped.
+/// Listener of a server: a TCP listener of the runtime, or a socket file, which is removed when the
+/// listener is dropped.
 #[derive(Debug)]
 pub struct Listener<T, U>(Source<T, U>);
 
@@ -44,13 +43,13 @@ enum Source<T, U> {
 }
 
 impl<T, U> From<T> for Listener<T, U> {
-    /// A listener that the application has bound itself.
+    /// Wraps a listener that the application has bound.
     fn from(listener: T) -> Self {
         Self(Source::Tcp(listener))
     }
 }
 
-/// Listens on an address; with it comes where that is.
+/// Binds a listener and returns it with its actual address.
 pub(super) async fn bind<R: Listen>(
     address: &ListenAddress,
 ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
@@ -67,7 +66,7 @@ pub(super) async fn bind<R: Listen>(
         ListenAddress::Ip(address) => listen(*address, Families::AsTheSystem)?,
         ListenAddress::AllInterfaces(port) => {
             match listen((Ipv6Addr::UNSPECIFIED, *port).into(), Families::Both) {
-                // Over IPv4 alone.
+                // IPv4 only.
                 Err(why) if lacks_family(&why) => {
                     listen((Ipv4Addr::UNSPECIFIED, *port).into(), Families::AsTheSystem)?
                 }
@@ -94,7 +93,8 @@ pub(super) async fn bind<R: Listen>(
     Ok((R::tcp_listener(tcp)?.into(), bound))
 }
 
-/// Whether the system knows no addresses of this family. It says so when the socket is made, or when it is bound.
+/// Returns whether the system does not support the address family. The error comes from creating or
+/// binding the socket.
 fn lacks_family(why: &io::Error) -> bool {
     const UNKNOWN_FAMILY: [i32; 3] = [97, 47, 10_047];
     why.kind() == io::ErrorKind::AddrNotAvailable
@@ -121,21 +121,22 @@ async fn next<R: Listen>(
     }
 }
 
-/// A pause after a failure, as when there are no file descriptors left.
+/// Pause after a failed accept, for example when the process has no free file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Further connections wait in the listener's queue.
+/// Maximum number of concurrent handshakes. Further connections wait in the listener's queue.
 const MAX_HANDSHAKES: usize = 1_024;
 
-/// Serves what a listener accepts until `ended`, then closes it, and waits for connections to end, but not
-/// longer than the grace. Dropping the future cuts them.
+/// Serves a listener's connections until `ended`. Then closes the listener and waits for the
+/// connections to end, at most for the shutdown grace. Dropping the future closes the connections
+/// at once.
 pub(super) async fn serve<R: Listen>(
     listener: Listener<R::Listener, R::UnixListener>,
     connections: Connections,
     gate: &Gate,
     ended: impl Future<Output = ()>,
 ) {
-    // Dropping the sender cuts all connections.
+    // Dropping the sender closes all connections.
     let (stage, told) = watch::channel(Stage::Serving);
     select! {
         () = accept::<R>(&listener, &connections, gate, &told) => {}
@@ -144,12 +145,12 @@ pub(super) async fn serve<R: Listen>(
     drop((listener, told));
     stage.send_replace(Stage::Closing);
     let grace = connections.options.shutdown_grace;
-    // It is closed when the last connection is.
+    // The channel closes with the last connection.
     let _ = connections.runtime.timeout(grace, stage.closed()).await;
 }
 
-/// Whether an error is about a connection that has been taken from the queue, so that the next one may be accepted at
-/// once. Clients can bring about as many of these as they like.
+/// Returns whether an error concerns a single connection, so that the next one can be accepted
+/// without a pause. Clients can cause any number of such errors.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
 
@@ -168,7 +169,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Accepts connections for ever. One whose handshake takes its time holds up nobody else's.
+/// Accepts connections forever. A slow handshake does not delay other connections.
 async fn accept<R: Listen>(
     listener: &Listener<R::Listener, R::UnixListener>,
     connections: &Connections,
@@ -178,11 +179,11 @@ async fn accept<R: Listen>(
     let keepalive = connections.options.keepalive;
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match next::<R>(listener, keepalive).await {
             Ok((io, peer)) => {
-                // Dropping it closes it.
+                // Dropping it closes the connection.
                 let Some(place) = gate.admit(&peer, connections.runtime.now()) else { continue };
                 let serving = connections.clone().serve(io, peer, permit, told.clone());
                 connections.runtime.spawn(async move {
@@ -205,7 +206,7 @@ async fn accept<R: Listen>(
 mod tests {
     use super::*;
 
-    /// Of which each client can bring about any number must not hold up the others.
+    // Errors that a client can cause must not delay other clients.
     #[test]
     fn only_what_goes_on_is_waited_out() {
         let is_of_one = |kind: io::ErrorKind| is_of_one_connection(&kind.into());

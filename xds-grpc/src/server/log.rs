@@ -1,7 +1,8 @@
-//! What a server's driver logs, and at which level.
+//! Log lines of a server's driver, with their levels.
 //!
-//! Fields are the same everywhere: `node`, `stream`, and of a message `type`, `version`, `nonce`. A
-//! rejected response is a warning (S0.017); what clients usually do is information or less.
+//! Common fields are `node` and `stream`; lines about a message add `type`, `version` and `nonce`.
+//! A NACK is a warning; normal events are logged at INFO or below.
+// S0.017
 
 use core::{fmt, time::Duration};
 
@@ -19,18 +20,18 @@ use crate::{
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
 };
 
-/// The log of one server.
+/// Log of one server.
 #[derive(Debug)]
 pub(crate) struct Log {
     printer: Printer,
     warnings: Warnings,
 }
 
-/// Limits the warnings about clients, since clients decide how many there would be.
+/// Rate limit of warnings about clients, because clients control their number.
 #[derive(Debug)]
 pub(super) struct Warnings(LogLimit<()>);
 
-/// So many warnings in [`WHILE`] are given of streams that end badly; what goes beyond is a detail.
+/// Maximum number of such warnings per [`WHILE`]. Further ones are logged at DEBUG.
 const WARNINGS: u32 = 100;
 
 const WHILE: Duration = Duration::from_secs(10);
@@ -42,7 +43,7 @@ impl Default for Warnings {
 }
 
 impl Warnings {
-    /// Whether there may be another warning. Logs how many were left out before it.
+    /// Returns whether a warning is within the limit. Also logs how many were left out before it.
     pub(super) fn take(&mut self, now: Time) -> bool {
         match self.0.admit((), now) {
             Admission::LeftOut => false,
@@ -55,7 +56,7 @@ impl Warnings {
         }
     }
 
-    /// Logs how many were left out at the end of a flood.
+    /// Logs how many warnings were left out, when a flood has ended.
     fn left_out(&mut self, now: Time) {
         for ((), left_out) in self.0.overdue(now) {
             warn!(left_out, "warnings of clients were left out");
@@ -68,12 +69,12 @@ impl Log {
         Self { printer, warnings: Warnings::default() }
     }
 
-    /// When [`left_out`](Self::left_out) is to be called.
+    /// Returns the time at which to call [`left_out`](Self::left_out).
     pub(crate) fn due(&self) -> Option<Time> {
         self.warnings.0.due()
     }
 
-    /// Logs how many warnings were left out at the end of a flood.
+    /// Logs how many warnings were left out, when a flood has ended.
     pub(crate) fn left_out(&mut self, now: Time) {
         self.warnings.left_out(now);
     }
@@ -105,13 +106,13 @@ impl Log {
         );
     }
 
-    /// The client, or the connection to it, ended the stream.
+    /// Logs that the client ended the stream or disconnected.
     pub(crate) fn gone(&self, stream: &Stream) {
         let (node, id) = (Printable(&stream.node), stream.id);
         info!(%node, stream = %id, peer = %Address(&stream.peer), "client disconnected");
     }
 
-    /// We ended the stream.
+    /// Logs that the server ended the stream.
     pub(crate) fn closed(&mut self, stream: &Stream, reason: &CloseReason, now: Time) {
         let (node, id, peer) = (Printable(&stream.node), stream.id, Address(&stream.peer));
         if let CloseReason::ShuttingDown | CloseReason::StreamAge = reason {
@@ -200,7 +201,7 @@ impl Log {
     }
 }
 
-/// A type as it may stand in a log line: clients choose type URLs.
+/// Type name for log lines. Control characters are escaped, because clients choose type URLs.
 struct Type<'a>(&'a str);
 
 impl fmt::Display for Type<'_> {
@@ -209,7 +210,8 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// Where a client connects from: its IP address, or the socket file of the server that it came over.
+/// Address of a client for log lines: its IP address, or the server's socket file to which it
+/// connected.
 pub(crate) struct Address<'a>(pub(crate) &'a Peer);
 
 impl fmt::Display for Address<'_> {

@@ -1,4 +1,4 @@
-//! The management server: a driver task around [`xds_core::server::Server`], and listeners.
+//! gRPC management server: a driver task around [`xds_core::server::Server`], and listeners.
 //!
 //! ```text
 //!  ServerHandle ── apply, status, shut_down ─┐
@@ -10,20 +10,21 @@
 //!  response body, one per stream ◀── slot for one response ┘
 //! ```
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `driver.rs` | the loop: inputs in, outputs obeyed, responses rendered where there is room |
-//! | `inbox.rs` | everything that reaches the driver |
-//! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and by the names of their services |
-//! | `body.rs` | one response at a time, written in pieces |
-//! | `listen_address.rs`, `socket_file.rs` | where to listen; socket files |
-//! | `listener.rs`, `connection.rs` | connections accepted, secured, served and cut |
-//! | `peer.rs`, `authorize.rs` | who is at the other end, and who decides what it sees |
-//! | `handle.rs`, `reports.rs` | what the application holds, and what it is told when it asks |
-//! | `events.rs` | what the application is asked |
-//! | `waits.rs` | who waits until all clients have accepted a change |
-//! | `health.rs` | what is told of the server's health |
-//! | `log.rs` | what is logged at which level |
+//! | `driver.rs` | main loop: takes inputs, processes outputs, renders responses |
+//! | `inbox.rs` | inputs of the driver |
+//! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
+//! | `body.rs` | response bodies with one response at a time |
+//! | `listen_address.rs`, `socket_file.rs` | listen addresses; socket files |
+//! | `listener.rs`, `connection.rs` | listeners and connections |
+//! | `gate.rs`, `preface.rs` | connection limit; detection of the client's protocol |
+//! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
+//! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
+//! | `events.rs` | requests to the application |
+//! | `waits.rs` | calls that wait until all clients have accepted a change |
+//! | `health.rs` | health service |
+//! | `log.rs` | log lines and levels |
 //! | `options.rs` | keepalive, limits |
 
 mod authorize;
@@ -81,10 +82,10 @@ use self::{
 pub use crate::address::AddressFault;
 use crate::runtime::{Listen, Runtime, Shared};
 
-/// A management server over gRPC.
+/// Management server over gRPC.
 ///
-/// It lives as long as somebody can reach it: this value, a [`ServerHandle`], a [`DiscoveryService`], a
-/// listener that serves, or an open stream.
+/// The server ends when nothing can reach it any more: no `ManagementServer`, [`ServerHandle`],
+/// [`DiscoveryService`], serving listener or open stream is left.
 #[derive(Clone, Debug)]
 pub struct ManagementServer<R> {
     inbox: Inbox,
@@ -96,12 +97,12 @@ pub struct ManagementServer<R> {
 }
 
 impl<R: Runtime + Clone + Default> ManagementServer<R> {
-    /// Starts a server without resources on the runtime. It serves nobody until it is given
-    /// a listener, or its [service](Self::service) is added to a gRPC server.
+    /// Starts a server without resources on the runtime. To serve clients, give it a listener or
+    /// add its [service](Self::service) to a gRPC server.
     ///
     /// # Panics
     ///
-    /// Where tasks of the runtime cannot be spawned, as outside of tokio's.
+    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
     #[must_use = "the server ends when nobody can reach it"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
         let (server, driver) = Self::driver(config, options);
@@ -109,8 +110,10 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
         server
     }
 
-    /// A server and the future that drives it, for those who want to spawn it themselves. The future
-    /// needs the runtime, with whatever it has for time and I/O. Dropping it ends the server.
+    /// Creates a server and the future that drives it, to be spawned by the caller.
+    ///
+    /// The future must run within the runtime, with its timers and I/O enabled. Dropping it ends
+    /// the server.
     pub fn driver(
         config: ServerConfig,
         options: ServerOptions,
@@ -136,37 +139,39 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
 }
 
 impl<R> ManagementServer<R> {
-    /// The application's way to the server.
+    /// Returns a handle of the server.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
-    /// The discovery services as one tower service, for a server that is not tonic's.
+    /// Returns the discovery services as one tower service, for a gRPC server other than tonic's.
     #[must_use]
     pub fn service(&self) -> DiscoveryService {
         DiscoveryService::new(self.inbox.clone(), self.options.max_request_bytes)
     }
 
-    /// The discovery services for a gRPC server of one's own, beside whatever else it serves.
+    /// Returns the discovery services as tonic routes, for the application's own gRPC server.
     ///
-    /// To serve more than discovery on the server's own listeners, with its TLS and keepalive, there is
+    /// To add services to this server's listeners, with its TLS and keepalive, use
     /// [`serve_routes`](Self::serve_routes).
     #[must_use]
     pub fn routes(&self) -> Routes {
         routes::routes(&self.service())
     }
 
-    /// The gRPC health service (`grpc.health.v1.Health`): `SERVING` while the server takes clients, also
-    /// by the name of each discovery service. It is no part of [`routes`](Self::routes), as a server has
-    /// one for all that it serves.
+    /// Returns the gRPC health service (`grpc.health.v1.Health`).
+    ///
+    /// It reports `SERVING` while the server accepts clients, for the empty service name and for
+    /// each discovery service. It is not part of [`routes`](Self::routes), because a gRPC server
+    /// has only one health service.
     #[must_use]
     pub fn health(&self) -> HealthServer<HealthService> {
         self.health.service()
     }
 
-    /// Whether the [health](Self::health) service reports `SERVING`. It does not before the server is
-    /// [ready](ServerHandle::set_ready), and while it drains.
+    /// Whether the [health](Self::health) service reports `SERVING`. It does not before the server
+    /// is [ready](ServerHandle::set_ready) and while it drains.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.health.is_serving()
@@ -174,17 +179,17 @@ impl<R> ManagementServer<R> {
 }
 
 impl<R: Listen> ManagementServer<R> {
-    /// Listens on an address, for [`serve`](Self::serve) and the other methods like it; with the listener comes where
-    /// it is, which says what port was chosen.
+    /// Binds a listener for [`serve`](Self::serve) and similar methods. Returns it with its actual
+    /// address, which contains the port if port 0 was requested.
     ///
-    /// Over a socket file TLS is spoken as over TCP, if the server has
-    /// [credentials](ServerOptions::with_credentials); clients take its certificate to be for `localhost` unless
-    /// they are told otherwise.
+    /// If the server has [credentials](ServerOptions::with_credentials), TLS is used over socket
+    /// files too. Clients expect a certificate for `localhost` there, unless another server name is
+    /// configured.
     ///
     /// # Errors
     ///
-    /// The address cannot be bound, its name cannot be resolved, or there is another server or another file where
-    /// the socket file is to be.
+    /// Returns an error if the address cannot be bound, the host name cannot be resolved, or the
+    /// socket file is in use or not a socket.
     pub async fn bind(
         address: &ListenAddress,
     ) -> io::Result<(Listener<R::Listener, R::UnixListener>, BoundAddress)> {
@@ -195,20 +200,22 @@ impl<R: Listen> ManagementServer<R> {
     ///
     /// # Errors
     ///
-    /// Those of [`bind`](Self::bind).
+    /// Returns the errors of [`bind`](Self::bind).
     pub async fn serve_addr(&self, address: impl Into<ListenAddress>) -> io::Result<()> {
         let (listener, _) = Self::bind(&address.into()).await?;
         self.serve(listener).await
     }
 
-    /// Serves discovery and [`health`](Self::health) on the connections of a listener until the server is
-    /// [shut down](ServerHandle::shut_down); then the listener closes and connections have the
-    /// [grace](ServerOptions::shutdown_grace) to end before they are cut. Several listeners may serve
-    /// at a time. Dropping the future closes this one and cuts its connections.
+    /// Serves discovery and [`health`](Self::health) on a listener until the server is [shut
+    /// down](ServerHandle::shut_down).
+    ///
+    /// Then the listener closes, and its connections are closed after the
+    /// [grace](ServerOptions::shutdown_grace) at the latest. A server can have several listeners.
+    /// Dropping the future closes the listener and its connections.
     ///
     /// # Errors
     ///
-    /// None yet: a listener that fails to accept is tried again.
+    /// Currently none. Accepting is retried after a failure.
     pub fn serve(
         &self,
         listener: impl Into<Listener<R::Listener, R::UnixListener>>,
@@ -217,12 +224,12 @@ impl<R: Listen> ManagementServer<R> {
         self.serve_routes(listener, routes)
     }
 
-    /// Serves like [`serve`](Self::serve), but what the application says: [`routes`](Self::routes), and
-    /// services beside them such as [`health`](Self::health).
+    /// Serves routes chosen by the application on a listener, like [`serve`](Self::serve). Usually
+    /// these are [`routes`](Self::routes) with other services, such as [`health`](Self::health).
     ///
     /// # Errors
     ///
-    /// None yet: a listener that fails to accept is tried again.
+    /// Currently none. Accepting is retried after a failure.
     pub fn serve_routes(
         &self,
         listener: impl Into<Listener<R::Listener, R::UnixListener>>,
@@ -231,11 +238,12 @@ impl<R: Listen> ManagementServer<R> {
         self.serve_on(listener.into(), Serves::Grpc(routes.prepare()))
     }
 
-    /// Serves clients that poll over REST-JSON, like [`serve`](Self::serve) does those of gRPC.
+    /// Serves polling clients over REST-JSON on a listener, like [`serve`](Self::serve) does for
+    /// gRPC.
     ///
     /// # Errors
     ///
-    /// None yet: a listener that fails to accept is tried again.
+    /// Currently none. Accepting is retried after a failure.
     #[cfg(feature = "rest")]
     pub fn serve_rest(
         &self,
@@ -265,13 +273,15 @@ impl<R: Listen> ManagementServer<R> {
         }
     }
 
-    /// Serves like [`serve`](Self::serve), and when `signal` completes shuts the whole server down: streams
-    /// end as soon as what is on its way has been answered, within the
+    /// Serves a listener like [`serve`](Self::serve), and shuts the whole server down when `signal`
+    /// completes.
+    ///
+    /// Streams then end as soon as their pending responses are answered, within the
     /// [grace](ServerOptions::shutdown_grace).
     ///
     /// # Errors
     ///
-    /// None yet: a listener that fails to accept is tried again.
+    /// Currently none. Accepting is retried after a failure.
     pub async fn serve_with_shutdown(
         &self,
         listener: impl Into<Listener<R::Listener, R::UnixListener>>,

@@ -1,4 +1,5 @@
-//! How a management server's transport behaves. What is said on it is the core's matter.
+//! Options of a management server's transport. The protocol is configured with the core's
+//! `ServerConfig`.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -10,38 +11,40 @@ use crate::{
     payload::{PayloadPrinter, Printer},
 };
 
-/// How a management server listens, and what it logs.
+/// Options for listeners, connections and logs of a management server.
 ///
-/// How long its responses may be is part of the protocol's side, and therefore in the core's
+/// The maximum response size is set in the core:
 /// [`ServerLimits::response_bytes`](xds_core::server::ServerLimits::response_bytes).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// What keys the core's hash tables; `None`, the default, draws it, so that clients cannot choose
-    /// names that collide.
+    /// Seed of the core's hash tables. `None`, the default, selects a random seed, so that clients
+    /// cannot choose colliding names.
     pub seed: Option<u64>,
-    /// How a dead connection is found out; without it the state of a client that vanished stays.
+    /// Keepalive pings and probes, which detect dead connections; [`Keepalive::SERVER`] by default.
     pub keepalive: Keepalive,
-    /// The longest request that is taken, in bytes; 16 MiB by default, four times gRPC's, which
-    /// holds a few hundred thousand names. A longer one ends its stream with `RESOURCE_EXHAUSTED`.
+    /// Maximum size of a request in bytes; 16 MiB by default, enough for a few hundred thousand
+    /// names. gRPC's default is 4 MiB. A larger request ends its stream with `RESOURCE_EXHAUSTED`.
     pub max_request_bytes: usize,
-    /// How many calls one connection may have at a time; 1,000 by default. A client needs one, a
-    /// relay one for each of its clients.
+    /// Maximum number of concurrent calls on a connection; 1,000 by default. A client needs one, a
+    /// relay one per client.
     pub max_concurrent_streams: u32,
-    /// How many connections the listeners of the server have at a time, those that shake hands included; 10,000 by
-    /// default. What comes beyond is closed at once, and [told](super::Observed::ConnectionRefused). Each takes a file
-    /// descriptor: a process that may have fewer open than this runs out of them first, and then accepts nobody for
-    /// a while, so raise its limit, or lower this one below it.
+    /// Maximum number of concurrent connections of the server's listeners, those in a handshake
+    /// included; 10,000 by default.
+    ///
+    /// Further connections are closed at once and [reported](super::Observed::ConnectionRefused).
+    /// Each connection needs a file descriptor. If the process has fewer, accepting pauses when
+    /// they run out, so raise the process's limit or lower this one.
     pub max_connections: usize,
-    /// How long connections may take to close after a shut-down before they are cut; 5 s by default.
+    /// Maximum time for connections to close after a shutdown; 5 s by default.
     pub shutdown_grace: Duration,
-    /// How many observations wait for a slow reader before the oldest are lost to it; 1,024 by
-    /// default.
+    /// Number of observations that wait for a slow reader before it loses the oldest; 1,024 by
+    /// default, at least 1.
     pub observation_capacity: usize,
-    /// How many [events](super::ServerHandle::events) wait for the application before no more requests are
-    /// read; 1,024 by default.
+    /// Number of [events](super::ServerHandle::events) that wait for the application before the
+    /// server stops reading requests; 1,024 by default, at least 1.
     pub event_capacity: usize,
-    /// How connections are secured; `None`, the default, is not at all, as within a machine.
+    /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
     pub(crate) authorizer: Option<Gatekeeper>,
     pub(crate) printer: Printer,
@@ -66,79 +69,80 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Fixes the core's randomness.
+    /// Sets the seed of the core's hash tables.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how a dead connection is found out.
+    /// Sets the keepalive pings and probes.
     #[must_use]
     pub fn with_keepalive(mut self, keepalive: Keepalive) -> Self {
         self.keepalive = keepalive;
         self
     }
 
-    /// Sets the longest request that is taken, in bytes.
+    /// Sets the maximum size of a request in bytes.
     #[must_use]
     pub fn with_max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
         self
     }
 
-    /// Sets how many calls one connection may have at a time.
+    /// Sets the maximum number of concurrent calls on a connection.
     #[must_use]
     pub fn with_max_concurrent_streams(mut self, streams: u32) -> Self {
         self.max_concurrent_streams = streams;
         self
     }
 
-    /// Sets how many connections the listeners of the server have at a time.
+    /// Sets the maximum number of concurrent connections.
     #[must_use]
     pub fn with_max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
         self
     }
 
-    /// Sets how long connections may take to close after a shut-down.
+    /// Sets the maximum time for connections to close after a shutdown.
     #[must_use]
     pub fn with_shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// Sets how many observations wait for a slow reader; at least one does.
+    /// Sets the number of observations that wait for a slow reader.
     #[must_use]
     pub fn with_observation_capacity(mut self, observations: usize) -> Self {
         self.observation_capacity = observations;
         self
     }
 
-    /// Sets how many events wait for the application before no more requests are read; at least one does.
+    /// Sets the number of events that wait for the application before the server stops reading
+    /// requests.
     #[must_use]
     pub fn with_event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
         self
     }
 
-    /// Speaks TLS on the connections of the server's own listeners.
+    /// Enables TLS on the server's listeners.
     #[must_use]
     pub fn with_credentials(mut self, credentials: ServerCredentials) -> Self {
         self.credentials = Some(credentials);
         self
     }
 
-    /// Sets who decides whether a client is served and what it sees, which makes the admission of the
-    /// server [`Asked`](xds_core::server::Admission::Asked). Without one all clients see the default
-    /// view.
+    /// Sets the authorizer, which decides whether a client is served and which view it sees. The
+    /// server's admission becomes [`Asked`](xds_core::server::Admission::Asked). Without an
+    /// authorizer, all clients see the default view.
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Gatekeeper(Arc::new(authorizer)));
         self
     }
 
-    /// Sets what logs at the level TRACE show of resources; by default their sizes.
+    /// Sets the printer of resources in logs at the level TRACE. By default only sizes are printed.
     #[must_use]
     pub fn with_payload_printer(mut self, printer: impl PayloadPrinter + 'static) -> Self {
         self.printer = Printer(Arc::new(printer));

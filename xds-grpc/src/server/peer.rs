@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! Identity of the other end of a connection.
 
 use core::{fmt, net::SocketAddr};
 use std::{path::Path, sync::Arc};
@@ -6,49 +6,49 @@ use std::{path::Path, sync::Arc};
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
-/// Who is at the other end of a connection, as far as its transport knows.
+/// Identity of the other end of a connection, as known to the transport.
 ///
-/// Connections of [`ManagementServer::serve`](super::ManagementServer::serve) have one. In a gRPC
-/// server of one's own the service looks for one among the extensions of the request, and else for
-/// tonic's `TcpConnectInfo` (feature `tonic-server`).
+/// [`ManagementServer::serve`](super::ManagementServer::serve) sets it for every connection. In
+/// another gRPC server, the service reads it from the request's extensions. If it is missing, the
+/// address comes from tonic's `TcpConnectInfo` (feature `tonic-server`).
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
-    /// Where it connects from, if that is an IP address.
+    /// IP address and port of the client, if it is connected over TCP.
     pub address: Option<SocketAddr>,
-    /// The socket file of the server that it has connected to, if it came over one. Clients have no address there.
+    /// The server's socket file, if the client is connected over one. Such clients have no address.
     pub socket: Option<Arc<Path>>,
-    /// The certificates that it showed, its own one first, and that were found to be sound; none
-    /// without mutual TLS.
+    /// Verified certificate chain of the client, its own certificate first. Empty without mutual
+    /// TLS.
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
 impl Peer {
-    /// A client of which nothing is known but its address.
+    /// Creates a peer with an address.
     #[must_use]
     pub fn new(address: Option<SocketAddr>) -> Self {
         Self { address, socket: None, certificates: Arc::default() }
     }
 
-    /// Says over which socket file of the server the client came.
+    /// Sets the server's socket file over which the client is connected.
     #[must_use]
     pub fn over_socket(self, socket: impl Into<Arc<Path>>) -> Self {
         Self { socket: Some(socket.into()), ..self }
     }
 
-    /// Adds certificates that whoever terminates TLS has checked.
+    /// Sets the certificate chain, which must have been verified by the TLS endpoint.
     #[must_use]
     pub fn with_certificates(self, chain: impl Into<Arc<[CertificateDer<'static>]>>) -> Self {
         Self { certificates: chain.into(), ..self }
     }
 
-    /// The DNS names that the client's certificate is for; none if it showed none.
+    /// Returns the DNS names in the client's certificate.
     #[must_use]
     pub fn dns_names(&self) -> Vec<String> {
         self.names(|certificate| certificate.valid_dns_names().map(Into::into).collect())
     }
 
-    /// The URIs that the client's certificate is for, as a SPIFFE id is one; none if it showed none.
+    /// Returns the URIs in the client's certificate, such as a SPIFFE id.
     #[must_use]
     pub fn uris(&self) -> Vec<String> {
         self.names(|certificate| certificate.valid_uri_names().map(Into::into).collect())

@@ -1,5 +1,5 @@
-//! Whether a client has begun to speak HTTP/2, and what it speaks instead. Before it has, no ping asks whether it is
-//! still there.
+//! Detection of the protocol with which a client begins. HTTP/2 keepalive pings are sent only after
+//! the client's HTTP/2 preface, so connections without one need a timeout.
 
 use core::{
     mem::MaybeUninit,
@@ -16,28 +16,28 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-/// What a client of HTTP/2 begins with.
+/// HTTP/2 client connection preface.
 const PREFACE: &[u8; LENGTH] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LENGTH: usize = 24;
 
-/// A connection on which the first bytes are counted.
+/// I/O wrapper that inspects the first bytes of a connection.
 #[derive(Debug)]
 pub(super) struct Counted<T> {
     io: T,
-    /// How many of them have yet to come.
+    /// Number of those bytes that have not arrived yet.
     missing: usize,
     first: [u8; LENGTH],
     begun: Begun,
 }
 
-/// Whether all of them have come, and are the right ones.
+/// Shared result of the inspection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Begun(Arc<AtomicU8>);
 
-/// What a client has begun with.
+/// Protocol with which a client began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Nothing, or too little to tell.
+    /// No data, or too little to decide.
     Silence = 0,
     Http2,
     Tls,
@@ -56,7 +56,7 @@ impl Beginning {
         }
     }
 
-    /// What an operator of the server can do about it.
+    /// Returns advice for the operator of the server.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Silence | Self::Http2 => "",
@@ -70,7 +70,7 @@ impl Beginning {
     }
 }
 
-/// Whether that is a request of HTTP/1, or as much as has come of one: a method and a space.
+/// Returns whether the bytes begin an HTTP/1 request: a method and a space.
 fn is_http1(first: &[u8]) -> bool {
     let method = first.split(|byte| *byte == b' ').next().unwrap_or_default();
     (3..=7).contains(&method.len())

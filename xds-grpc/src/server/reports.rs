@@ -1,4 +1,4 @@
-//! What the application is told when it asks.
+//! Snapshots of a server's state for the application.
 
 use std::sync::Arc;
 
@@ -7,35 +7,35 @@ use xds_core::{
     server::{Extent, Interest, Rejection, SubscriptionStatus, SyncState},
 };
 
-/// One subscription, one stream and one type, at the moment of the question.
+/// Subscription of one stream to one type, at the time of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionSnapshot {
-    /// The stream.
+    /// Stream of the client.
     pub stream: StreamId,
-    /// The id of the client's node; empty if it gave none.
+    /// Node id; empty if the client sent none.
     pub node_id: String,
-    /// What the client sees.
+    /// View that the client sees.
     pub view: ViewName,
-    /// The type.
+    /// Resource type.
     pub type_url: TypeUrl,
-    /// What is subscribed.
+    /// Subscribed resources.
     pub interest: Interest,
-    /// How far the client is.
+    /// State of the newest response.
     pub state: SyncState,
-    /// The version of the newest response.
+    /// Version of the newest response.
     pub sent_version: Option<Version>,
-    /// The version the client accepted last.
+    /// Version that the client accepted last.
     pub acked_version: Option<Version>,
-    /// Responses sent.
+    /// Number of responses sent.
     pub responses: u64,
-    /// Responses accepted.
+    /// Number of responses accepted (ACKs).
     pub acks: u64,
-    /// Responses rejected.
+    /// Number of responses rejected (NACKs).
     pub nacks: u64,
-    /// What the client last rejected a response for, until it accepts one.
+    /// Error message of the last NACK; `None` after an ACK.
     pub last_error: Option<String>,
-    /// The resources that it is known to reject as they are
+    /// Resources identified as the cause of NACKs in their current version
     /// ([`NackRecovery::Isolate`](xds_core::server::NackRecovery::Isolate)).
     pub culprits: Vec<ResourceName>,
 }
@@ -60,33 +60,33 @@ impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
     }
 }
 
-/// Responses that a client has rejected and not accepted since, at the moment of the question.
+/// Responses that a client has rejected without accepting one since, at the time of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectionSnapshot {
-    /// The id of the client's node; empty if it gave none.
+    /// Node id; empty if the client sent none.
     pub node_id: String,
-    /// The stream, unless the client has gone.
+    /// Stream of the client; `None` if it has disconnected.
     pub stream: Option<StreamId>,
-    /// What the client sees.
+    /// View that the client sees.
     pub view: ViewName,
-    /// The type.
+    /// Resource type.
     pub type_url: TypeUrl,
-    /// The version of the newest rejected response.
+    /// Version of the newest rejected response.
     pub version: Version,
-    /// The resources that were new to the client in it.
+    /// Resources of that response that were new to the client.
     pub names: Vec<ResourceName>,
-    /// Whether these are all.
+    /// Whether `names` is complete.
     pub extent: Extent,
-    /// The status code of the error, as the client put it.
+    /// Status code in the client's error detail.
     pub code: i32,
-    /// The client's message, cut to 4,096 bytes.
+    /// Error message of the client, truncated to 4,096 bytes.
     pub message: Arc<str>,
-    /// How many responses it has rejected since it last had none to complain about.
+    /// Number of rejected responses since the last accepted one.
     pub count: u64,
-    /// When it rejected the first of these, since the server started.
+    /// Time of the first of these, relative to the start of the server.
     pub since: Time,
-    /// When it rejected the newest.
+    /// Time of the newest, relative to the start of the server.
     pub last: Time,
 }
 

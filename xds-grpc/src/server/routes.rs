@@ -1,11 +1,11 @@
-//! The discovery services by their names, as a router of tonic's wants them.
+//! The discovery services as tonic routes.
 
 use tonic::service::Routes;
 use xds_core::service::service_names;
 
 use super::service::DiscoveryService;
 
-/// Leads every discovery service to the one that serves them all.
+/// Routes every discovery service name to the common service.
 pub(super) fn routes(service: &DiscoveryService) -> Routes {
     let mut router = Routes::default().into_axum_router();
     for name in service_names() {

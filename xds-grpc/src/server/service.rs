@@ -1,4 +1,4 @@
-//! The gRPC service: which method is served how, and which is not.
+//! The discovery services as a tower service.
 
 use core::{
     convert::Infallible,
@@ -18,14 +18,15 @@ use super::{
 };
 use crate::grpc::RawCodec;
 
-/// All discovery services as one tower service: the aggregated one, and the one of each type.
+/// All discovery services as one tower service: the aggregated service (ADS) and the service of
+/// each type.
 ///
-/// It answers by the path of a request, so it fits any server that speaks gRPC; for tonic's there are
-/// [routes](super::ManagementServer::routes). Clones are cheap and serve the same resources. Keepalive
-/// is then the listener's to set up; see [`Keepalive`](crate::Keepalive) for why it matters.
+/// It dispatches by request path, so it works with any gRPC server; for tonic there are
+/// [routes](super::ManagementServer::routes). Clones are cheap and serve the same resources. The
+/// gRPC server is responsible for keepalive; see [`Keepalive`](crate::Keepalive).
 ///
-/// A `Fetch` call is answered as soon as there is something to send that is newer than the version that it
-/// states; until then it waits, as long as the client does.
+/// A `Fetch` call is answered as soon as there is a response with a newer version than the
+/// request's. Until then it waits, for as long as the client does.
 #[derive(Clone, Debug)]
 pub struct DiscoveryService {
     inbox: Inbox,
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// Messages are taken as they are: who compresses them is told so, by the status and the header that gRPC has for it.
+/// Returns the status for a request with compressed messages, which are not supported.
 fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
     const ENCODING: &str = "grpc-encoding";
     const ACCEPTED: &str = "grpc-accept-encoding";
@@ -101,7 +102,7 @@ fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
     Some(status)
 }
 
-/// How a client that calls the method at `path` wants to be served.
+/// Returns the discovery method at `path`, as the core's kind of stream.
 fn via(path: &str) -> Result<Via, Status> {
     let method =
         method_at(path).ok_or_else(|| Status::unimplemented(format!("no such method: {path}")))?;

@@ -1,17 +1,17 @@
-//! Socket files: made for a server, and removed with it.
+//! Socket files of Unix domain sockets, created and removed with a server.
 //!
-//! Several servers may start and end at once with the same path, also in different processes. None of them removes the
-//! file of another one that is alive:
+//! Several servers, even in different processes, may start and end with the same path at the same
+//! time. None removes the file of another running server:
 //!
-//! - A server looks at the path, replaces what is there, listens, and removes its file only while it holds the lock of the
-//!   path ([`Lock`]). So a server that starts finds no file, the file of a server that listens, or that of a server that
-//!   has ended without removing it. A connection tells the last two apart: nobody else is between binding and
-//!   listening.
-//! - A server that ends compares the file with its own by device and inode. The system gives no other file this inode as
-//!   long as the socket is open, and [`SocketFile`] keeps it open.
+//! - A server holds the lock of the path ([`Lock`]) while it examines the path, replaces a stale
+//!   file and listens, and while it removes its file. So a starting server finds no file, the file
+//!   of a listening server, or a stale file. It distinguishes the latter two by connecting. No
+//!   other server can be between binding and listening.
+//! - A server that ends compares the file with its own by device and inode. [`SocketFile`] keeps
+//!   the socket open, so the inode is not reused.
 //!
-//! A program that does not take the lock can still be mistaken for one that has ended, if it has bound its socket and does
-//! not listen yet.
+//! A program that does not take the lock may be mistaken for one that has ended, if it has bound
+//! its socket but does not listen yet.
 
 use core::time::Duration;
 use std::{
@@ -33,22 +33,23 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::listen_address::UnixSocket;
 use crate::{runtime::StdUnixListener, socket::BACKLOG};
 
-/// How long a lock is waited for that others hold no longer than it takes to bind a socket.
+/// Maximum time to wait for the lock. Other servers hold it only while they bind a socket or remove
+/// a file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// A socket file of this process. Dropping it removes the file, unless it has been replaced by another one.
+/// Socket file of this process. Dropping it removes the file, unless it was replaced.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: Arc<Path>,
-    /// What tells the file from another one of this path: its device and its inode.
+    /// Device and inode, which distinguish the file from another one with the same path.
     id: (u64, u64),
-    /// The listening socket, which keeps the inode from being given to another file.
+    /// Listening socket, kept open so that the inode is not reused.
     _socket: OwnedFd,
 }
 
 impl SocketFile {
-    /// Listens on a socket file, which must not be in use.
+    /// Listens on a socket file. The file must not be in use.
     pub(crate) fn bind(socket: &UnixSocket) -> io::Result<(StdUnixListener, Self)> {
         let (path, mode) = (socket.path(), socket.mode());
         let address = SockAddr::unix(path).map_err(|_| {
@@ -62,7 +63,7 @@ impl SocketFile {
         socket.set_nonblocking(true)?;
         socket.bind(&address)?;
         let listen = || {
-            // Nobody can connect before the socket listens.
+            // Clients cannot connect before the socket listens.
             fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
             socket.listen(BACKLOG)?;
             let id = id_of(&fs::symlink_metadata(path)?);
@@ -84,7 +85,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It is harmless if the file stays: the next server replaces it.
+        // If removal fails, the next server replaces the file.
         let Ok(_lock) = Lock::take(&self.path) else { return };
         if fs::symlink_metadata(&self.path).is_ok_and(|metadata| id_of(&metadata) == self.id) {
             let _ = fs::remove_file(&self.path);
@@ -92,12 +93,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// The device and the inode of a file.
+/// Returns the device and inode of a file.
 fn id_of(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// The right to replace or remove the file of a path: an exclusive lock of the file `PATH.lock`, which is removed with it.
+/// Exclusive lock of a path's lock file `PATH.lock`. It permits replacing or removing the socket
+/// file. The lock file is removed when the lock is dropped.
 struct Lock {
     path: PathBuf,
     _file: File,
@@ -128,12 +130,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before the file is closed, and so while it is still locked.
+        // Removes the file while it is still locked.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Locks a file, which is created if there is none. `None` if somebody else has locked it.
+/// Creates and locks a file. Returns `None` if another process or thread holds the lock.
 fn try_lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -142,13 +144,14 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(why)) => return Err(why),
     }
-    // Whoever had locked it before may have removed it after it was opened here. Then it excludes nobody.
+    // The previous holder may have removed the file after it was opened here. Such a lock is
+    // ineffective.
     let own = id_of(&file.metadata()?);
     let is_there = fs::metadata(path).is_ok_and(|metadata| id_of(&metadata) == own);
     Ok(is_there.then_some(file))
 }
 
-/// Removes the socket file of a server that has ended.
+/// Removes a stale socket file.
 fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
     let metadata = match fs::symlink_metadata(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -160,7 +163,7 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // A server whose queue is full is alive.
+    // A server whose queue is full is running.
     socket.set_nonblocking(true)?;
     let why = match socket.connect(address) {
         Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => {
@@ -183,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder of its own, which is removed when it is dropped.
+    /// Temporary directory, removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -221,7 +224,7 @@ mod tests {
         let folder = Folder::new("socket-left");
         let path = folder.0.join("s");
         let socket = UnixSocket::new(&path);
-        // As after a crash: the listener is gone, and the file is there.
+        // As after a crash: the listener is gone, the file is left.
         drop(UnixListener::bind(&path).expect("a socket"));
         assert!(path.exists());
         let (listener, file) = SocketFile::bind(&socket).expect("the file is replaced");
@@ -230,7 +233,7 @@ mod tests {
         assert!(refused.to_string().contains("another server listens"), "{refused}");
         UnixStream::connect(&path).expect("it still listens");
 
-        // Another one has taken the path since.
+        // Another server has taken the path.
         fs::remove_file(&path).expect("the file is there");
         let other = UnixListener::bind(&path).expect("a socket");
         drop((listener, file));
@@ -238,7 +241,7 @@ mod tests {
         drop(other);
     }
 
-    /// Calls a function on so many threads at the same moment.
+    /// Calls a function on `count` threads at the same moment.
     fn at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let (barrier, results) = (Barrier::new(count), Mutex::new(Vec::new()));
         let run = |at| {

@@ -1,4 +1,4 @@
-//! Who waits until all clients have accepted a change.
+//! Calls that wait until all clients have accepted a change.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use super::inbox::Target;
 
 type Answer = oneshot::Sender<Result<(), TooManyWaits>>;
 
-/// Those who wait, by what for.
+/// Waiting calls by the change that they wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// Only ever looked up: its order shows nowhere.
+    /// Never iterated in an order that matters.
     answers: HashMap<Target, Vec<Answer>>,
     count: usize,
-    /// How many there may be before it is looked who has left.
+    /// Number of waiting calls at which cancelled ones are removed.
     sweep_at: usize,
 }
 
-/// How many wait without a look at who has left.
+/// Number of waiting calls up to which cancelled ones are not removed.
 const FEW: usize = 16;
 
 impl Waits {
@@ -34,7 +34,7 @@ impl Waits {
             server.tell_when_converged(&target.view, target.type_url.as_str(), target.sequence, now)
         };
         let asked = ask(server).or_else(|_| {
-            // Whoever does not wait any longer makes room.
+            // Cancelled calls count towards the limit.
             self.forget_who_left(server);
             ask(server)
         });
@@ -49,7 +49,8 @@ impl Waits {
         }
     }
 
-    /// Costs how many wait, which is why it is not done before these are twice as many as the last time.
+    /// Removes cancelled calls. Takes linear time, so it runs only when the number of calls has
+    /// doubled.
     fn forget_who_left(&mut self, server: &mut Server) {
         self.answers.retain(|Target { view, type_url, sequence }, answers| {
             answers.retain(|answer| !answer.is_closed());
@@ -62,7 +63,7 @@ impl Waits {
         self.sweep_at = self.count.saturating_mul(2);
     }
 
-    /// All clients have accepted a change: tells everybody who waits for it.
+    /// Completes the calls that wait for a change that all clients have accepted.
     pub(crate) fn converged(&mut self, target: &Target) {
         let answers = self.answers.remove(target).unwrap_or_default();
         self.count -= answers.len();
@@ -71,7 +72,7 @@ impl Waits {
         }
     }
 
-    /// The server ends: that all clients go is not that they have accepted anything.
+    /// Cancels all calls at the end of the server. The end of all streams does not mean acceptance.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! The messages of the incremental variant.
+//! Shorthand of incremental messages.
 
 use core::fmt::{self, Display as _};
 
@@ -32,7 +32,7 @@ pub(super) fn response(
 ) -> fmt::Result {
     write!(f, "(V={},R=", Printable(&response.system_version_info))?;
     list(f, &response.resources, names, |f, resource| {
-        // A resource that varies by dynamic parameters has its name one level down.
+        // A resource with dynamic parameters has its name in `resource_name`.
         let name = resource.resource_name.as_ref().map_or(&resource.name, |it| &it.name);
         write!(f, "{}={}", Printable(name), Printable(&resource.version))
     })?;

@@ -1,19 +1,22 @@
-//! Messages in logs, in the shorthand of the protocol's documentation (S0.091), and for the incremental
-//! variant in one that is like it.
+//! Shorthand for messages in logs. State of the world uses the notation of the [xDS
+//! protocol](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol) documentation, the
+//! incremental variant a similar one.
 //!
 //! | message | shorthand |
 //! |---|---|
 //! | `DiscoveryRequest` | `(V=version,R=[names],N=nonce,T=type)` |
 //! | `DiscoveryResponse` | `(V=version,R=[names],N=nonce,T=type)` |
-//! | `DeltaDiscoveryRequest` | `(S=[subscribed],U=[unsubscribed],I=[name=initial version],N=nonce,T=type)` |
-//! | `DeltaDiscoveryResponse` | `(V=version,R=[name=version],D=[removed],N=nonce,T=type)` |
+//! | `DeltaDiscoveryRequest` | `(S=[names],U=[names],I=[name=version],N=nonce,T=type)` |
+//! | `DeltaDiscoveryResponse` | `(V=version,R=[name=version],D=[names],N=nonce,T=type)` |
 //!
-//! A response of a server that says who it is ends with its control plane's identifier, `,C=identifier)`.
+//! `S` lists subscribed and `U` unsubscribed names, `I` the initial resource versions, and `D`
+//! removed names. If a response identifies the control plane, it ends with `,C=identifier)`.
 //!
-//! Nothing here runs unless the log line is wanted: the types decode when they are displayed. What is
-//! inside a resource is never shown but its name, and that only where the name is known to be the
-//! first field; see [`PayloadPrinter`] for more. Which of the messages some bytes are only their stream
-//! tells: the messages of one variant decode as those of the other, with content where versions are.
+//! Messages are decoded only when they are displayed, that is, when the log line is enabled. The
+//! content of a resource is not shown, except for its name if the name is known to be the first
+//! field; see [`PayloadPrinter`]. The variant must be known from the stream, because messages of
+//! one variant decode as messages of the other.
+// S0.091
 
 mod delta;
 mod sotw;
@@ -28,21 +31,21 @@ use xds_core::{proto, service::Variant};
 pub(crate) use self::text::{Printable, type_name};
 use crate::{guard::caught, payload::PayloadPrinter};
 
-/// How many names of a list are shown.
+/// Number of names of a list to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// The first few, and how many there are.
+    /// The first few names, and the total.
     Few,
     All,
 }
 
-/// An encoded request.
+/// Display of an encoded request.
 pub(crate) struct Request<'a>(pub(crate) Variant, pub(crate) &'a Bytes, pub(crate) Names);
 
-/// An encoded response.
+/// Display of an encoded response.
 pub(crate) struct Response<'a>(pub(crate) Variant, pub(crate) &'a Bytes, pub(crate) Names);
 
-/// The resources of an encoded response, as the application's printer shows them.
+/// Display of the resources in an encoded response, with the application's printer.
 pub(crate) struct Payloads<'a>(
     pub(crate) Variant,
     pub(crate) &'a Bytes,
@@ -99,7 +102,7 @@ impl fmt::Display for Payloads<'_> {
     }
 }
 
-/// Prints resources, each by its own type. One without a body is a heartbeat.
+/// Prints resources, each with its own type. A resource without a body is a heartbeat.
 fn payloads(
     f: &mut fmt::Formatter<'_>,
     resources: impl Iterator<Item = Option<proto::Any>>,
@@ -120,7 +123,7 @@ fn payloads(
     Ok(())
 }
 
-/// What is in the wrapper of a resource, or the resource where it has none.
+/// Returns the content of a wrapped resource, or the resource itself if it is not wrapped.
 fn unwrapped(resource: &proto::Any) -> Option<proto::Any> {
     match wrapper(resource) {
         Some(wrapper) => wrapper.resource,

@@ -1,4 +1,4 @@
-//! The messages of the state-of-the-world variant.
+//! Shorthand of state-of-the-world messages.
 
 use core::fmt::{self, Display as _};
 
@@ -33,8 +33,8 @@ pub(super) fn response(
     end_of_response(f, &response.nonce, &response.type_url, response.control_plane.as_ref())
 }
 
-/// The name of a resource whose type is known to have it in front, or of its wrapper; otherwise the
-/// size.
+/// Prints the name of a resource, from its wrapper or its first field if the type is known.
+/// Otherwise prints its size.
 fn resource_name(f: &mut fmt::Formatter<'_>, resource: &proto::Any) -> fmt::Result {
     if let Some(wrapper) = wrapper(resource)
         && !wrapper.name.is_empty()

@@ -1,4 +1,4 @@
-//! The parts of the shorthand: text of a peer, lists, types.
+//! Parts of the shorthand: peer-controlled text, lists, type names.
 
 use core::fmt::{self, Write as _};
 
@@ -6,10 +6,11 @@ use xds_core::{proto, types};
 
 use super::Names;
 
-/// How many of a list are [a few](Names::Few).
+/// Number of list items shown for [`Names::Few`].
 const FEW: usize = 5;
 
-/// Text of a peer as it may stand in a log line: no control characters, and not too long.
+/// Display of peer-controlled text for log lines: control characters are escaped and long text is
+/// truncated.
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
 const LONGEST: usize = 256;
@@ -30,17 +31,18 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// A type as logs name it: `cds`, or the message's name.
+/// Returns the name of a type for logs: a short name such as `cds`, or the message name.
 pub(crate) fn type_name(type_url: &str) -> &str {
     types::short_name(type_url).unwrap_or_else(|| type_url.rsplit('/').next().unwrap_or(type_url))
 }
 
-/// What a request ends with.
+/// Writes the end of a request.
 pub(super) fn end(f: &mut fmt::Formatter<'_>, nonce: &str, type_url: &str) -> fmt::Result {
     write!(f, ",N={},T={})", Printable(nonce), Printable(type_name(type_url)))
 }
 
-/// What a response ends with, which says who speaks where the server does (B12).
+/// Writes the end of a response, with the control plane's identifier if there is one.
+// B12
 pub(super) fn end_of_response(
     f: &mut fmt::Formatter<'_>,
     nonce: &str,
