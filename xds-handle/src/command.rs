@@ -1,4 +1,4 @@
-//! What goes from the application to the driver.
+//! Commands from the application to the driver.
 
 use core::{convert::Infallible, fmt};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use xds_core::{
 
 use crate::slot::{AllSlot, DriverView, NamedSlot};
 
-/// The queue to the driver, which ends with the last of these. Shared rather than cloned, so that
-/// there can be [weak](std::sync::Weak) ones.
+/// Sender of the command queue. The queue ends when the last one is dropped. Shared rather than
+/// cloned, so that weak references can exist.
 pub(crate) type Commands = Arc<UnboundedSender<Command>>;
 
 #[derive(Debug)]
@@ -25,20 +25,20 @@ pub(crate) enum Command {
     },
     WatchAll {
         type_url: TypeUrl,
-        /// Only what it stands for.
+        /// Watches only the resources that match; `None` watches all resources of the type.
         glob: Option<ResourceName>,
         slot: Unclaimed,
     },
     Unwatch(Slot),
-    /// The watcher is done with what it took and there was nothing else for it.
+    /// The watcher has handled its last item, and no other was waiting.
     Handled(Slot),
-    /// The watcher of everything asks for more.
+    /// The watcher of a collection requests more changes.
     Pull(Arc<AllSlot>),
-    /// The verdict on an update: what of it is rejected.
+    /// Verdict on an update: the rejected resources.
     Settle(UpdateId, Vec<(ResourceName, Rejection)>),
-    /// An update that was given out, and dropped without a verdict.
+    /// An update was dropped without a verdict.
     PutBack(UpdateId, Arc<Update>),
-    /// A resource that no server is asked for, and who waits for its name.
+    /// Adds a static resource. The reply is its name.
     AddStatic {
         type_url: TypeUrl,
         resource: Bytes,
@@ -48,17 +48,17 @@ pub(crate) enum Command {
     ResetBackoff,
     SetNode(Box<Node>),
     ShutDown,
-    /// Never answered: that the sender is dropped is the news.
+    /// Waits for the end of the client. The driver never answers; it drops the sender when it ends.
     AwaitEnd(oneshot::Sender<Infallible>),
 }
 
-/// A look inside the client, in the driver's turn. Nothing of the application runs there.
+/// Function that the driver calls with the client. It contains no application code.
 pub(crate) struct Inspection(Box<Look>);
 
 type Look = dyn FnOnce(&Client, Time) + Send;
 
 impl Inspection {
-    /// A look, and where what it saw arrives.
+    /// Creates an inspection and the receiver of its result.
     pub(crate) fn new<T: Send + 'static>(
         look: impl FnOnce(&Client, Time) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
@@ -78,7 +78,7 @@ impl fmt::Debug for Inspection {
     }
 }
 
-/// The meeting point of one watch and the driver.
+/// Slot of a watch, shared with the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
     Named(Arc<NamedSlot>),
@@ -94,8 +94,8 @@ impl Slot {
     }
 }
 
-/// A slot on its way to the driver. If it never arrives, because the driver has ended, its watcher
-/// is told so wherever in the queue the command is dropped.
+/// Slot that the driver has not received yet. If it is dropped in the queue because the driver has
+/// ended, the watch ends with an error.
 #[derive(Debug)]
 pub(crate) struct Unclaimed(Option<Slot>);
 

@@ -1,4 +1,4 @@
-//! Resources as the application wants them: decoded when they arrive, once, for all their watches.
+//! Decoding of resources. Each resource is decoded once for all its watches.
 
 use core::{any::Any, fmt, marker::PhantomData};
 
@@ -11,20 +11,23 @@ use xds_core::{
 
 use crate::guarded::rejecting_panics;
 
-/// What a resource is decoded to.
+/// Type into which resources are decoded.
 ///
-/// Every message that prost generates with its name is one, as those of `envoy-types`; what does not
-/// decode is rejected. Implement it for a type of your own to validate more than that, or to keep less.
+/// Implemented for every message with a name that prost generates, such as those of `envoy-types`;
+/// a resource that does not decode is rejected. Implement it for another type to validate more or
+/// to keep less data.
 pub trait Decode: Any + Send + Sync + Sized {
-    /// The type of the resources, as in `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+    /// Returns the type URL of the resources, such as
+    /// `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
     fn type_url() -> TypeUrl;
 
-    /// Decodes a resource and validates it, as [`ResourceType::validate`] has it.
+    /// Decodes and validates a resource. See [`ResourceType::validate`].
     ///
     /// # Errors
     ///
-    /// The reason for which the resource is rejected; it reaches the server in a NACK. A panic rejects the
-    /// resource as well (AN-12), where panics unwind.
+    /// Returns the reason why the resource is rejected, which is sent to the server in a NACK. A
+    /// panic also rejects the resource if panics unwind.
+    // AN-12
     fn decode(resource: &Bytes, context: &Context<'_>) -> Result<Self, Rejection>;
 }
 
@@ -34,13 +37,13 @@ impl<T: Message + Name + Default + Any> Decode for T {
     }
 
     fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
-        // A shallow copy: messages may keep slices of it.
+        // A cheap clone: messages may keep slices of the bytes.
         <T as Message>::decode(resource.clone()).map_err(|why| Rejection::new(why.to_string()))
     }
 }
 
-/// The type of resource that is decoded to `T`. A client needs it to be
-/// [watched](crate::ClientHandle::watch) for `T`:
+/// Resource type whose resources are decoded to `T`. Register it with a client to
+/// [watch](crate::ClientHandle::watch) resources as `T`:
 ///
 /// ```
 /// use prost::{Message, Name};
@@ -69,7 +72,7 @@ pub struct Typed<T> {
 }
 
 impl<T: Decode> Typed<T> {
-    /// The type.
+    /// Creates the resource type.
     #[must_use]
     pub fn new() -> Self {
         Self { type_url: T::type_url(), decodes: PhantomData }
@@ -98,7 +101,7 @@ impl<T: Decode> ResourceType for Typed<T> {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        // One resource that a decoder cannot stand must not take all the others with it (AN-12).
+        // AN-12: a panic of the decoder rejects only this resource.
         let decoded = rejecting_panics("the decoder", || T::decode(resource, context));
         decoded.map(|decoded| Some(Value::new(decoded)))
     }

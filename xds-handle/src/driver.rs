@@ -1,4 +1,4 @@
-//! The driver's end: commands go into the core, notices into the slots.
+//! Driver's side of a client: passes commands to the core and notices to the watches.
 
 use core::{
     convert::Infallible,
@@ -19,36 +19,37 @@ use crate::{
     slot::{AllSlot, DriverView as _},
 };
 
-/// The driver's end of a client.
+/// Driver's side of a client.
 ///
-/// It has no say in the protocol: it hands commands to the [`Client`] and takes its notices to the
-/// watches they are for. Dropping it ends every watch.
+/// It passes commands to the [`Client`] and the client's notices to their watches, and decides
+/// nothing about the protocol. Dropping it ends every watch.
 #[derive(Debug)]
 pub struct DriverSide {
     commands: UnboundedReceiver<Command>,
-    /// Taken out of the queue by [`poll_ready`](Self::poll_ready), applied next.
+    /// Next command to apply, taken from the queue by [`poll_ready`](Self::poll_ready).
     ready: Option<Command>,
     handles_gone: bool,
-    /// Only ever looked up: its order shows nowhere.
+    /// Never iterated in an order that matters.
     slots: HashMap<WatchId, Slot>,
     desk: Arc<Desk>,
     waiting_for_end: Vec<oneshot::Sender<Infallible>>,
 }
 
-/// How a turn of [`DriverSide::apply`] went.
+/// Result of [`DriverSide::apply`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Turn {
-    /// Every command that was ready is applied.
+    /// All available commands were applied.
     Drained,
-    /// There may be more. Applying them before any request is rendered saves requests.
+    /// More commands may be available. Apply them before rendering requests, to save requests.
     More,
-    /// The client has been shut down, by command or because nobody can reach it any more. Obey its
-    /// last outputs, then stop.
+    /// The client was shut down, by a command or because its last handle and watch were dropped.
+    /// Process its remaining outputs, then stop.
     Ended,
 }
 
-/// How many commands one turn applies, so that news of transports gets its turn, too.
+/// Maximum number of commands per call of [`DriverSide::apply`], so that transport events are not
+/// delayed.
 const COMMANDS_PER_TURN: usize = 1_000;
 
 impl DriverSide {
@@ -63,8 +64,7 @@ impl DriverSide {
         }
     }
 
-    /// Waits until [`apply`](Self::apply) has something to do. Cancel safe: nothing is lost if the
-    /// caller turns to something else.
+    /// Waits until [`apply`](Self::apply) has something to do. Cancel safe.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.ready.is_some() || self.handles_gone {
             return Poll::Ready(());
@@ -75,7 +75,7 @@ impl DriverSide {
         })
     }
 
-    /// Applies the commands that are ready, about a thousand at most.
+    /// Applies available commands, at most 1,000.
     pub fn apply(&mut self, client: &mut Client, now: Time) -> Turn {
         for _ in 0..COMMANDS_PER_TURN {
             let Some(command) = self.next_command() else {
@@ -94,8 +94,8 @@ impl DriverSide {
         Turn::More
     }
 
-    /// The next thing that the transports have to do, if any. Notices are taken to their watches on
-    /// the way, and updates to whoever reviews them.
+    /// Returns the next output for the transports. Delivers notices to their watches, and updates
+    /// to their reviewers.
     #[must_use]
     pub fn poll_output(&mut self, client: &mut Client, now: Time) -> Option<Output> {
         loop {
@@ -137,7 +137,7 @@ impl DriverSide {
             }
             Command::Handled(slot) => settle(&slot, client, now),
             Command::Pull(slot) => pull(&slot, client, now),
-            // In vain if the channel has ended meanwhile; the next one brings the response again.
+            // No effect if the channel has ended; the next channel receives the response again.
             Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
             Command::PutBack(id, update) => {
                 if client.awaits(id) {
@@ -146,7 +146,7 @@ impl DriverSide {
             }
             Command::AddStatic { type_url, resource, answer } => {
                 let added = client.add_static_resource(&type_url, resource, now);
-                // It counts even if nobody waits any more.
+                // The resource is added even if the caller has dropped the future.
                 let _ = answer.send(added);
             }
             Command::Inspect(inspection) => inspection.perform(client, now),
@@ -191,14 +191,15 @@ impl DriverSide {
     }
 }
 
-/// Takes a batch of changes out of the core.
+/// Moves a batch of changes from the core to a slot.
 fn pull(slot: &Arc<AllSlot>, client: &mut Client, now: Time) {
     let Some(watch) = slot.watch() else { return };
     slot.fill(|| client.next_change(watch));
     settle(&Slot::All(Arc::clone(slot)), client, now);
 }
 
-/// Tells the core that a watcher is done, if it is by now: a notice may have crossed its message.
+/// Notifies the core that a watcher has handled its items. Checked again here, because a new notice
+/// may have arrived since the watcher sent its command.
 fn settle(slot: &Slot, client: &mut Client, now: Time) {
     if let Some(watch) = slot.view().watch()
         && slot.view().is_handled()
@@ -209,7 +210,7 @@ fn settle(slot: &Slot, client: &mut Client, now: Time) {
 
 impl Drop for DriverSide {
     fn drop(&mut self) {
-        // The slots of watches that were never made end with their commands in the queue.
+        // The slots of watches that were not created yet are dropped with their commands.
         self.slots.values().for_each(|slot| slot.view().end());
         self.desk.end();
     }

@@ -1,4 +1,4 @@
-//! Types of resources that are the application's: where one panics, a resource is rejected, and the client goes on.
+//! Protection against panics in application-defined resource types.
 
 use std::{
     any::Any,
@@ -13,8 +13,12 @@ use xds_core::{
     types,
 };
 
-/// Has a panic of any type that is registered by now reject the resource which that is about (AN-12), where panics
-/// unwind. For drivers, before they make a [`Client`](xds_core::Client): types are asked in its turn.
+/// Wraps all registered resource types so that a panic in one rejects the resource, if panics
+/// unwind.
+///
+/// Drivers call this before they create a [`Client`](xds_core::Client), because the client calls
+/// resource types in the driver's task.
+// AN-12
 #[must_use]
 pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
     for registered in &mut config.types {
@@ -23,9 +27,10 @@ pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// What a driver does to a configuration before it makes a [`Client`](xds_core::Client) of it: types are
-/// [guarded](guard_types), and watches that are not polled do not hold back reading unless the configuration asks
-/// for that ([`ReadGate::Notices`]).
+/// Prepares a configuration for a driver, before it creates a [`Client`](xds_core::Client).
+///
+/// [Wraps](guard_types) the resource types. Sets the read gate to `Off` unless the configuration
+/// sets it, so that a watch that is not polled does not block reading ([`ReadGate::Notices`]).
 #[must_use]
 pub fn prepare(config: ClientConfig) -> ClientConfig {
     let mut config = guard_types(config);
@@ -35,7 +40,7 @@ pub fn prepare(config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// What `judge` says, or the rejection that its panic is.
+/// Returns the result of `judge`, or a rejection if it panics.
 pub(crate) fn rejecting_panics<T>(
     who: &str,
     judge: impl FnOnce() -> Result<T, Rejection>,

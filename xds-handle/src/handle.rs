@@ -1,4 +1,4 @@
-//! The application's way to its client.
+//! Application's handle of a client.
 
 use std::sync::{Arc, Weak};
 
@@ -22,27 +22,27 @@ use crate::{
     watch::{Watch, WatchAll},
 };
 
-/// The application's way to a running client. Clones are cheap and reach the same client, which
-/// ends when the last of them and the last watch are dropped.
+/// Handle of a running client. Clones are cheap and refer to the same client, which ends when its
+/// last handle and watch are dropped.
 #[derive(Clone, Debug)]
 pub struct ClientHandle {
     commands: Commands,
     desk: Arc<Desk>,
 }
 
-/// The client has been shut down, or its driver was dropped.
+/// Error: the client has been shut down, or its driver was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client has ended")]
 pub struct ClientEnded;
 
-/// Why a resource was not added.
+/// Reason why a static resource was not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotAdded {
-    /// It cannot be a static resource.
+    /// The resource is not a valid static resource.
     #[error(transparent)]
     Invalid(#[from] InvalidStaticResource),
-    /// There is no client any more.
+    /// The client has ended.
     #[error(transparent)]
     Ended(#[from] ClientEnded),
 }
@@ -52,33 +52,32 @@ impl ClientHandle {
         Self { commands, desk }
     }
 
-    /// Watches one resource of a type that the client decodes to `T`, which takes
-    /// [`Typed`](crate::Typed) in its configuration. Never blocks; may be called from anywhere.
+    /// Watches one resource, decoded to `T`. The client's configuration must contain
+    /// [`Typed<T>`](crate::Typed).
     ///
-    /// What is known already arrives at once. A watch that cannot be made says so as its first and
-    /// last item.
+    /// Never blocks, and can be called from any thread. If the resource is known, its state is
+    /// delivered immediately. If the watch is invalid, the stream yields one error and ends.
     pub fn watch<T: Decode>(&self, name: impl Into<ResourceName>) -> TypedWatch<T> {
         TypedWatch::new(self.watch_untyped(T::type_url(), name))
     }
 
-    /// Watches every resource of a type that the client decodes to `T`; otherwise as
-    /// [`watch`](Self::watch).
+    /// Watches all resources of a type, decoded to `T`. See [`watch`](Self::watch).
     pub fn watch_all<T: Decode>(&self) -> TypedWatchAll<T> {
         TypedWatchAll::new(self.watch_all_untyped(T::type_url()))
     }
 
-    /// Watches every resource that a glob, `xdstp://authority/type/path/*?context`, stands for
-    /// ([`Interest::Glob`](xds_core::client::Interest::Glob)); otherwise as
+    /// Watches all resources that match the glob `xdstp://authority/type/path/*?context`
+    /// ([`Interest::Glob`](xds_core::client::Interest::Glob)), decoded to `T`. See
     /// [`watch_all`](Self::watch_all).
     pub fn watch_glob<T: Decode>(&self, glob: impl Into<ResourceName>) -> TypedWatchAll<T> {
         TypedWatchAll::new(self.watch_glob_untyped(T::type_url(), glob))
     }
 
-    /// Watches one resource of a type that is known at run time. Never blocks; may be called from
-    /// anywhere.
+    /// Watches one resource of a type that is only known at run time.
     ///
-    /// What is known already arrives at once. A watch that cannot be made says so as its first and
-    /// last item: see [`Watch`].
+    /// Never blocks, and can be called from any thread. If the resource is known, its state is
+    /// delivered immediately. If the watch is invalid, the stream yields one error and ends: see
+    /// [`Watch`].
     pub fn watch_untyped(
         &self,
         type_url: impl Into<TypeUrl>,
@@ -93,13 +92,14 @@ impl ClientHandle {
         Watch::new(slot, self.commands.clone())
     }
 
-    /// Watches every resource of a type that the server has for this node (S0.104). Never blocks.
+    /// Watches all resources of a type that the server has for this node. Never blocks.
+    // S0.104
     pub fn watch_all_untyped(&self, type_url: impl Into<TypeUrl>) -> WatchAll {
         self.watch_many(type_url.into(), None)
     }
 
-    /// Watches every resource of a type that a glob stands for, which must be one that servers of the
-    /// incremental variant answer for. Never blocks.
+    /// Watches all resources of a type that match a glob. Requires a server with the incremental
+    /// variant. Never blocks.
     pub fn watch_glob_untyped(
         &self,
         type_url: impl Into<TypeUrl>,
@@ -118,14 +118,16 @@ impl ClientHandle {
         WatchAll::new(slot, self.commands.clone())
     }
 
-    /// Adds a resource of the application's own, as one of the `static_resources` of a proxy's bootstrap: watchers
-    /// get it as if a server had sent it, and no server is asked for it or has a say in it
-    /// ([`Client::add_static_resource`]). It is added at once and before what is watched later, whether or not the
-    /// future is awaited, which yields its name. Never blocks.
+    /// Adds a static resource, like those in `static_resources` of an Envoy bootstrap.
+    ///
+    /// Watchers receive it like a resource from a server. It is never requested from a server, and
+    /// servers cannot change it ([`Client::add_static_resource`]). It is added before later
+    /// watches, even if the future, which returns its name, is not awaited. Never blocks.
     ///
     /// # Errors
     ///
-    /// The resource is not valid, its name is known or watched already, or the client has ended.
+    /// Returns an error if the resource is invalid, its name is known or watched already, or the
+    /// client has ended.
     pub fn add_static_resource<T: Into<TypeUrl>>(
         &self,
         type_url: T,
@@ -137,29 +139,31 @@ impl ClientHandle {
         async { Ok(question.await.map_err(|_| ClientEnded)??) }
     }
 
-    /// What comes of a type whose resources wait for a verdict from outside
-    /// ([`Verdict::External`](xds_core::client::Verdict)). Several reviewers of a type share the work.
-    /// What comes while there is none waits, and its channel with it.
+    /// Returns the updates of a type whose resources need an external verdict
+    /// ([`Verdict::External`](xds_core::client::Verdict)).
+    ///
+    /// Several reviewers of a type share the updates. Without a reviewer, updates wait, and their
+    /// channels with them.
     pub fn reviews(&self, type_url: impl Into<TypeUrl>) -> Reviews {
         let commands = Arc::downgrade(&self.commands);
         Reviews::new(Arc::clone(&self.desk), commands, type_url.into())
     }
 
-    /// How often things happened since the client was made.
+    /// Returns the client's counters and gauges.
     ///
     /// # Errors
     ///
-    /// The client has ended.
+    /// Returns an error if the client has ended.
     pub async fn stats(&self) -> Result<ClientStats, ClientEnded> {
         self.inspect(|client, _| client.stats()).await
     }
 
-    /// Every resource that is watched, or known of under a wildcard or a glob, type by type. The payloads are
-    /// shared with the client, not copied.
+    /// Returns all resources that are watched, or known through a wildcard or glob, by type.
+    /// Payloads are shared with the client.
     ///
     /// # Errors
     ///
-    /// The client has ended.
+    /// Returns an error if the client has ended.
     pub async fn status(&self) -> Result<Vec<ResourceSnapshot>, ClientEnded> {
         self.inspect(|client, now| {
             let clock = wall_clock::read();
@@ -168,13 +172,16 @@ impl ClientHandle {
         .await
     }
 
-    /// What client status discovery (CSDS, gRFC A40) tells of the client: the same as
-    /// [`status`](Self::status), as the message that tools understand. `scope` is what the client
-    /// was made for, as a gRPC target.
+    /// Returns the client's [`status`](Self::status) as a message of the client status discovery
+    /// service (CSDS, [gRFC A40]).
+    ///
+    /// `scope` is the gRPC target that the client serves.
     ///
     /// # Errors
     ///
-    /// The client has ended.
+    /// Returns an error if the client has ended.
+    ///
+    /// [gRFC A40]: https://github.com/grpc/proposal/blob/master/A40-csds-support.md
     pub async fn csds(
         &self,
         scope: impl Into<String>,
@@ -182,12 +189,12 @@ impl ClientHandle {
     ) -> Result<proto::ClientConfig, ClientEnded> {
         let look = |client: &Client, now| (client.snapshot(), wall_clock::core(now));
         let (snapshot, clock) = self.inspect(look).await?;
-        // The message is made here, not in the driver's turn.
+        // The message is created outside of the driver.
         Ok(snapshot.into_message(scope, contents, clock))
     }
 
-    /// What is measured of the client (gRFC A78), to be handed to a
-    /// [`MetricsExporter`](xds_core::client::MetricsExporter) here and now:
+    /// Returns the client's metrics ([gRFC A78]), to be exported by a
+    /// [`MetricsExporter`](xds_core::client::MetricsExporter):
     ///
     /// ```
     /// # use xds_core::client::MetricsExporter;
@@ -203,40 +210,44 @@ impl ClientHandle {
     ///
     /// # Errors
     ///
-    /// The client has ended.
+    /// Returns an error if the client has ended.
+    ///
+    /// [gRFC A78]: https://github.com/grpc/proposal/blob/master/A78-grpc-metrics-wrr-pf-xds.md
     pub async fn metrics(&self) -> Result<Metrics, ClientEnded> {
         self.inspect(|client, _| client.metrics()).await
     }
 
-    /// A way to the client that does not keep it alive.
+    /// Returns a handle that does not keep the client alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakClientHandle {
         WeakClientHandle { commands: Arc::downgrade(&self.commands), desk: Arc::clone(&self.desk) }
     }
 
-    /// Says that the network is back: servers that would be tried again after a pause are tried at once,
-    /// and the pauses start over (BO-06). Never blocks.
+    /// Resets the backoff, for example after the network has returned: pending reconnection
+    /// attempts are made immediately. Never blocks.
+    // BO-06
     pub fn reset_backoff(&self) {
         self.send(Command::ResetBackoff);
     }
 
-    /// Changes who the client says it is (B12): each open stream is told with its next request, and further
-    /// ones begin with it. Never blocks.
+    /// Changes the client's node. It is sent with the next request of each stream. Never blocks.
+    // B12
     pub fn set_node(&self, node: Node) {
         self.send(Command::SetNode(Box::new(node)));
     }
 
-    /// Closes the stream to the server and ends every watch (SB-17). Returns at once;
-    /// [`ended`](Self::ended) waits for it. What was commanded before still counts.
+    /// Shuts the client down: closes its streams and ends every watch. Earlier commands are applied
+    /// first. Returns immediately; use [`ended`](Self::ended) to wait.
+    // SB-17
     pub fn shut_down(&self) {
         self.send(Command::ShutDown);
     }
 
-    /// Waits until the client has ended, whoever ended it.
+    /// Waits until the client has ended for any reason.
     pub async fn ended(&self) {
         let (guard, end) = oneshot::channel();
         self.send(Command::AwaitEnd(guard));
-        // The driver never answers: it holds the other end until it is gone.
+        // The driver never answers; it drops the sender when it ends.
         let _ = end.await;
     }
 
@@ -250,13 +261,12 @@ impl ClientHandle {
     }
 
     fn send(&self, command: Command) {
-        // A command that nobody takes any more is dropped, which tells whoever waits for it.
+        // If the driver has ended, the command is dropped, which cancels a waiting call.
         let _ = self.commands.unbounded_send(command);
     }
 }
 
-/// A way to a client for whoever looks on, as a page of statistics does: it does not keep the client
-/// alive.
+/// Handle that does not keep the client alive, for observers such as a status page.
 #[derive(Clone, Debug)]
 pub struct WeakClientHandle {
     commands: Weak<UnboundedSender<Command>>,
@@ -264,8 +274,8 @@ pub struct WeakClientHandle {
 }
 
 impl WeakClientHandle {
-    /// The client, unless nobody else can reach it any more. It lives as long as what is returned
-    /// does, which should not be long.
+    /// Returns a handle unless the client has ended or is about to end. The handle keeps the client
+    /// alive, so drop it soon.
     #[must_use]
     pub fn upgrade(&self) -> Option<ClientHandle> {
         let commands = self.commands.upgrade()?;

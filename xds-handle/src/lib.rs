@@ -1,9 +1,8 @@
-//! What an application holds of a running xDS client.
+//! Application's side of a running xDS client: handles and watches.
 //!
-//! The core, [`xds_core::Client`], is a state machine with one owner: the driver, a task of some
-//! runtime that also owns the transports. This crate is what lies between that task and the rest of
-//! the program. It knows no runtime and no transport, so every adapter crate uses the same one and
-//! re-exports it.
+//! The core, [`xds_core::Client`], is a state machine with one owner: the driver, a task that also
+//! owns the transports. This crate connects that task with the rest of the program. It depends on
+//! no runtime or transport, so all adapter crates use and re-export it.
 //!
 //! ```text
 //!   application                                        driver task
@@ -16,27 +15,29 @@
 //! ```
 //!
 //! [`ClientHandle::watch`], [`watch_all`](ClientHandle::watch_all) and
-//! [`watch_glob`](ClientHandle::watch_glob) give decoded resources to a program that knows its types; the untyped ones are for those that learn them at run time. For types whose resources
-//! somebody outside has to judge, [`ClientHandle::reviews`] hands out what came.
+//! [`watch_glob`](ClientHandle::watch_glob) return decoded resources. The untyped variants are for
+//! programs that learn the types at run time. For types that need an external verdict,
+//! [`ClientHandle::reviews`] returns the updates to review.
 //!
-//! - **Nothing blocks a command.** Commands go into a queue that takes them all; the driver applies
-//!   what is ready in one turn, so a hundred thousand watches become one request.
-//! - **Nothing queues up on the way back.** A [`Watch`] has room for the newest value and the
-//!   newest ambient error; a [`WatchAll`] pulls changes in batches when it is asked for them. A slow
-//!   reader sees fewer steps, never old ones, and costs no memory.
-//! - **A watch that is not polled delays only itself.** The client goes on reading, and a watch gives the newest
-//!   state when it is polled next.
-//! - **Asking for the next item says that the last one is handled**, as dropping the watch does. This matters with
-//!   [`ReadGate::Notices`](xds_core::client::ReadGate) only, which is off unless the configuration asks for it: then
-//!   the client reads the server's next response when every notice of the last one has been handled. A task that
-//!   keeps a notice and waits for another watch meanwhile calls [`Watch::handled`] first.
-//! - **The client lives as long as somebody can reach it.** When the last handle and the last watch
-//!   are gone, the driver ends. Who only looks on holds a [`WeakClientHandle`].
+//! - **Commands never block.** They go into an unbounded queue, and the driver applies all
+//!   available commands at once. A hundred thousand watches become one request.
+//! - **Notices do not accumulate.** A [`Watch`] holds the newest value and the newest ambient
+//!   error; a [`WatchAll`] fetches changes in batches on demand. A slow reader skips intermediate
+//!   states and costs no memory.
+//! - **A watch that is not polled delays only itself.** The client continues to read, and the watch
+//!   returns the newest state when it is polled again.
+//! - **Polling for the next item, or dropping the watch, marks the last item as handled.** This
+//!   matters only with [`ReadGate::Notices`](xds_core::client::ReadGate), which is off by default:
+//!   then the client reads the server's next response only after all notices of the last one are
+//!   handled. A task that keeps a notice while it waits for another watch must call
+//!   [`Watch::handled`] first.
+//! - **The client lives while it is reachable.** The driver ends when the last handle and the last
+//!   watch are dropped. Observers can hold a [`WeakClientHandle`].
 //!
 //! # Writing an adapter
 //!
-//! [`channel`] makes both ends. The driver's loop, in which only the lines about I/O differ from
-//! one runtime to the next:
+//! [`channel`] creates both sides. An iteration of the driver's loop, in which only the I/O depends
+//! on the runtime:
 //!
 //! ```
 //! use xds_core::{Client, Time, client::Output};
@@ -52,9 +53,11 @@
 //! }
 //! ```
 //!
-//! Before it makes the client it [prepares](prepare) the configuration: a type of the application that panics rejects a
-//! resource and does not end the driver, and watches that are not polled do not hold back reading. Then it waits, for [`DriverSide::poll_ready`], for its transports and for
-//! [`Client::poll_timeout`](xds_core::Client::poll_timeout), and starts over.
+//! Before the driver creates the client, it [prepares](prepare) the configuration: a panic in an
+//! application's resource type then rejects a resource instead of ending the driver, and watches
+//! that are not polled do not block reading. After each iteration the driver waits for
+//! [`DriverSide::poll_ready`], its transports and
+//! [`Client::poll_timeout`](xds_core::Client::poll_timeout).
 #![deny(missing_docs)]
 
 mod command;
@@ -88,7 +91,7 @@ pub use self::{
     watch::{Watch, WatchAll},
 };
 
-/// Makes the application's end and the driver's end of a client.
+/// Creates the application's side and the driver's side of a client.
 #[must_use]
 pub fn channel() -> (ClientHandle, DriverSide) {
     let (sender, receiver) = futures_channel::mpsc::unbounded();

@@ -1,4 +1,4 @@
-//! Updates that the application has the last word on (`Verdict::External`), on their way there.
+//! Review of updates that need an external verdict (`Verdict::External`).
 //!
 //! ```text
 //!   driver ── Output::Update ──▶ desk ──▶ Reviews ──▶ Review ── settle ──▶ queue ──▶ driver
@@ -6,11 +6,11 @@
 //!                                                       └──── dropped ────┘
 //! ```
 //!
-//! One that is dropped goes back by way of the driver, so that a reviewer that does nothing but drop them
-//! leaves everybody else a turn, and is not given what nothing waits for any more.
+//! A dropped review returns to the desk through the driver. So a reviewer that drops every review
+//! does not starve other tasks, and does not get an update back that is no longer needed.
 //!
-//! A channel waits with at most one update, and those of channels that are gone are thrown away when the
-//! next one comes, so there are never more on the desk than channels.
+//! Each channel waits for at most one update. Updates of closed channels are removed when the next
+//! update arrives, so the desk never holds more updates than there are channels.
 
 use core::{
     future::poll_fn,
@@ -32,7 +32,7 @@ use xds_core::{
 
 use crate::command::Command;
 
-/// Where updates wait for somebody to take them.
+/// Updates that wait for a reviewer.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -41,9 +41,9 @@ pub(crate) struct Desk {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<(UpdateId, Arc<Update>)>,
-    /// One for each `Reviews` that waits, by its number.
+    /// Wakers of waiting `Reviews` by number.
     wakers: BTreeMap<u64, Waker>,
-    /// How many `Reviews` there have been.
+    /// Number of `Reviews` created.
     count: u64,
     life: Life,
 }
@@ -56,7 +56,7 @@ enum Life {
 }
 
 impl Desk {
-    /// Takes an update in, and throws away those that nothing waits for any more.
+    /// Adds an update, and removes those that are no longer needed.
     pub(crate) fn put(&self, id: UpdateId, update: Update, is_awaited: impl Fn(UpdateId) -> bool) {
         let mut state = self.lock();
         state.waiting.retain(|(id, _)| is_awaited(*id));
@@ -71,7 +71,7 @@ impl Desk {
         wake_all(state);
     }
 
-    /// Takes back one that was given out, ahead of the others.
+    /// Returns an update to the front of the queue.
     pub(crate) fn put_back(&self, id: UpdateId, update: Arc<Update>) {
         let mut state = self.lock();
         state.waiting.push_front((id, update));
@@ -85,20 +85,21 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes whoever waits once the lock is released.
+/// Wakes all waiting reviewers after releasing the lock.
 fn wake_all(mut state: MutexGuard<'_, State>) {
     let wakers = core::mem::take(&mut state.wakers);
     drop(state);
     wakers.into_values().for_each(Waker::wake);
 }
 
-/// The updates of one type that wait for a verdict, each given out once; see
-/// [`ClientHandle::reviews`](crate::ClientHandle::reviews). It does not keep the client alive.
+/// Stream of updates of one type that need a verdict, from
+/// [`ClientHandle::reviews`](crate::ClientHandle::reviews). Each update is delivered to one
+/// reviewer. The stream does not keep the client alive.
 #[derive(Debug)]
 #[must_use = "updates wait until they are reviewed"]
 pub struct Reviews {
@@ -118,7 +119,7 @@ impl Reviews {
         Self { desk, commands, type_url, number }
     }
 
-    /// The next update; `None` once the client has ended. Cancel safe.
+    /// Returns the next update, or `None` after the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Review> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -156,19 +157,20 @@ impl Drop for Reviews {
     }
 }
 
-/// An update that waits for a verdict. What is not [rejected](Self::reject) is accepted by
-/// [`settle`](Self::settle).
+/// Update that needs a verdict. [`settle`](Self::settle) accepts all resources that were not
+/// [rejected](Self::reject).
 ///
-/// While it is held, nothing more is read on its channel. One that is dropped without a verdict is given
-/// out again, while its channel waits for one. An update whose channel has ended meanwhile is settled in vain: the next channel brings it
-/// anew.
+/// While a review is pending, nothing is read from its channel. A review dropped without a verdict
+/// is delivered again. If the channel has ended, the verdict has no effect, and the next channel
+/// receives the update again.
 #[derive(Debug)]
 #[must_use = "the client waits until the update is settled"]
 pub struct Review {
     id: UpdateId,
     update: Arc<Update>,
     rejected: Vec<(ResourceName, Rejection)>,
-    /// What may be rejected, once something is: who looks at each of many resources may reject each.
+    /// Names in the update, computed at the first rejection, so that rejecting many resources is
+    /// fast.
     names: Option<BTreeSet<ResourceName>>,
     verdict: Verdict,
     commands: Weak<UnboundedSender<Command>>,
@@ -180,26 +182,27 @@ enum Verdict {
     Given,
 }
 
-/// An update brings no such resource, so it cannot be rejected.
+/// Error: the update does not contain the resource, so it cannot be rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the update has no resource {0:?}")]
 pub struct NotInUpdate(
-    /// The name that was given.
+    /// Name of the resource.
     pub ResourceName,
 );
 
 impl Review {
-    /// What the update would change: the resources that are valid, wanted, and not in use as they are.
+    /// Returns the update: the resources that are valid, watched, and different from those in use.
     #[must_use]
     pub fn update(&self) -> &Update {
         &self.update
     }
 
-    /// Rejects one resource. The reason reaches the server in a NACK, and the resource's watchers.
+    /// Rejects a resource. The reason is sent to the server in a NACK and to the resource's
+    /// watchers.
     ///
     /// # Errors
     ///
-    /// It is not part of the update.
+    /// Returns an error if the update does not contain the resource.
     pub fn reject(
         &mut self,
         name: impl Into<ResourceName>,
@@ -216,7 +219,8 @@ impl Review {
         Ok(())
     }
 
-    /// Gives the verdict: what was rejected is, the rest is used now, and the response is answered.
+    /// Submits the verdict. The resources that were not rejected come into use, and the response is
+    /// answered with an ACK or NACK.
     pub fn settle(mut self) {
         self.verdict = Verdict::Given;
         if let Some(commands) = self.commands.upgrade() {

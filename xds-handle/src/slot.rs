@@ -1,9 +1,11 @@
-//! Where notices wait for their watcher: one slot per watch, shared by the watch and the driver.
+//! Slots: one per watch, shared by the watch and the driver, with the notices that wait for the
+//! watcher.
 //!
-//! A slot also knows whether the watcher still has an item *in hand*. Reading from the server waits
-//! for watchers if the application asks for that (B52), so "handled" has to be exact: it counts once nothing is waiting in the slot
-//! and nothing is in hand. Both sides look at that under the slot's lock, which makes it immune to
-//! notices and questions that cross.
+//! A slot also records whether the watcher still holds an item *in hand*. If the application
+//! enables the read gate, reading from the server waits for watchers, so "handled" must be exact:
+//! nothing waits in the slot, and nothing is in hand. Both sides check this under the slot's lock,
+//! so a notice and a command that cross cause no error.
+// B52
 
 use core::task::{Poll, Waker};
 use std::{
@@ -19,34 +21,34 @@ use xds_core::{
 pub(crate) type NamedSlot = SharedSlot<Newest>;
 pub(crate) type AllSlot = SharedSlot<Batch>;
 
-/// What a kind of watch keeps for its watcher.
+/// Pending items of a kind of watch.
 pub(crate) trait Pending: Default {
     type Item;
 
-    /// Takes the next item out.
+    /// Takes the next item.
     fn take(&mut self) -> Option<Self::Item>;
 
     fn is_empty(&self) -> bool;
 
-    /// Whether the driver has more and is to be asked for it now.
+    /// Returns whether the driver has more items and must be asked for them now.
     fn ask(&mut self) -> bool;
 }
 
-/// What the driver does with the slot of any watch.
+/// Slot operations of the driver, for every kind of watch.
 pub(crate) trait DriverView {
-    /// The watch was made under this id.
+    /// Sets the id of the created watch.
     fn claim(&self, watch: WatchId);
 
-    /// The watch's id, once it was made.
+    /// Returns the id of the watch; `None` before it is created.
     fn watch(&self) -> Option<WatchId>;
 
-    /// Whether the watcher has dealt with everything it was given.
+    /// Returns whether the watcher has handled all its items.
     fn is_handled(&self) -> bool;
 
-    /// The watch was not made.
+    /// Reports that the watch is invalid.
     fn refuse(&self, why: InvalidWatch);
 
-    /// Nothing more comes.
+    /// Ends the watch.
     fn end(&self);
 }
 
@@ -58,14 +60,14 @@ pub(crate) struct SharedSlot<P> {
 #[derive(Debug)]
 struct State<P> {
     pending: P,
-    /// The watch's id, once the driver has made the watch.
+    /// Id of the watch, after the driver has created it.
     watch: Option<WatchId>,
     in_hand: InHand,
     life: Life,
     waker: Option<Waker>,
 }
 
-/// Whether the watcher is busy with an item.
+/// Whether the watcher is handling an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum InHand {
     #[default]
@@ -77,12 +79,12 @@ enum InHand {
 enum Life {
     #[default]
     Open,
-    /// The watch could not be made: the first and last item says why.
+    /// The watch is invalid. The error is the first and last item.
     Refused(InvalidWatch),
     Ended,
 }
 
-/// What a watcher has to tell the driver after it asked for the next item in vain.
+/// Command that a watcher must send after polling without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tell {
     Handled,
@@ -102,7 +104,7 @@ impl<P: Default> Default for SharedSlot<P> {
     }
 }
 
-/// What came of asking for the next item.
+/// Result of polling a slot.
 #[derive(Debug)]
 pub(crate) struct Asked<T> {
     pub(crate) next: Poll<Option<Result<T, InvalidWatch>>>,
@@ -115,9 +117,9 @@ impl<T> Asked<T> {
     }
 }
 
-/// The watcher's side.
+/// Operations of the watcher.
 impl<P: Pending> SharedSlot<P> {
-    /// The next item. The one given out before is no longer in hand.
+    /// Polls for the next item. Marks the previous item as handled.
     pub(crate) fn poll_next(&self, waker: &Waker) -> Asked<P::Item> {
         let mut state = self.lock();
         let was_in_hand = core::mem::take(&mut state.in_hand);
@@ -147,7 +149,7 @@ impl<P: Pending> SharedSlot<P> {
         Asked { next: Poll::Pending, tell }
     }
 
-    /// The item given out last is dealt with, though the next one is not asked for yet.
+    /// Marks the last item as handled without polling for the next one.
     pub(crate) fn put_down(&self) -> Option<Tell> {
         let mut state = self.lock();
         let was_in_hand = core::mem::take(&mut state.in_hand);
@@ -157,7 +159,7 @@ impl<P: Pending> SharedSlot<P> {
 
 impl<P> SharedSlot<P> {
     fn lock(&self) -> MutexGuard<'_, State<P>> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,7 +193,7 @@ impl<P: Pending> DriverView for SharedSlot<P> {
     }
 }
 
-/// Wakes the watcher once the lock is released.
+/// Wakes the watcher after releasing the lock.
 fn wake<P>(mut state: MutexGuard<'_, State<P>>) {
     let waker = state.waker.take();
     drop(state);
@@ -200,7 +202,7 @@ fn wake<P>(mut state: MutexGuard<'_, State<P>>) {
     }
 }
 
-/// The newest value of one resource, then the newest of what is wrong beside it.
+/// Newest value of one resource, followed by its newest ambient error.
 #[derive(Debug, Default)]
 pub(crate) struct Newest {
     changed: Option<Notice>,
@@ -224,8 +226,9 @@ impl Pending for Newest {
 }
 
 impl NamedSlot {
-    /// Keeps the newest notice of each kind. A new value says that all is well, so it takes a
-    /// waiting ambient error with it (IC14).
+    /// Stores the newest notice of each kind. A new value replaces a waiting ambient error, because
+    /// it implies that the error is over.
+    // IC14
     pub(crate) fn put(&self, notice: Notice) {
         let mut state = self.lock();
         match notice {
@@ -239,7 +242,7 @@ impl NamedSlot {
     }
 }
 
-/// Changes of a whole collection, as many as were pulled at once.
+/// Batch of changes of a collection.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     changes: VecDeque<Change>,
@@ -252,11 +255,11 @@ enum Supply {
     #[default]
     None,
     More,
-    /// More, and the driver was asked for it.
+    /// The core has more changes, and the driver was asked for them.
     Asked,
 }
 
-/// How many changes are pulled at once.
+/// Maximum number of changes per batch.
 pub(crate) const BATCH: usize = 256;
 
 impl Pending for Batch {
@@ -280,7 +283,7 @@ impl Pending for Batch {
 }
 
 impl AllSlot {
-    /// Notes that the core has changes. True if the watcher is waiting for them at this moment.
+    /// Records that the core has changes. Returns whether the watcher is waiting for them.
     pub(crate) fn put_behind(&self) -> bool {
         let mut state = self.lock();
         if state.pending.supply == Supply::None {
@@ -289,7 +292,7 @@ impl AllSlot {
         state.waker.is_some() && state.pending.is_empty()
     }
 
-    /// Takes up to a batch from the core, which gives `None` when there is no more.
+    /// Fills the batch from the core. `next_change` returns `None` at the end.
     pub(crate) fn fill(&self, mut next_change: impl FnMut() -> Option<Change>) {
         let mut state = self.lock();
         let batch = &mut state.pending;
@@ -301,13 +304,13 @@ impl AllSlot {
             };
             batch.changes.push_back(change);
         }
-        // That there is no more is news, too.
+        // Also wakes the watcher at the end of the changes, for `is_caught_up`.
         if !state.pending.is_empty() || state.pending.supply == Supply::None {
             wake(state);
         }
     }
 
-    /// Whether the core has no more, and nothing waits here.
+    /// Returns whether neither the core nor the slot has further changes.
     pub(crate) fn is_caught_up(&self) -> bool {
         let state = self.lock();
         state.watch.is_some() && state.pending.supply == Supply::None && state.pending.is_empty()

@@ -1,4 +1,4 @@
-//! A resource as the client has it, for a look from outside.
+//! Snapshots of a client's resources.
 
 use std::time::SystemTime;
 
@@ -10,43 +10,45 @@ use xds_core::{
 
 use crate::wall_clock::date_of;
 
-/// One watched resource at the moment of the question: exactly what its watchers hold (IC32).
+/// One known resource at the time of the call, as its watchers see it.
+// IC32
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceSnapshot {
-    /// The resource's type.
+    /// Resource type.
     pub type_url: TypeUrl,
-    /// The resource's name.
+    /// Resource name.
     pub name: ResourceName,
-    /// What is known of it.
+    /// State of the resource.
     pub state: EntryState,
-    /// The resource in use, as received; an invalid or deleted one may still have an earlier one.
+    /// Resource in use, as received. An earlier one may stay in use after the resource was rejected
+    /// or deleted.
     pub bytes: Option<Bytes>,
-    /// The version of the resource in use; empty if there is none.
+    /// Version of the resource in use; empty if there is none.
     pub version: Version,
-    /// When the response arrived that the resource in use last came in.
+    /// Arrival time of the last response that contained the resource in use.
     pub updated: Option<SystemTime>,
-    /// What is wrong with the newest version, or with its existence.
+    /// Current error: why the newest version was rejected, or why the resource does not exist.
     pub error: Option<WatchError>,
-    /// The update that brought the error; `None` if none did, as when the resource never came.
+    /// Update that caused the error; `None` if no update did, for example because the resource was
+    /// never received.
     pub failed: Option<FailedSnapshot>,
 }
 
-/// An update of a resource that did not come into use: a rejected version, or a deletion.
+/// Update of a resource that did not come into use: a rejected version, or a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedSnapshot {
-    /// Its version: the response's, or in the incremental variant the resource's own.
+    /// Version of the response, or of the resource in the incremental variant.
     pub version: Version,
-    /// When the response arrived.
+    /// Arrival time of the response.
     pub received: SystemTime,
-    /// The rejected resource as received, where it was
-    /// [kept](xds_core::client::FailedUpdate::bytes).
+    /// Rejected resource as received, if it was [kept](xds_core::client::FailedUpdate::bytes).
     pub bytes: Option<Bytes>,
 }
 
 impl ResourceSnapshot {
-    /// What the client has at `now`, when the wall clock shows `shown`.
+    /// Creates a snapshot at core time `now`, when the wall clock shows `shown`.
     pub(crate) fn new(status: &ResourceStatus<'_>, shown: SystemTime, now: Time) -> Self {
         let failed = |failed: &FailedUpdate| FailedSnapshot {
             version: failed.version.clone(),

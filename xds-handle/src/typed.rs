@@ -1,4 +1,4 @@
-//! Watches of decoded resources: those of `watch.rs` with the value taken out.
+//! Watches of decoded resources, based on the untyped ones.
 
 use core::{
     fmt,
@@ -22,8 +22,7 @@ use crate::{
     watch::{Watch, WatchAll},
 };
 
-/// A resource, decoded. It is what it holds: fields of `T` are reached through it, whatever they are
-/// called.
+/// Decoded resource. It dereferences to the value.
 #[derive(Debug)]
 pub struct TypedResource<T> {
     value: Arc<T>,
@@ -31,20 +30,20 @@ pub struct TypedResource<T> {
 }
 
 impl<T> TypedResource<T> {
-    /// The decoded resource, shared with all its watches.
+    /// Returns the decoded value, shared by all watches of the resource.
     #[must_use]
     pub const fn value(&self) -> &Arc<T> {
         &self.value
     }
 
-    /// Its name, version, bytes and what was said beside it.
+    /// Returns the resource with its name, version, bytes and metadata.
     #[must_use]
     pub const fn resource(&self) -> &Resource {
         &self.resource
     }
 }
 
-// Clones share the value, so `T` need not be `Clone`, which a derived implementation would ask for.
+// Implemented by hand, because a derived implementation would require `T: Clone`.
 impl<T> Clone for TypedResource<T> {
     fn clone(&self) -> Self {
         Self { value: Arc::clone(&self.value), resource: self.resource.clone() }
@@ -59,13 +58,14 @@ impl<T> Deref for TypedResource<T> {
     }
 }
 
-/// News of one resource: a [`Notice`] with the resource decoded.
+/// Notice about one resource: a [`Notice`] with the resource decoded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedNotice<T> {
-    /// The resource has a new value, or cannot be had and a value given earlier must no longer be used.
+    /// The resource has a new value, or none, in which case an earlier value must no longer be
+    /// used.
     Changed(Result<TypedResource<T>, WatchError>),
-    /// Something is wrong that does not change the use of the value, or, with `None`, no longer is.
+    /// Error that does not affect the value in use; `None` if it is over.
     Ambient(Option<WatchError>),
 }
 
@@ -78,30 +78,30 @@ impl<T> Clone for TypedNotice<T> {
     }
 }
 
-/// One step of a watch of many resources: a [`Change`] with the resource decoded.
+/// Change of a watched collection: a [`Change`] with the resource decoded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedChange<T> {
-    /// A resource has a new value, or none any more.
+    /// A resource has a new value, or has no value any more.
     Resource {
-        /// The resource's name.
+        /// Resource name.
         name: ResourceName,
-        /// The value, or why there is none.
+        /// Value, or the reason why there is none.
         result: Result<TypedResource<T>, WatchError>,
     },
-    /// Something is wrong with a resource whose value stays in use, or, with `None`, no longer is.
+    /// Error of a resource whose value stays in use.
     Ambient {
-        /// The resource's name.
+        /// Resource name.
         name: ResourceName,
-        /// What is wrong.
+        /// The error; `None` if it is over.
         error: Option<WatchError>,
     },
-    /// The collection as a whole has been received, or cannot be had. `Ok` follows the resources of the first
-    /// response, and comes for an empty collection as well.
+    /// The whole collection was received, or is unavailable. `Ok` follows the resources of the
+    /// first response, even if the collection is empty.
     Collection(Result<(), WatchError>),
-    /// Something is wrong with the whole collection, whose resources stay in use, or no longer is.
+    /// Error of the whole collection, whose resources stay in use; `None` if it is over.
     CollectionAmbient(Option<WatchError>),
-    /// The watch fell too far behind: forget all resources, what follows is the complete state.
+    /// The watch has fallen too far behind. Discard all resources: the complete state follows.
     Resync,
 }
 
@@ -121,38 +121,38 @@ impl<T> Clone for TypedChange<T> {
     }
 }
 
-/// Why there is no watch of decoded resources.
+/// Reason why a watch of decoded resources is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidTypedWatch {
-    /// There is no watch at all.
+    /// The watch is invalid.
     #[error(transparent)]
     Watch(#[from] InvalidWatch),
-    /// The client decodes resources of the type to something else, or not at all: its configuration
-    /// lacks [`Typed`](crate::Typed) of what is watched for.
+    /// The client does not decode the resources to the requested type, because its configuration
+    /// lacks the matching [`Typed`](crate::Typed).
     #[error("the client does not decode resources of type {type_url} to {wanted}")]
     NotDecoded {
-        /// The type of the resources.
+        /// Resource type.
         type_url: TypeUrl,
-        /// What they were to be decoded to.
+        /// Name of the requested Rust type.
         wanted: &'static str,
     },
 }
 
-/// A watch of one resource for its decoded value; see [`Watch`], which it behaves like.
+/// Watch of one resource, decoded to `T`. It behaves like [`Watch`].
 ///
-/// A watch that could not be made yields one [`InvalidTypedWatch`] and ends.
+/// An invalid watch yields one [`InvalidTypedWatch`] and ends.
 #[must_use = "dropping a watch ends it"]
 pub struct TypedWatch<T> {
-    /// `None` once it turned out that nothing can come of it.
+    /// `None` after an error ended the watch.
     watch: Option<Watch>,
     decodes: PhantomData<fn() -> T>,
 }
 
-/// A watch of every resource of a type, or of those that a glob stands for, for its decoded value; see
-/// [`WatchAll`], which it behaves like.
+/// Watch of all resources of a type, or of those that match a glob, decoded to `T`. It behaves like
+/// [`WatchAll`].
 ///
-/// A watch that could not be made yields one [`InvalidTypedWatch`] and ends.
+/// An invalid watch yields one [`InvalidTypedWatch`] and ends.
 #[must_use = "dropping a watch ends it"]
 pub struct TypedWatchAll<T> {
     watch: Option<WatchAll>,
@@ -164,12 +164,12 @@ impl<T: Decode> TypedWatch<T> {
         Self { watch: Some(watch), decodes: PhantomData }
     }
 
-    /// The next notice; `None` once the client has ended. Cancel safe.
+    /// Returns the next notice, or `None` after the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<TypedNotice<T>, InvalidTypedWatch>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Says that the last notice is dealt with, without asking for the next one yet.
+    /// Marks the last notice as handled without polling for the next one.
     pub fn handled(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.handled();
@@ -203,20 +203,20 @@ impl<T: Decode> TypedWatchAll<T> {
         Self { watch: Some(watch), decodes: PhantomData }
     }
 
-    /// The next change; `None` once the client has ended. Cancel safe.
+    /// Returns the next change, or `None` after the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<TypedChange<T>, InvalidTypedWatch>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Says that the last change is dealt with, without asking for the next one yet.
+    /// Marks the last change as handled without polling for the next one.
     pub fn handled(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.handled();
         }
     }
 
-    /// Whether every change was taken that the client had when it was last asked, as
-    /// [`WatchAll::is_caught_up`] has it. A watch that could not be made never is.
+    /// Whether all changes have been returned. See [`WatchAll::is_caught_up`]. Always `false` for
+    /// an invalid watch.
     #[must_use]
     pub fn is_caught_up(&self) -> bool {
         self.watch.as_ref().is_some_and(WatchAll::is_caught_up)

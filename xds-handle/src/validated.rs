@@ -1,4 +1,4 @@
-//! Resources held against the constraints of their schema, before anybody else looks at them.
+//! Validation of resources against the constraints of their schema.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,13 @@ use xds_core::{
 };
 use xds_format::{Schema, Validator, deprecated_uses};
 
-/// A type whose resources have to keep the constraints that the schema states (`validate.rules`,
-/// S4.027-S4.032), and then be valid by the type within. What breaks one is rejected with the path
-/// of the field, as a proxy does.
+/// Resource type that also enforces the schema's constraints (`validate.rules`). Like Envoy, it
+/// rejects a resource that violates one, with the path of the field. The inner type validates
+/// resources that pass.
 ///
-/// It is for who plays a proxy: gRPC's clients leave constraints alone (X39, B15), and so do
-/// servers. All else is up to the type within.
+/// Use it in clients that act as a proxy. gRPC clients and management servers do not enforce
+/// constraints.
+// S4.027-S4.032, X39, B15
 ///
 /// ```
 /// use xds_core::{client::OpaqueType, types};
@@ -33,7 +34,8 @@ pub struct Validated<T> {
     deprecations: Option<(Schema, Deprecations)>,
 }
 
-/// Has a whole client judge as a proxy does.
+/// Extension of a client's configuration that makes all its types enforce constraints, as Envoy
+/// does.
 ///
 /// ```
 /// use xds_core::{client::{ClientConfig, ManagementServer, Node, OpaqueType, Profile}, types};
@@ -47,10 +49,11 @@ pub struct Validated<T> {
 ///     .with_validated_types(Validator::envoy());
 /// ```
 pub trait ValidatedTypes {
-    /// Holds resources of all types that are registered by now against the constraints of the validator's schema, as
-    /// [`Validated`] does. It goes behind the last `with_type`. Who makes the configuration from a proxy's bootstrap
-    /// wants this: neither the bootstrap nor [`Profile::envoy`](xds_core::client::Profile::envoy) does it, because
-    /// they know no schema.
+    /// Enforces the constraints of the validator's schema in all resource types registered so far,
+    /// with [`Validated`]. Call it after the last `with_type`.
+    ///
+    /// Call this for a configuration from an Envoy bootstrap too: neither the bootstrap nor
+    /// [`Profile::envoy`](xds_core::client::Profile::envoy) has a schema to do it.
     #[must_use]
     fn with_validated_types(self, validator: &Validator) -> Self;
 }
@@ -64,16 +67,17 @@ impl ValidatedTypes for ClientConfig {
     }
 }
 
-/// How often deprecated fields and values were seen in resources that are valid (S4.011): once it stays as it is, nobody
-/// uses them any more. Clones count together.
+/// Counters of deprecated fields and values in valid resources. When the counts no longer grow,
+/// nothing uses them any more. Clones share the counters.
+// S4.011
 #[derive(Clone, Debug, Default)]
 pub struct Deprecations(Arc<Mutex<BTreeMap<String, u64>>>);
 
-/// So many different fields and values are counted: the schema has less.
+/// Maximum number of different fields and values. The Envoy schema has fewer.
 const MOST_DEPRECATIONS: usize = 4096;
 
 impl Deprecations {
-    /// By the full name of the field or value: in how many places of how many resources, taken together.
+    /// Returns the number of uses by full name of the field or value, in all resources.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.counters().clone()
@@ -86,20 +90,20 @@ impl Deprecations {
         }
     }
 
-    /// Nothing that panics happens while it is locked.
+    /// Locks the counters. No code that may panic runs under the lock.
     fn counters(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: ResourceType> Validated<T> {
-    /// The type `inner`, with the constraints of the validator's schema.
+    /// Wraps the type `inner` to enforce the constraints of the validator's schema.
     #[must_use]
     pub fn new(inner: T, validator: &Validator) -> Self {
         Self { inner, validator: validator.clone(), deprecations: None }
     }
 
-    /// Counts what valid resources use that the schema says is deprecated.
+    /// Counts the use of deprecated fields and values in valid resources.
     #[must_use]
     pub fn with_deprecations(mut self, schema: &Schema, deprecations: Deprecations) -> Self {
         self.deprecations = Some((schema.clone(), deprecations));
@@ -143,7 +147,7 @@ impl<T: ResourceType> ResourceType for Validated<T> {
 }
 
 impl<T: ResourceType> Validated<T> {
-    /// First the constraints, then what the type within says.
+    /// Checks the constraints, then calls the inner type.
     fn judge(
         &self,
         resource: &Bytes,

@@ -1,4 +1,4 @@
-//! Watches as the application holds them: streams that end the watch when dropped.
+//! Untyped watches: streams that end the watch when dropped.
 
 use core::{
     future::poll_fn,
@@ -15,17 +15,17 @@ use crate::{
     slot::{AllSlot, Asked, NamedSlot, Tell},
 };
 
-/// A watch of one resource: a stream of its newest state.
+/// Watch of one resource: a stream of its newest state.
 ///
-/// An item is a notice as [gRFC A88] has them: [`Notice::Changed`] with the value or the reason why
-/// there is none, and [`Notice::Ambient`] for what is wrong while the value stays in use. Steps that
-/// were not taken in time are passed over. A watch that could not be made yields one
-/// [`InvalidWatch`] and ends; otherwise the stream ends when the client does.
+/// Items are the notices of [gRFC A88]: [`Notice::Changed`] with the value or the reason why there
+/// is none, and [`Notice::Ambient`] for an error while the value stays in use. Intermediate states
+/// are skipped if the watch is not polled in time. An invalid watch yields one [`InvalidWatch`] and
+/// ends. Otherwise the stream ends with the client.
 ///
-/// Asking for the next item, or dropping the watch, says that the last item is handled. A watch that is not
-/// polled delays nothing else, unless the client is configured with
-/// [`ReadGate::Notices`](xds_core::client::ReadGate): then the client reads no further response until all watches
-/// have handled their last item.
+/// Polling for the next item, or dropping the watch, marks the last item as handled. A watch that
+/// is not polled delays nothing else, unless the client is configured with
+/// [`ReadGate::Notices`](xds_core::client::ReadGate): then the client reads no further response
+/// until all watches have handled their last item.
 ///
 /// [gRFC A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
 #[derive(Debug)]
@@ -40,15 +40,15 @@ impl Watch {
         Self { slot, commands }
     }
 
-    /// The next notice; `None` once the client has ended. Cancel safe.
+    /// Returns the next notice, or `None` after the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Notice, InvalidWatch>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Says that the last notice is dealt with, without asking for the next one yet.
+    /// Marks the last notice as handled without polling for the next one.
     ///
-    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), call it before waiting for anything that needs
-    /// the client to go on reading, such as the first notice of another watch.
+    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), call it before waiting for anything
+    /// that requires the client to continue reading, such as the first notice of another watch.
     pub fn handled(&mut self) {
         if self.slot.put_down().is_some() {
             self.tell_handled();
@@ -80,15 +80,16 @@ impl Drop for Watch {
     }
 }
 
-/// A watch of every resource of a type, or of those that a glob stands for: a stream of what changed, in
-/// the order in which it last changed.
+/// Watch of all resources of a type, or of those that match a glob: a stream of changes, in the
+/// order of the resources' last changes.
 ///
-/// It begins with the resources that are there already. A resource that changes several times before
-/// it is asked for is told once. [`Change::Resync`] says to forget everything: what follows is
-/// complete again.
+/// The stream begins with the known resources. A resource that changes several times before it is
+/// returned is returned once. After [`Change::Resync`], discard all resources: the complete state
+/// follows.
 ///
-/// Asking for the next item, or dropping the watch, says that the last item is dealt with. As with
-/// [`Watch`], the client reads on once every change of the last response is.
+/// Polling for the next item, or dropping the watch, marks the last item as handled. With
+/// [`ReadGate::Notices`](xds_core::client::ReadGate), the client reads the next response after all
+/// changes of the last one are handled.
 #[derive(Debug)]
 #[must_use = "dropping a watch ends it"]
 pub struct WatchAll {
@@ -101,24 +102,24 @@ impl WatchAll {
         Self { slot, commands }
     }
 
-    /// The next change; `None` once the client has ended. Cancel safe.
+    /// Returns the next change, or `None` after the client has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Change, InvalidWatch>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Says that the last change is dealt with, without asking for the next one yet.
+    /// Marks the last change as handled without polling for the next one.
     ///
-    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), the client goes on reading once every change of
-    /// the last response was taken and the last one is handled.
+    /// With [`ReadGate::Notices`](xds_core::client::ReadGate), the client continues reading after
+    /// all changes of the last response were returned and the last one is handled.
     pub fn handled(&mut self) {
         if self.slot.put_down().is_some() {
             self.tell(Tell::Handled);
         }
     }
 
-    /// Whether every change was taken that the client had when it was last asked: what comes next is news.
-    /// After a [`Change::Resync`] that is when the state is complete again. Whoever waits for the next
-    /// item is woken when it becomes so.
+    /// Whether all changes have been returned, as of the last exchange with the client. After a
+    /// [`Change::Resync`] the state is then complete. A task that waits for the next item is woken
+    /// when this becomes `true`.
     #[must_use]
     pub fn is_caught_up(&self) -> bool {
         self.slot.is_caught_up()

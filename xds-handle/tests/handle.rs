@@ -1,5 +1,5 @@
-//! The application's end and the driver's end of a client, with a core between them and no runtime:
-//! every poll and every turn is made by hand.
+//! Application's side and driver's side of a client, with a core between them and without a
+//! runtime. Tests poll and drive by hand.
 
 mod rig;
 
@@ -29,7 +29,7 @@ fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
     assert_eq!((resource.name.as_str(), resource.version.as_str()), ("a", "1"));
     assert!(bell.poll(&mut watch).is_pending());
 
-    // The next response deletes it; gRPC's policy keeps it and says so beside it.
+    // The next response deletes the resource. gRPC's profile keeps it and reports an ambient error.
     rig.drive();
     rig.respond(CLUSTER, "2", &[]);
     let Poll::Ready(Some(Ok(Notice::Ambient(Some(error))))) = bell.poll(&mut watch) else {
@@ -148,7 +148,7 @@ fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
     let bell = Bell::default();
     assert!(bell.poll(&mut watch).is_ready());
     assert!(bell.poll(&mut watch).is_pending());
-    // "Handled" is in the queue; before the driver gets to it, a second response is there.
+    // The "handled" command is queued. Before the driver applies it, a second response arrives.
     rig.respond_unread(CLUSTER, "2", &[("a", "two")]);
     rig.drive();
     assert!(!rig.wants_read(), "the second notice has not been handled");
@@ -181,7 +181,7 @@ fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
             Poll::Ready(other) => panic!("unexpected {other:?}"),
             Poll::Pending if batch == 0 && seen.len() == 1_000 => break,
             Poll::Pending => {
-                // Asking again and again does not queue more than one question.
+                // Polling repeatedly queues only one `Pull` command.
                 assert!(bell.poll(&mut all).is_pending());
                 largest_batch = largest_batch.max(core::mem::take(&mut batch));
                 assert!(!rig.wants_read());
@@ -321,12 +321,12 @@ fn encoded(name: &str, content: &str) -> Bytes {
     [rig::name_field(name), content.encode_to_vec()].concat().into()
 }
 
-/// S4.016, S4.018, S4.019: it is there for whoever watches after it was added, and no request names it.
+// S4.016, S4.018, S4.019: a later watch receives a static resource, and no request names it.
 #[test]
 fn a_static_resource_reaches_watchers_that_come_later() {
     println!("covers: S4.016 S4.018 S4.019");
     let mut rig = Rig::opened();
-    // Nobody waits for the first one's name.
+    // The caller does not wait for the first resource's name.
     drop(rig.handle.add_static_resource(CLUSTER, encoded("first", "own")));
     let mut second = Box::pin(rig.handle.add_static_resource(CLUSTER, encoded("second", "own")));
     let mut again = Box::pin(rig.handle.add_static_resource(CLUSTER, encoded("second", "other")));

@@ -1,4 +1,4 @@
-//! Updates that the application has the last word on.
+//! Updates that need an external verdict.
 
 mod rig;
 
@@ -11,7 +11,7 @@ use xds_core::{
 };
 use xds_handle::{NotInUpdate, Review, Reviews};
 
-/// A type whose resources somebody outside judges.
+/// Type whose resources need an external verdict.
 #[derive(Debug)]
 struct Judged(TypeUrl);
 
@@ -122,7 +122,7 @@ fn an_update_of_a_stream_that_has_ended_is_settled_in_vain() {
     rig.reconnect();
     late.settle();
     rig.drive();
-    // What nobody took goes when there is something newer.
+    // An update that was not taken is removed when a newer one arrives.
     for version in ["2", "3"] {
         rig.respond(CLUSTER, version, &[("a", version)]);
         if version == "2" {

@@ -1,4 +1,4 @@
-//! What an application, and whoever looks on, sees of a client through its handle.
+//! Status of a client, as seen through its handle.
 
 mod rig;
 
@@ -9,7 +9,7 @@ use rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::client::{Contents, EntryState, Instrument, MetricsExporter};
 use xds_handle::{ClientEnded, Turn};
 
-/// The answer to a question that the driver has not heard of yet.
+/// Drives the client until a pending call returns, and returns the result.
 fn ask<T>(rig: &mut Rig, question: impl Future<Output = T>) -> T {
     let mut question = Box::pin(question);
     assert!(poll_once(&mut question).is_pending());

@@ -17,7 +17,7 @@ use xds_core::{
 };
 use xds_handle::{Decode, InvalidTypedWatch, Typed, TypedChange, TypedNotice, TypedWatchAll};
 
-/// A resource of the rig, as prost would generate it: a name, and a text beside it.
+/// Resource of the rig with a name and a text, as prost would generate it.
 #[derive(Clone, PartialEq, Message)]
 struct Cluster {
     #[prost(string, tag = "1")]
@@ -31,7 +31,7 @@ impl Name for Cluster {
     const NAME: &'static str = "Cluster";
 }
 
-/// What a program keeps of endpoints: how long their name is, which must be odd.
+/// Decoded endpoints: the length of their name, which must be odd.
 #[derive(Debug, PartialEq)]
 struct Length(usize);
 
@@ -47,7 +47,7 @@ impl Decode for Length {
     }
 }
 
-/// Whose decoder cannot stand some of them.
+/// Type whose decoder panics for some resources.
 #[derive(Debug, PartialEq)]
 struct Fragile;
 
@@ -63,7 +63,7 @@ impl Decode for Fragile {
     }
 }
 
-/// Never registered.
+/// Type that is not registered with the client.
 #[derive(Debug)]
 struct Other;
 
@@ -143,7 +143,7 @@ fn a_watch_of_everything_yields_what_was_decoded() {
 
 #[test]
 fn a_watch_of_a_glob_yields_its_members_decoded() {
-    // FE-22, FE-23: told of as all resources of a type are.
+    // FE-22, FE-23: members of a glob are reported like all resources of a type.
     let server = ManagementServer::new("server").with_variant(Variant::Incremental);
     let config = ClientConfig::new(Node::new("n"), server)
         .with_authority(Authority::new("a"))
@@ -222,7 +222,7 @@ fn what_does_not_decode_is_rejected() {
     };
     assert_eq!(**length.value(), Length(3));
     assert!((**length.value()).type_id() == core::any::TypeId::of::<Length>());
-    // What it is decoded to cannot be cloned, but what is watched for can.
+    // The value is not `Clone`, but the `TypedResource` is.
     assert_eq!(*length.clone(), *length);
     let Poll::Ready(Some(Ok(TypedNotice::Changed(Err(error))))) = bell.poll(&mut even) else {
         panic!("no error");

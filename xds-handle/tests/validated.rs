@@ -1,4 +1,4 @@
-//! A proxy's client rejects what breaks a constraint of the schema; one of gRPC's takes it.
+//! A proxy's client rejects resources that violate a schema constraint; a gRPC client accepts them.
 
 #![cfg(feature = "validation")]
 
@@ -23,7 +23,7 @@ fn cluster(timeout: &str) -> Bytes {
     encode_message(Schema::envoy(), "", name, Format::Json, json.as_bytes()).unwrap().into()
 }
 
-/// Rejects everything, for its own reason.
+/// Type that rejects every resource.
 #[derive(Debug)]
 struct Picky(OpaqueType);
 
@@ -71,7 +71,7 @@ fn a_type_stays_what_it_is() {
     }
 }
 
-/// A type that differs from the others in all that a type may say.
+/// Type that overrides every method of `ResourceType`.
 #[derive(Debug)]
 struct Peculiar(TypeUrl);
 
@@ -106,7 +106,7 @@ impl ResourceType for Peculiar {
     }
 }
 
-/// Every wrapper passes on all that the type within says, how it judges what takes the place of something included.
+/// Every wrapper forwards all methods of the inner type, including `validate_after`.
 #[test]
 fn wrappers_say_what_the_type_within_does() {
     let peculiar = || Peculiar(types::CLUSTER.into());
@@ -131,7 +131,7 @@ fn wrappers_say_what_the_type_within_does() {
         let after = wrapper.validate_after(Held::new(&bytes, &before), &cluster("1s"), &context);
         assert_eq!(text(after), "taken over");
     }
-    // What breaks a constraint does so after something that does not.
+    // A violation is found even if the resource in use is valid.
     let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
     let (bytes, before) = (cluster("1s"), Value::new("sound"));
     let held = Held::new(&bytes, &before);
@@ -141,7 +141,7 @@ fn wrappers_say_what_the_type_within_does() {
     println!("covers: S4.032");
 }
 
-/// S4.011: what is deprecated is counted where it is used by what is valid, and by nothing else.
+// S4.011: deprecated fields are counted in valid resources only.
 #[test]
 fn deprecated_fields_are_counted() {
     let deprecations = Deprecations::default();

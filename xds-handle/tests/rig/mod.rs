@@ -1,4 +1,4 @@
-//! A core with an open channel, driven by hand.
+//! Test rig: a core with an open channel, driven by hand.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -44,7 +44,7 @@ impl Rig {
         Self::opened_with(ReadGate::Notices)
     }
 
-    /// A client whose channel is open, and on which nothing is subscribed any more.
+    /// Creates a client with an open channel and no subscriptions.
     pub(crate) fn opened_with(read_gate: ReadGate) -> Self {
         let mut profile = Profile::grpc();
         profile.read_gate = read_gate;
@@ -55,7 +55,8 @@ impl Rig {
         Self::opened_as(config)
     }
 
-    /// The same with other types; clusters must be among them.
+    /// Creates a client with an open channel from a configuration, which must contain the cluster
+    /// type.
     pub(crate) fn opened_as(config: ClientConfig) -> Self {
         let (handle, side) = channel();
         let variant = config.servers[0].variant;
@@ -70,14 +71,14 @@ impl Rig {
         rig
     }
 
-    /// One turn, without sending anything.
+    /// Runs one iteration without sending requests.
     pub(crate) fn turn(&mut self) -> Turn {
         let turn = self.side.apply(&mut self.client, Time::ZERO);
         self.obey();
         turn
     }
 
-    /// Turns and sends until nothing is left to do.
+    /// Runs iterations until nothing is left to do, and sends requests.
     pub(crate) fn drive(&mut self) {
         while self.turn() == Turn::More {}
         self.transmit();
@@ -94,13 +95,13 @@ impl Rig {
         }
     }
 
-    /// A response is read, and its notices are on their way.
+    /// Delivers a response and its notices.
     pub(crate) fn respond(&mut self, type_url: &str, version: &str, resources: &[(&str, &str)]) {
         self.respond_unread(type_url, version, resources);
         self.drive();
     }
 
-    /// A response is read before the driver looks into its queue.
+    /// Delivers a response before the driver applies queued commands.
     pub(crate) fn respond_unread(
         &mut self,
         type_url: &str,
@@ -131,7 +132,8 @@ impl Rig {
         self.obey();
     }
 
-    /// An incremental response is read: resources whose name is also what they say, and what was removed.
+    /// Delivers an incremental response with resources that consist of their name, and removed
+    /// names.
     pub(crate) fn respond_delta(&mut self, type_url: &str, names: &[&str], removed: &[&str]) {
         self.nonces += 1;
         let resources = names.iter().map(|name| proto::Resource {
@@ -155,7 +157,7 @@ impl Rig {
         self.drive();
     }
 
-    /// The stream ends, and there is a new one.
+    /// Ends the stream and opens a new one.
     pub(crate) fn reconnect(&mut self) {
         let status = ChannelError::Status { code: 14, message: "gone".into() };
         let event = ChannelEvent::Closed(self.channel.take().unwrap(), status);
@@ -178,7 +180,7 @@ impl Rig {
     }
 
     pub(crate) fn drop_handle(&mut self) {
-        // A handle of another client keeps the field filled.
+        // Replaced by a handle of another client.
         self.handle = channel().0;
     }
 
@@ -202,7 +204,7 @@ pub(crate) fn name_field(name: &str) -> Vec<u8> {
     field
 }
 
-/// A waker that counts.
+/// Waker that counts wake-ups.
 #[derive(Clone, Default)]
 pub(crate) struct Bell(Arc<Count>);
 
