@@ -15,7 +15,7 @@ use xds_core::{
     types::CLUSTER,
 };
 
-/// What this example needs of `envoy.config.cluster.v3.Cluster`.
+/// Part of `envoy.config.cluster.v3.Cluster` that this example needs.
 #[derive(Clone, PartialEq, Message)]
 struct Cluster {
     #[prost(string, tag = "1")]

@@ -1,8 +1,8 @@
-//! Serves what is in the files of a directory, and follows them, on async-std:
-//! `cargo run -p xds-asyncstd --example serve_directory -- DIR 127.0.0.1:18000`
+//! Serves the resources in the files of a directory and follows their changes, on async-std: `cargo
+//! run -p xds-asyncstd --example serve_directory -- DIR 127.0.0.1:18000`
 //!
-//! A directory in which something is wrong changes nothing: what was served before stays. Clients are let in once there
-//! is something to serve: they would take an empty first answer for the truth.
+//! If a file is invalid, the last valid state is still served. Clients are rejected until the first
+//! valid state is loaded, because they would accept an empty first response.
 
 use std::{env, error::Error, io, path::Path};
 
@@ -19,7 +19,7 @@ use xds_core::{
 use xds_format::Schema;
 use xds_fs::{Place, Watch};
 
-/// All that the files have. A name may occur once per type.
+/// Reads all files. A name may occur once per type.
 fn read(directory: &Path) -> Result<Snapshot, Box<dyn Error>> {
     let mut snapshot = Snapshot::new();
     for file in xds_fs::list_saved(directory)? {
@@ -33,7 +33,7 @@ fn read(directory: &Path) -> Result<Snapshot, Box<dyn Error>> {
     Ok(snapshot)
 }
 
-/// Called in a thread of the watch's own, which may wait.
+/// Loads the directory. Called on a thread of the watch, which may block.
 fn reload(directory: &Path, handle: &ServerHandle) {
     match read(directory) {
         Ok(snapshot) => block_on(async {
@@ -41,7 +41,7 @@ fn reload(directory: &Path, handle: &ServerHandle) {
                 Ok(applied) => println!("{applied:?}"),
                 Err(why) => return eprintln!("nothing changes: {why}"),
             }
-            // Only the first time it is news. The server has ended if it is not taken, and so does this.
+            // Only the first call has an effect. An error means that the server has ended.
             let _ = handle.set_ready().await;
         }),
         Err(why) => eprintln!("nothing changes: {why}"),
@@ -60,7 +60,7 @@ fn main() -> io::Result<()> {
         let handle = server.handle();
         println!("serving on {}", listener.local_addr()?);
         let directory = Path::new(&directory).to_owned();
-        // It lasts as long as the server does.
+        // Kept until the server ends.
         let _watch = spawn_blocking(move || {
             let place = Place::Directory(directory.clone());
             Watch::start(place, &FilePolicy::default(), move |_| reload(&directory, &handle))

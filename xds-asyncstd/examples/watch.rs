@@ -1,5 +1,5 @@
-//! Prints the clusters of a management server as they change, on smol:
-//! `cargo run -p xds-asyncstd --example watch -- 127.0.0.1:18000`
+//! Prints the clusters of a management server and their changes, on smol: `cargo run -p
+//! xds-asyncstd --example watch -- 127.0.0.1:18000`
 
 use std::env;
 

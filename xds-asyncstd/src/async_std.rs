@@ -11,19 +11,19 @@ use xds_grpc::{
 
 use crate::runtime::{AsyncIo, Executor, accepted};
 
-/// Where clients are started.
+/// Entry point to start clients on async-std.
 pub type Client = xds_grpc::Client<AsyncIo<AsyncStd>>;
 
-/// The clients of one proxy, whose resources name further sources.
+/// Clients of a proxy with nested config sources.
 pub type Sources = xds_grpc::client::Sources<AsyncIo<AsyncStd>>;
 
-/// A management server over gRPC.
+/// Management server over gRPC.
 pub type ManagementServer = xds_grpc::ManagementServer<AsyncIo<AsyncStd>>;
 
-/// Client status discovery as clients answer it.
+/// Client status discovery service for the clients of this process.
 pub type CsdsService = xds_grpc::csds::CsdsService<AsyncIo<AsyncStd>>;
 
-/// The executor of async-std.
+/// Executor of async-std.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsyncStd;
 
@@ -35,7 +35,7 @@ impl Executor for AsyncStd {
     }
 
     fn tcp_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
-        // The conversion sets the same again, and panics if that fails.
+        // The conversion sets this too, but panics if that fails.
         listener.set_nonblocking(true)?;
         Ok(listener.into())
     }

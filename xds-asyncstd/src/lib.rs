@@ -1,8 +1,8 @@
 //! xDS over gRPC on async-std and smol: a client and a management server, without a tokio runtime.
 //!
-//! The protocol is in [`xds_core`]; [`xds_grpc`] moves bytes and time between its two state machines and
-//! HTTP/2, and this crate lends it the tasks of [`async_std`] or [`smol`] and the sockets and timers of
-//! [`async_io`]. It is to them what `xds-tokio` is to tokio, under the same names:
+//! The protocol is implemented in [`xds_core`], and [`xds_grpc`] connects its state machines to
+//! HTTP/2. This crate provides the tasks of [`async_std`] or [`smol`] and the sockets and timers of
+//! [`async_io`]. Names are the same as in `xds-tokio`:
 //!
 //! ```
 //! use smol::net::TcpListener;
@@ -39,14 +39,15 @@
 //! # }
 //! ```
 //!
-//! | on | there is |
+//! | runtime | types |
 //! |---|---|
-//! | async-std (feature `async-std`) | [`async_std::Client`], [`async_std::ManagementServer`], [`async_std::CsdsService`] |
-//! | smol (feature `smol`) | [`smol::Client`], [`smol::ManagementServer`], [`smol::CsdsService`] |
-//! | an executor of one's own, over [`async_io`] | the same of [`xds_grpc`], for [`AsyncIo`] of the executor |
+//! | async-std (feature `async-std`) | those in the module [`async_std`] |
+//! | smol (feature `smol`) | those in the module [`smol`] |
+//! | another executor with [`async_io`] | those in [`xds_grpc`], with [`AsyncIo`] of the executor |
 //!
-//! What is configured, asked and told is of no runtime, and the same as in `xds-tokio`. Files are read, and
-//! names resolved, in the threads of [`blocking`]; timers and sockets are those of [`async_io`]'s thread.
+//! Configuration and results do not depend on the runtime and are the same as in `xds-tokio`. Files
+//! are read and names resolved on the threads of [`blocking`]. Timers and sockets use
+//! [`async_io`]'s thread.
 #![deny(missing_docs)]
 
 mod runtime;

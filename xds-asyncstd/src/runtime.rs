@@ -1,4 +1,4 @@
-//! What clients and servers are lent: sockets and timers of async-io, and an executor's tasks.
+//! Runtime of async-io's sockets and timers with an executor's tasks.
 
 use core::{
     fmt::Debug,
@@ -29,37 +29,37 @@ use xds_grpc::{
     socket,
 };
 
-/// What runs tasks, and what it takes connections with.
+/// Executor of tasks, with its TCP listener.
 pub trait Executor: Clone + Debug + Default + Send + Sync + 'static {
-    /// Where connections come from.
+    /// TCP listener.
     type Listener: Debug + Send + Sync + 'static;
 
-    /// Runs a task until it is done. A panic in it is nobody else's.
+    /// Spawns a task. A panic in it must not affect other tasks.
     fn spawn(task: BoxFuture<'static, ()>);
 
-    /// Makes a TCP listener one of the runtime.
+    /// Registers a TCP listener with the runtime.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the operating system.
     fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
-    /// Where it listens.
+    /// Returns the local address of a listener.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the operating system.
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
 
-    /// Waits for a connection, [sets its socket up](xds_grpc::socket::set_up_accepted) and makes it one of
-    /// hyper's. Cancel safe.
+    /// Waits for a connection, [sets its socket options](xds_grpc::socket::set_up_accepted) and
+    /// returns it with the peer's address. Cancel safe.
     fn accept(
         listener: &Self::Listener,
         keepalive: Keepalive,
     ) -> impl Future<Output = io::Result<(Box<dyn Io>, SocketAddr)>> + Send;
 }
 
-/// A connection that somebody has made to a listener.
+/// Sets the socket options of an accepted connection and wraps it.
 pub(crate) fn accepted<S>(socket: S, keepalive: Keepalive) -> io::Result<Box<dyn Io>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -69,7 +69,7 @@ where
     Ok(Box::new(TokioIo::new(socket.compat())))
 }
 
-/// A runtime that consists of async-io and an executor.
+/// Runtime that consists of async-io and an executor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsyncIo<E>(E);
 
@@ -83,7 +83,7 @@ impl<E: Executor> hyper::rt::Timer for AsyncIo<E> {
     }
 }
 
-/// A timer that says nothing but that it is time.
+/// Timer as a future without output.
 struct Until(Timer);
 
 impl Future for Until {
@@ -180,7 +180,7 @@ impl<E: Executor> Listen for AsyncIo<E> {
     }
 }
 
-/// The operating system's resolver.
+/// Resolver of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 

@@ -11,19 +11,19 @@ use xds_grpc::{
 
 use crate::runtime::{AsyncIo, Executor, accepted};
 
-/// Where clients are started.
+/// Entry point to start clients on smol.
 pub type Client = xds_grpc::Client<AsyncIo<Smol>>;
 
-/// The clients of one proxy, whose resources name further sources.
+/// Clients of a proxy with nested config sources.
 pub type Sources = xds_grpc::client::Sources<AsyncIo<Smol>>;
 
-/// A management server over gRPC.
+/// Management server over gRPC.
 pub type ManagementServer = xds_grpc::ManagementServer<AsyncIo<Smol>>;
 
-/// Client status discovery as clients answer it.
+/// Client status discovery service for the clients of this process.
 pub type CsdsService = xds_grpc::csds::CsdsService<AsyncIo<Smol>>;
 
-/// The executor of smol.
+/// Executor of smol.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Smol;
 

@@ -1,4 +1,4 @@
-//! Clients and servers of different runtimes in one process.
+//! Conformance tests of clients and servers on different runtimes in one process.
 
 use std::{process::ExitCode, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! What every adapter has to do, on async-std and on smol, where there is no tokio runtime.
+//! Conformance tests of the adapters for async-std and smol, without a tokio runtime.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     run(&Arguments::from_args(), tests).exit_code()
 }
 
-/// Fails a test if it leaves a thread of tokio's.
+/// Fails a test if a thread of tokio is left.
 struct WithoutTokio;
 
 impl Drop for WithoutTokio {
@@ -22,7 +22,7 @@ impl Drop for WithoutTokio {
             return;
         }
         for task in std::fs::read_dir("/proc/self/task").expect("Linux has it") {
-            // A thread may end meanwhile.
+            // The thread may end meanwhile.
             let Ok(name) = std::fs::read_to_string(task.expect("a thread").path().join("comm"))
             else {
                 continue;

@@ -1,4 +1,4 @@
-//! There is no tokio runtime in a process that has a client and a server on each of these runtimes.
+//! A client and a server on each of these runtimes start no thread of tokio.
 
 #![cfg(target_os = "linux")]
 
@@ -13,12 +13,12 @@ use xds_core::{
 };
 use xds_grpc::{Client, ManagementServer, runtime::Listen};
 
-/// From the store of a server to a watcher.
+/// Serves a resource to a watcher.
 async fn served<R: Listen>() {
     assert!(Handle::try_current().is_err(), "this is a tokio runtime");
     let server = ManagementServer::<R>::start(ServerConfig::default(), ServerOptions::default());
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
-    // By its name, which has to be looked up.
+    // Addressed by host name, to include name resolution.
     let port = listener.local_addr().expect("it is bound").port();
     let serving = server.serve(R::tcp_listener(listener).expect("a listener"));
     R::default().spawn(Box::pin(async {
@@ -38,7 +38,7 @@ async fn served<R: Listen>() {
 
 fn threads() -> BTreeSet<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux has it");
-    // A thread may end meanwhile.
+    // The thread may end meanwhile.
     let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
     tasks.filter_map(|task| name(task.expect("a thread"))).map(|it| it.trim().to_owned()).collect()
 }
