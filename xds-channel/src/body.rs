@@ -1,4 +1,4 @@
-//! The body of a response, for as long as the call takes.
+//! Response body of a call.
 
 use core::{
     future::Future as _,
@@ -19,12 +19,12 @@ use crate::{
     status::{self, Waiting},
 };
 
-/// The body of a response. The call is under way until its end, or until it is dropped: its cluster and its
-/// connection stay.
+/// Response body of a call. Until its end, or until it is dropped, the call counts as active and
+/// keeps its cluster and connection.
 #[derive(Debug)]
 pub struct CallBody {
     body: Limited<Incoming>,
-    /// `None` once it has ended.
+    /// `None` after the end.
     kept: Option<(CallPermit, Arc<Hold>)>,
 }
 
@@ -40,7 +40,8 @@ impl CallBody {
     }
 }
 
-/// The status of a call that ends before its server has said how (S3.090).
+/// Returns the status of a call that ends without a status from the server.
+// S3.090
 fn failure(end: Option<hyper::Error>, note: String) -> Status {
     match end {
         Some(error) => {
@@ -81,7 +82,7 @@ impl Body for CallBody {
     }
 }
 
-/// A body that may take so long.
+/// Body with a deadline.
 #[derive(Debug)]
 struct Limited<B> {
     body: B,
@@ -93,7 +94,8 @@ impl<B: Body + Unpin> Limited<B> {
         Self { body, deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))) }
     }
 
-    /// The next frame; `None` as an error is that time is up, which no frame that is there puts off.
+    /// Returns the next frame. The error `None` means that the deadline has passed, even if a frame
+    /// is available.
     #[allow(clippy::type_complexity, reason = "it is what a body gives")]
     fn poll_frame(
         &mut self,
@@ -115,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that always has more to say.
+    /// Body without an end.
     struct Endless;
 
     impl Body for Endless {

@@ -1,4 +1,4 @@
-//! From a bootstrap to channels.
+//! Channels from a bootstrap.
 
 use xds_bootstrap::{Bootstrap, BootstrapError, Guard};
 use xds_handle::ClientHandle;
@@ -9,8 +9,7 @@ use xds_tokio::{Client, ClientOptions};
 
 use crate::{ChannelOptions, InvalidTarget, XdsChannel, target::Target};
 
-/// The channels of a process, as its bootstrap has them: one client of xDS for all of them, which knows the types
-/// that routing needs.
+/// Channels of a process that share one xDS client, configured by a gRPC bootstrap.
 ///
 /// ```no_run
 /// use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -34,12 +33,13 @@ pub struct XdsChannels {
 }
 
 impl XdsChannels {
-    /// Starts the client that a bootstrap describes, in the tokio runtime that one is in: its node, servers,
-    /// authorities and credentials, its certificate providers, and what its guards say of routing (S2.065).
+    /// Starts the xDS client of a bootstrap in the current tokio runtime. The bootstrap defines the
+    /// node, servers, authorities, credentials, certificate providers, and routing features.
     ///
     /// # Errors
     ///
-    /// What is wrong with the configuration of a certificate provider.
+    /// Returns an error if the configuration of a certificate provider is invalid.
+    // S2.065
     pub fn connect(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
         let options = ChannelOptions::of_bootstrap(bootstrap)?;
         let mut rules = Rules::default().with_routing(match bootstrap.guards.routing {
@@ -57,22 +57,25 @@ impl XdsChannels {
         Ok(Self { client, bootstrap: bootstrap.clone(), options })
     }
 
-    /// A channel for `xds:///name`, or for `xds://authority/name`, whose listener the bootstrap's template for
-    /// that authority names (FE-20).
+    /// Creates a channel for `xds:///name` or `xds://authority/name`. The bootstrap's template for
+    /// the authority determines the name of the listener.
     ///
     /// # Errors
     ///
-    /// The target is of another form, or the bootstrap does not have its authority.
+    /// Returns an error if the target has another form, or the bootstrap does not contain its
+    /// authority.
+    // FE-20
     pub fn channel(&self, target: &str) -> Result<XdsChannel, InvalidTarget> {
         self.channel_with(target, self.options.clone())
     }
 
-    /// The same with options, which [begin](Self::options) with what the bootstrap says. A listener that they name
-    /// is asked for in place of that of the template.
+    /// Creates a channel with options. Start with [`options`](Self::options), which contains the
+    /// settings of the bootstrap. A listener name in the options replaces the one from the
+    /// template.
     ///
     /// # Errors
     ///
-    /// Those of [`channel`](Self::channel).
+    /// Returns the errors of [`channel`](Self::channel).
     pub fn channel_with(
         &self,
         target: &str,
@@ -89,13 +92,13 @@ impl XdsChannels {
         XdsChannel::new(&self.client, target, options)
     }
 
-    /// What the bootstrap says of every channel.
+    /// Returns the channel options from the bootstrap.
     #[must_use]
     pub const fn options(&self) -> &ChannelOptions {
         &self.options
     }
 
-    /// The client behind them.
+    /// Returns the xDS client of the channels.
     #[must_use]
     pub const fn client(&self) -> &ClientHandle {
         &self.client
@@ -103,12 +106,14 @@ impl XdsChannels {
 }
 
 impl ChannelOptions {
-    /// As gRPC has them, with the node and the certificate providers of a bootstrap. Providers of another plugin than
-    /// `file_watcher` are left out: clusters that name them are invalid.
+    /// Creates gRPC's default options with the node and the certificate providers of a bootstrap.
+    ///
+    /// Providers with a plugin other than `file_watcher` are omitted; clusters that name them are
+    /// invalid.
     ///
     /// # Errors
     ///
-    /// What is wrong with the configuration of a certificate provider.
+    /// Returns an error if the configuration of a certificate provider is invalid.
     pub fn of_bootstrap(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
         let mut options = Self::new(bootstrap.node.id.as_str());
         for (name, provider) in &bootstrap.certificate_providers {

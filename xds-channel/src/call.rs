@@ -1,4 +1,4 @@
-//! One call, from a request to the head of its response.
+//! A call, from its request to the head of its response.
 
 use std::sync::Arc;
 
@@ -32,15 +32,15 @@ use crate::{
     status::{self, Waiting},
 };
 
-/// Whether a call waits for what is not there.
+/// Whether a call waits until it can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     FailFast,
     WaitForReady,
 }
 
-/// A call. One that fails has let others go on before it says so: what it failed for is theirs to mend, and whoever asks
-/// again and again may have the only thread that there is.
+/// Makes a call. A call that fails yields to other tasks first: they may be needed to resolve the
+/// failure, and a caller that retries immediately may occupy the only thread.
 pub(crate) async fn call(
     shared: Arc<Shared>,
     request: Request<Body>,
@@ -60,7 +60,7 @@ async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<Ca
     };
     let stated = stated_timeout(request.headers());
     let at = |limit: Option<_>| limit.and_then(|limit| began.checked_add(limit));
-    // The body of a request may not be looked at by two threads, which a future that holds it could be.
+    // The body is not `Sync`, so a future that borrows the whole request would not be `Send`.
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, patience);
     let (hold, limit, fault) = within(at(stated), deciding, || shared.waiting()).await?;
@@ -79,7 +79,7 @@ async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<Ca
     Ok(response.map(|body| CallBody::new(body, deadline, permit, hold)))
 }
 
-/// Gives a call its time. If that is up, it says what it waited for.
+/// Limits work by the deadline of the call. The error describes what the call waited for.
 async fn within<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Status>>,
@@ -95,7 +95,7 @@ async fn within<T>(
 }
 
 impl Shared {
-    /// How routes are at the moment.
+    /// Returns the state of routing, for error messages.
     fn waiting(&self) -> Waiting {
         match &*self.routing.borrow() {
             Routing::Failing(why) => Waiting::Failing(why.to_string()),
@@ -105,10 +105,10 @@ impl Shared {
     }
 }
 
-/// Which cluster, how long, and what is done to the call on purpose.
+/// Decision about a call: cluster, timeout and injected fault.
 type Decided = (Arc<Hold>, Option<core::time::Duration>, Fault);
 
-/// Decides for a call, as soon as there are routes.
+/// Decides about a call, as soon as routes are available.
 async fn decide(shared: &Shared, request: &Parts, patience: Patience) -> Result<Decided, Status> {
     let mut watched = shared.routing.clone();
     loop {
@@ -130,7 +130,7 @@ async fn decide(shared: &Shared, request: &Parts, patience: Patience) -> Result<
 
 fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, Failure> {
     let metadata = Metadata(&request.headers);
-    // All of it is the path to gRPC, a question mark too.
+    // gRPC treats the query as a part of the path.
     let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
     let call = Call::new(path, &metadata);
     let stated = stated_timeout(&request.headers);
@@ -142,7 +142,7 @@ fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, 
     Ok((Arc::clone(hold), decision.timeout, decision.fault))
 }
 
-/// HTTP/2 wants to know whom a request is for; the application may have said.
+/// Completes the URI and the headers of the request, without overwriting the application's headers.
 fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
     let path = request.uri.path_and_query().cloned();
     let uri = Uri::builder()
@@ -155,23 +155,23 @@ fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
     Ok(())
 }
 
-/// A request on its way to an endpoint.
+/// Request to be sent to an endpoint.
 struct Outgoing {
     parts: Parts,
     body: Replay,
     deadline: Option<Instant>,
-    /// Whether it was decided that it is tried at all.
+    /// Whether the drop decision was made already.
     trial: Trial,
-    /// The connection by which it was returned unprocessed.
+    /// Connection on which the server refused the request unprocessed.
     refused_by: Option<ConnectionId>,
 }
 
 impl Outgoing {
-    /// The request as it is sent now, by a connection of this scheme, since a server wants to know whether it
-    /// was reached by TLS; `None` if that is not possible any more.
+    /// Returns a request to send over a connection with this scheme, from which the server learns
+    /// whether TLS is used. Returns `None` if the body cannot be sent again.
     fn request(&self, scheme: Scheme) -> Option<Request<Body>> {
         let mut parts = self.parts.clone();
-        // What was spent on waiting is not the endpoint's to spend.
+        // The endpoint gets the remaining time.
         if let Some(deadline) = self.deadline {
             set_timeout(&mut parts.headers, deadline.saturating_duration_since(Instant::now()));
         }
@@ -182,7 +182,7 @@ impl Outgoing {
     }
 }
 
-/// Sends the request to an endpoint, as soon as there is one.
+/// Sends the request to an endpoint, as soon as one is available.
 async fn send(
     shared: &Shared,
     hold: &Hold,
@@ -201,12 +201,13 @@ async fn send(
             ClusterState::Picking(picking) => {
                 let found = pick(shared, &picking, &mut outgoing, patience)?;
                 let cluster = Arc::clone(&picking.cluster);
-                // An answer may be long in coming, and all the connections are not this call's to keep.
+                // The response may take long, and this call must not keep all connections alive
+                // meanwhile.
                 drop(picking);
                 if let Some(found) = found {
                     match try_send(found, &outgoing, &cluster).await? {
                         Sent::Answered(response, permit) => return Ok((response, permit)),
-                        // Nobody has seen it: it goes where the next picker says.
+                        // Not sent: wait for the next picker.
                         Sent::Not => {}
                         Sent::Unprocessed(by, why) => {
                             if outgoing.refused_by.replace(by).is_some() {
@@ -222,7 +223,7 @@ async fn send(
     }
 }
 
-/// An endpoint for a call.
+/// Endpoint picked for a call.
 struct Found {
     id: ConnectionId,
     connection: SendRequest<Body>,
@@ -230,7 +231,7 @@ struct Found {
     permit: CallPermit,
 }
 
-/// Who gets the call; `None` is nobody yet.
+/// Picks an endpoint. Returns `None` if the call must wait.
 fn pick(
     shared: &Shared,
     picking: &Picking,
@@ -240,7 +241,7 @@ fn pick(
     let cluster = &picking.cluster;
     let fail = |failure: Failure| Err(status::of(&failure, &cluster.note));
     let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
-    // Not the one that refused it, if another one can be had.
+    // Avoid the endpoint that refused the call, if there is another.
     for _ in 1..picking.connections.len() {
         match &picked {
             EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by => {
@@ -272,9 +273,10 @@ fn pick(
 #[allow(clippy::large_enum_variant, reason = "it is moved once")]
 enum Sent {
     Answered(Response<Incoming>, CallPermit),
-    /// It was not even sent.
+    /// The request was not sent.
     Not,
-    /// The server says that it has done nothing with it. If nobody else takes it, it fails with this.
+    /// The server reported that it has not processed the request. The status applies if no other
+    /// attempt is made.
     Unprocessed(ConnectionId, Status),
 }
 

@@ -1,5 +1,7 @@
-//! What certificate providers have: files that are read again from time to time, and what was last good in
-//! them (A29).
+//! Certificate providers: files that are reread periodically, with the last valid contents as
+//! fallback ([gRFC A29]).
+//!
+//! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 use std::{
     collections::BTreeMap,
@@ -21,14 +23,14 @@ use tokio::{
 };
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 
-/// Files are not read more often than that, however short their interval is.
+/// Lower limit of the refresh interval.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The instances of certificate providers that a channel has, by name.
+/// Certificate provider instances of a channel, by name.
 pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
 
-/// One of them. What its files hold is read when it is first asked for, and then at their interval. While that is
-/// nothing sound, what was read last stays in use.
+/// Certificate provider instance. Its files are read on first use and then at the refresh interval.
+/// While they are invalid, the last valid contents are used.
 pub(crate) struct Provider {
     files: TlsFiles,
     known: Mutex<Known>,
@@ -50,20 +52,20 @@ impl Provider {
         &self.files
     }
 
-    /// Who vouches for others.
+    /// Returns the root certificates.
     ///
     /// # Errors
     ///
-    /// The file was never good, and this is wrong with it now.
+    /// Returns the current fault of the file if it has never been valid.
     pub(crate) async fn roots(self: &Arc<Self>) -> Result<Arc<RootCertStore>, String> {
         self.current(|known| &known.roots).await
     }
 
-    /// The own certificate.
+    /// Returns the identity certificate and key.
     ///
     /// # Errors
     ///
-    /// The files were never good, and this is wrong with them now.
+    /// Returns the current fault of the files if they have never been valid.
     pub(crate) async fn identity(self: &Arc<Self>) -> Result<Arc<CertifiedKey>, String> {
         self.current(|known| &known.identity).await
     }
@@ -84,7 +86,7 @@ impl Provider {
         kept.good.clone().ok_or_else(why)
     }
 
-    /// Reads the files. What is wrong with them is said once.
+    /// Reads the files. Each fault is logged once.
     fn read(&self) {
         let roots = self.files.ca_certificate.as_deref().map(roots_of);
         let identity = self.files.identity.as_ref().map(identity_of);
@@ -100,7 +102,7 @@ impl Provider {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +121,7 @@ impl Drop for Provider {
     }
 }
 
-/// Reads the files again and again.
+/// Starts a task that rereads the files at the interval.
 fn follow(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
     let following = async move {
         loop {
@@ -133,7 +135,7 @@ fn follow(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
     tokio::spawn(following).abort_handle()
 }
 
-/// What was last good, and what is wrong since.
+/// Last valid contents, and the current fault.
 struct Kept<T> {
     good: Option<Arc<T>>,
     trouble: Option<String>,
@@ -146,7 +148,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// Takes what was read, and returns what is wrong with it if that is news.
+    /// Stores the result of a read. Returns a fault if it differs from the previous one.
     fn take(&mut self, read: Result<T, String>) -> Option<&str> {
         match read {
             Ok(good) => {
@@ -171,11 +173,11 @@ fn roots_of(file: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Both files belong together, which they do not while only one of them has been replaced.
+/// Reads certificate and key. They do not match while only one of the files has been replaced.
 fn identity_of(files: &IdentityFiles) -> Result<CertifiedKey, String> {
     let IdentityFiles { certificate, private_key } = files;
     let chain = certificates(certificate)?;
-    // What a parser says of a key might quote it.
+    // The parser's message might quote the key, so it is not included.
     let key = PrivateKeyDer::from_pem_slice(&read(private_key)?)
         .map_err(|_| format!("{} is no private key", private_key.display()))?;
     let identity = CertifiedKey::from_der(chain, key, &ring::default_provider());

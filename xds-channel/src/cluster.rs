@@ -1,4 +1,4 @@
-//! The connections of one cluster, as its balancer says.
+//! Connections of one cluster, as requested by its balancer.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ use crate::{
     tls::ClusterTls,
 };
 
-/// The driver's clock, in the cores' time.
+/// Clock of the driver as the core's time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(pub(crate) Instant);
 
@@ -47,43 +47,43 @@ impl Clock {
     }
 }
 
-/// What calls to a cluster need.
+/// State of a cluster for calls.
 #[derive(Clone, Debug)]
 pub(crate) enum ClusterState {
-    /// Nobody knows yet: they wait.
+    /// Unknown yet: calls wait.
     Unknown,
-    /// They fail.
+    /// Calls fail.
     Failing(Failure),
-    /// They are picked for.
+    /// Calls pick an endpoint.
     Picking(Arc<Picking>),
 }
 
-/// Who picks, and what is picked from.
+/// Picker and the connections that it picks from.
 #[derive(Debug)]
 pub(crate) struct Picking {
     pub(crate) picker: Picker,
     pub(crate) connections: Connections,
-    /// For the messages of calls that fail.
+    /// For error messages.
     pub(crate) cluster: Arc<ClusterConfiguration>,
 }
 
-/// Each with the scheme of what is sent by it.
+/// Connections with the scheme of their requests.
 type Connections = Arc<BTreeMap<ConnectionId, (SendRequest<Body>, Scheme)>>;
 
-/// A cluster that routes or calls keep.
+/// Cluster that routes or calls use.
 pub(crate) struct Cluster {
     name: ResourceName,
-    /// Of this one: another in its place numbers its connections from the beginning.
+    /// Distinguishes it from another cluster of the same name, whose connection ids start over.
     serial: u64,
     balancer: Balancer,
     dial: Dial,
-    /// How the connections to the clusters that calls go to are secured, each in its own way (A75).
+    /// TLS settings of the leaf clusters (gRFC A75), by number.
     ways: Ways,
     providers: Arc<Providers>,
     news: mpsc::UnboundedSender<News>,
-    /// What it is, to say in failures; `None` while calls to it fail.
+    /// Configuration for error messages; `None` while calls fail.
     configuration: Option<Arc<ClusterConfiguration>>,
-    /// The clusters that its calls go to.
+    /// Leaf clusters: the clusters whose endpoints receive the calls.
     leaves: Vec<Arc<ClusterConfiguration>>,
     picker: Option<Picker>,
     connections: Connections,
@@ -137,9 +137,10 @@ impl Cluster {
         }
     }
 
-    /// Takes what is known of the cluster.
+    /// Applies the known configuration of the cluster.
     pub(crate) fn configure(&mut self, clusters: &FollowedClusters, now: Time) {
-        // One that calls keep may not be followed yet, if it was let go and is asked for again.
+        // A cluster kept by calls may not be subscribed yet, if it was unsubscribed and is needed
+        // again.
         if !clusters.by_name().contains_key(&self.name) {
             return;
         }
@@ -166,7 +167,7 @@ impl Cluster {
         };
         match self.balancer.configure(clusters, &self.name, way, now) {
             Ok(()) => {
-                // It is a leaf that can say what is wrong.
+                // Error messages refer to a leaf.
                 self.configuration = Some(Arc::clone(leaves.last().copied().unwrap_or(&cluster)));
                 self.follow();
             }
@@ -174,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// Nobody is to get calls, so nobody is connected to; calls under way go on.
+    /// Fails calls and closes connections. Active calls continue.
     fn fail(&mut self, failure: Failure, now: Time) {
         self.configuration = None;
         self.balancer.clear(now);
@@ -185,7 +186,7 @@ impl Cluster {
     pub(crate) fn handle_connection(&mut self, id: ConnectionId, news: ConnectionNews, now: Time) {
         let event = match news {
             ConnectionNews::Connected(requests) => {
-                // Given up meanwhile: dropping it ends it.
+                // The attempt was aborted meanwhile. Dropping the connection closes it.
                 let Some((_, scheme)) = self.dials.remove(&id) else { return };
                 Arc::make_mut(&mut self.connections).insert(id, (requests, scheme));
                 ConnectionEvent::Connected
@@ -203,7 +204,7 @@ impl Cluster {
         self.follow();
     }
 
-    /// Does what the balancer says, then tells the calls.
+    /// Processes the outputs of the balancer, then updates the state for calls.
     fn follow(&mut self) {
         while let Some(output) = self.balancer.poll_output() {
             match output {
@@ -215,7 +216,7 @@ impl Cluster {
                         let _ = sender.send(News::Connection { cluster, serial, id, news });
                     };
                     let Some(tls) = self.ways.tls(way) else {
-                        // Never by less than what was asked for.
+                        // Never connect with less protection than requested.
                         tell(ConnectionNews::Failed("the cluster has changed its TLS".into()));
                         continue;
                     };
@@ -227,7 +228,7 @@ impl Cluster {
                     if let Some((dial, _)) = self.dials.remove(&id) {
                         dial.abort();
                     }
-                    // Calls under way go on: the connection ends with the last of them.
+                    // Active calls continue. The connection ends with the last one.
                     Arc::make_mut(&mut self.connections).remove(&id);
                 }
                 BalancerOutput::Pick(picker) => self.picker = Some(picker),
@@ -244,7 +245,7 @@ impl Cluster {
     }
 }
 
-/// No two of a process have the same.
+/// Returns a number that is unique in the process.
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -256,19 +257,19 @@ impl Drop for Cluster {
     }
 }
 
-/// The ways in which connections are secured. One that is asked for again keeps its number, so that connections
-/// that were made in it stay; no number is used for another.
+/// TLS settings by number. Settings requested again keep their number, so that their connections
+/// are kept. A number is never reused.
 #[derive(Debug, Default)]
 struct Ways {
     known: KnownWays,
-    /// The newest.
+    /// Last number assigned.
     last: u32,
 }
 
 type KnownWays = BTreeMap<Way, Option<ClusterTls>>;
 
 impl Ways {
-    /// The number of a way, which it keeps if it was among those before.
+    /// Returns the number of the settings, the same as before if they are known.
     fn number(&mut self, tls: Option<ClusterTls>, before: &KnownWays) -> Way {
         let mut all = self.known.iter().chain(before);
         let way = all.find_map(|(way, known)| (*known == tls).then_some(*way));
@@ -280,7 +281,7 @@ impl Ways {
         way
     }
 
-    /// How connections of this way are secured; `None` if nothing is connected to in it any more.
+    /// Returns the settings of a number; `None` if they are no longer used.
     fn tls(&self, way: Way) -> Option<Option<ClusterTls>> {
         self.known.get(&way).cloned()
     }

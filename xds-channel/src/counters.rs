@@ -1,4 +1,6 @@
-//! How many calls are under way in this process, which limits of clusters are for (A32).
+//! Counters of the active calls in this process, for circuit breakers ([gRFC A32]).
+//!
+//! [gRFC A32]: https://github.com/grpc/proposal/blob/master/A32-xds-circuit-breaking.md
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +14,7 @@ type Counted = (ResourceName, Option<ResourceName>);
 
 static COUNTERS: Mutex<BTreeMap<Counted, Weak<AtomicU32>>> = Mutex::new(BTreeMap::new());
 
-/// What all channels of a process count together.
+/// Counters shared by all channels of a process.
 #[derive(Debug)]
 pub(crate) struct OfProcess;
 
@@ -23,7 +25,7 @@ impl CallCounters for OfProcess {
         if let Some(counter) = counters.get(&key).and_then(Weak::upgrade) {
             return counter;
         }
-        // Those of clusters that nobody has any more.
+        // Removes counters that are no longer used.
         counters.retain(|_, counter| counter.strong_count() > 0);
         let counter = Arc::default();
         counters.insert(key, Arc::downgrade(&counter));

@@ -19,7 +19,7 @@ use xds_routing::SocketAddress;
 
 use crate::{race::first_of, status, tls::ClusterTls};
 
-/// What became of a connection.
+/// Event of a connection.
 #[derive(Debug)]
 pub(crate) enum ConnectionNews {
     Connected(SendRequest<Body>),
@@ -27,18 +27,18 @@ pub(crate) enum ConnectionNews {
     Closed,
 }
 
-/// How to connect.
+/// Parameters of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Dial {
     pub(crate) timeout: Duration,
-    /// Whom the channel is for, to tell endpoints that have several certificates.
+    /// Host name of the channel, sent to endpoints as the TLS server name.
     pub(crate) host: Arc<str>,
     pub(crate) tls: Option<ClusterTls>,
 }
 
 impl Dial {
-    /// Connects to the first of these addresses that answers, and waits for its SETTINGS. Aborting it ends the attempt, and not a
-    /// connection that came of it.
+    /// Starts to connect. The first address whose HTTP/2 SETTINGS arrive is used. Aborting the
+    /// handle ends the attempt, but not an established connection.
     pub(crate) fn start(
         self,
         addresses: Vec<SocketAddress>,
@@ -65,8 +65,10 @@ impl Dial {
         tokio::spawn(dialling).abort_handle()
     }
 
-    /// One address after the other, the next one beside it where one takes long (A61). The first that has
-    /// sent its SETTINGS is the one.
+    /// Tries the addresses in order. If one is slow, also tries the next one in parallel ([gRFC
+    /// A61]).
+    ///
+    /// [gRFC A61]: https://github.com/grpc/proposal/blob/master/A61-IPv4-IPv6-dualstack-backends.md
     async fn connect(
         self,
         addresses: Vec<SocketAddress>,
@@ -96,7 +98,7 @@ impl Dial {
         };
         let (requests, connection) = handshake.await.map_err(closed)?;
         let mut connection = Box::pin(connection);
-        // The handshake says what we have to say, whoever listens.
+        // The HTTP/2 handshake does not wait for the server's SETTINGS.
         let why = select! {
             biased;
             opened = &mut opening => match opened {
@@ -128,7 +130,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 type Connection = Pin<Box<http2::Connection<TokioIo<Http2Io<Box<dyn Io>>>, Body, TokioExecutor>>>;
 
-/// A name of DNS may stand for several addresses.
+/// Connects to a host. A DNS name may have several addresses.
 async fn open_socket(address: &SocketAddress) -> Result<TcpStream, String> {
     let found = lookup_host((address.host.as_str(), address.port)).await;
     let found = found.map_err(|why| why.to_string())?;

@@ -1,4 +1,4 @@
-//! The task behind a channel: configurations in, routes and pickers out.
+//! Driver task of a channel: receives configurations, updates routes and pickers.
 
 use core::future::pending;
 use std::{
@@ -31,26 +31,27 @@ use crate::{
     status::{self, Waiting},
 };
 
-/// Where calls go.
+/// Routing state of a channel.
 #[derive(Clone, Debug)]
 pub(crate) enum Routing {
-    /// Nobody knows yet: calls wait.
+    /// Unknown yet: calls wait.
     Unknown,
-    /// Nowhere, for this reason.
+    /// Calls fail for this reason.
     Failing(Arc<str>),
     Known(Arc<Table>),
 }
 
-/// Routes, and the clusters that they lead to.
+/// Routes with their clusters.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) router: Router,
     pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
-    /// For calls that fail before a cluster is decided for.
+    /// Resolution note for calls that fail before a cluster is chosen.
     pub(crate) note: ResolutionNote,
 }
 
-/// Keeps a cluster for the routes that lead to it, and for calls that were decided for it (B26).
+/// Keeps a cluster alive for routes and calls that use it.
+// B26
 #[derive(Debug)]
 pub(crate) struct Hold {
     name: ResourceName,
@@ -60,7 +61,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// How the cluster is at the moment.
+    /// Returns the state of the cluster, for error messages.
     pub(crate) fn waiting(&self) -> Waiting {
         match &*self.state.borrow() {
             ClusterState::Failing(why) => {
@@ -71,7 +72,8 @@ impl Hold {
         }
     }
 
-    /// What is known to be wrong around the cluster, or whose it is (S3.091).
+    /// Returns the resolution note: known errors of the cluster's resources, or the node id.
+    // S3.091
     pub(crate) fn note(&self) -> String {
         let known = match &*self.state.borrow() {
             ClusterState::Failing(why) => why.note().map(Into::into),
@@ -88,12 +90,12 @@ impl Drop for Hold {
     }
 }
 
-/// What the driver is told.
+/// Event for the driver.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// Of a connection of a cluster, of which there may have been one of the same name before.
+    /// Event of a connection of the cluster with this serial number.
     Connection { cluster: ResourceName, serial: u64, id: ConnectionId, news: ConnectionNews },
-    /// Neither routes nor calls keep a cluster.
+    /// The last [`Hold`] of a cluster was dropped.
     Released(ResourceName),
 }
 
@@ -105,7 +107,7 @@ pub(crate) struct Driver {
     random: Random,
     clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
     lacks: Lacks,
-    /// Whom the channel is for.
+    /// Host name of the channel.
     host: Arc<str>,
     node_id: Arc<str>,
     routing: watch::Sender<Routing>,
@@ -142,7 +144,7 @@ impl Driver {
         (driver, watched)
     }
 
-    /// Runs until nobody has the channel any more, or the client has ended.
+    /// Runs until the last channel handle is dropped or the client has ended.
     pub(crate) async fn run(mut self) {
         loop {
             let due =
@@ -181,7 +183,7 @@ impl Driver {
         self.routing.send_replace(Routing::Failing(Arc::from(why)));
     }
 
-    /// Takes a configuration: clusters first, so that routes never lead where nothing is.
+    /// Applies a configuration: clusters first, so that routes never refer to a missing cluster.
     fn configure(&mut self, configuration: &Configuration) {
         self.tell_lacks(configuration);
         let router = configuration.router();
@@ -196,7 +198,7 @@ impl Driver {
         self.routing.send_replace(Routing::Known(Arc::new(table)));
     }
 
-    /// What is asked for and not done, when it is asked for.
+    /// Warns about unsupported features when a configuration starts to request them.
     fn tell_lacks(&mut self, configuration: &Configuration) {
         let (routes, host) = (configuration.routes(), configuration.virtual_host());
         let clusters = configuration.clusters().values().filter_map(|known| known.as_ref().ok());
@@ -206,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// Calls that were decided may need some where there are no routes any more.
+    /// Applies cluster configurations. Active calls may need clusters without routes.
     fn configure_clusters(&mut self, clusters: &FollowedClusters) {
         let now = self.clock.now();
         for (cluster, _) in self.clusters.values_mut() {
@@ -247,7 +249,7 @@ impl Driver {
             }
             News::Released(name) => {
                 self.dependencies.unsubscribe(&name);
-                // Routes may lead to it again meanwhile.
+                // Routes may refer to it again meanwhile.
                 if self.clusters.get(&name).is_some_and(|(_, hold)| hold.strong_count() == 0) {
                     self.clusters.remove(&name);
                 }

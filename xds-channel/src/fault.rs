@@ -1,4 +1,6 @@
-//! Trouble on purpose, as it was decided for a call (A33).
+//! Fault injection for a call ([gRFC A33]).
+//!
+//! [gRFC A33]: https://github.com/grpc/proposal/blob/master/A33-Fault-Injection.md
 
 use std::sync::LazyLock;
 
@@ -6,10 +8,11 @@ use tokio::time::sleep;
 use tonic::{Code, Status};
 use xds_routing::filters::{ActiveFaults, Fault};
 
-/// A limit is for all channels of the process together.
+/// Active faults of the process, which share a limit.
 static ACTIVE: LazyLock<ActiveFaults> = LazyLock::new(ActiveFaults::default);
 
-/// Holds a call up, then lets it fail, if that was decided and not too many are in trouble.
+/// Delays the call, then aborts it, as decided. Does nothing if the limit of active faults is
+/// reached.
 pub(crate) async fn suffer(fault: Fault) -> Result<(), Status> {
     if fault.is_none() {
         return Ok(());

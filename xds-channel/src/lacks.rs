@@ -1,5 +1,4 @@
-//! What configurations ask for that a channel does not do. It is said in the log when it comes, so that nobody takes it
-//! for done.
+//! Warnings about features in configurations that a channel does not support.
 
 use core::fmt;
 use std::{collections::BTreeSet, sync::Arc};
@@ -11,7 +10,7 @@ use xds_routing::{
     route::{Action, ClusterChoice, Forward, HostRewrite, Route, RouteConfiguration, VirtualHost},
 };
 
-/// Something that is not done.
+/// Unsupported feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lack {
     Policy,
@@ -23,7 +22,7 @@ pub(crate) enum Lack {
 }
 
 impl Lack {
-    /// What is asked for.
+    /// Returns the name of the feature, for messages.
     const fn what(self) -> &'static str {
         match self {
             Self::Policy => "another policy than round robin",
@@ -35,7 +34,7 @@ impl Lack {
         }
     }
 
-    /// What becomes of it.
+    /// Returns the consequence of ignoring the feature, for messages.
     pub(crate) const fn consequence(self) -> &'static str {
         match self {
             Self::Policy | Self::Plugin => "calls that need it fail",
@@ -47,7 +46,7 @@ impl Lack {
     }
 }
 
-/// Who asks for it.
+/// Resource that requests an unsupported feature.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asked {
     Routes(ResourceName, Lack),
@@ -73,16 +72,16 @@ impl fmt::Display for Asked {
     }
 }
 
-/// What is asked for at the moment.
+/// Unsupported features requested by the current configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Lacks {
-    /// What the routes ask for, and which routes these are.
+    /// Requests of the routes, and the route configuration they were computed from.
     routes: Option<(Arc<RouteConfiguration>, BTreeSet<Asked>)>,
     asked: BTreeSet<Asked>,
 }
 
 impl Lacks {
-    /// Takes what is in use from now on. Returns what was not asked for before.
+    /// Updates the current configuration. Returns the requests that are new.
     pub(crate) fn renew<'a>(
         &mut self,
         routes: &Arc<RouteConfiguration>,
@@ -120,7 +119,7 @@ fn is_tried_again(forward: &Forward) -> bool {
 }
 
 fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = Asked> + use<> {
-    // What another one is made of is balanced by its own policies (A75).
+    // Aggregate clusters are balanced by the policies of their members (gRFC A75).
     let is_balanced = matches!(cluster.discovery, Discovery::Aggregate(_)) || can_balance(cluster);
     let lacks = [
         (!is_balanced).then_some(Lack::Policy),

@@ -1,7 +1,8 @@
-//! A gRPC channel whose calls go where xDS says.
+//! gRPC channel whose calls are routed by xDS.
 //!
-//! It is made for `xds:///name` and is a service for tonic's generated clients. [`XdsChannels`] makes it from a
-//! bootstrap; [`XdsChannel::new`] from a client of xDS that there is already:
+//! A channel is created for a target such as `xds:///name` and is a service for tonic's generated
+//! clients. Use [`XdsChannels`] to create it from a bootstrap, or [`XdsChannel::new`] with an
+//! existing xDS client:
 //!
 //! ```no_run
 //! use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -26,56 +27,83 @@
 //! # }
 //! ```
 //!
-//! # What becomes of a call
+//! # Path of a call
 //!
-//! | step | by |
-//! |---|---|
-//! | it waits until the listener, its routes and their clusters are known, or known to be missing | [`dependencies`](xds_routing::dependencies) |
-//! | a route, a cluster and a limit of time are decided for it, once and for all | [`Router`](xds_routing::router::Router) |
-//! | it is held up or fails on purpose, if the filters of the listener say so | this crate |
-//! | it waits until an endpoint of the cluster is there, or none will be | [`Balancer`](xds_routing::balancer::Balancer) |
-//! | it is sent; if the connection ends before that, it waits for another | this crate |
-//! | if the server says that it has done nothing with it, it is sent once more, by another connection if there is one | this crate |
+//! 1. The call waits until the listener, its routes and their clusters are known, or known to be
+//!    missing ([`dependencies`](xds_routing::dependencies)).
+//! 2. A route, a cluster and a timeout are chosen once ([`Router`](xds_routing::router::Router)).
+//! 3. The call is delayed or aborted if the listener's fault injection filter requires it.
+//! 4. The call waits until an endpoint of the cluster is ready, or none will be
+//!    ([`Balancer`](xds_routing::balancer::Balancer)).
+//! 5. The request is sent. If the connection ends before that, the call waits for another one.
+//! 6. If the server reports that it has not processed the request, it is sent once more, on another
+//!    connection if there is one.
 //!
-//! Its cluster is there until it has been answered to the end, whatever routes say meanwhile. Connections are made when
-//! a route leads to a cluster, and end with the last call on them when none does any more.
+//! The cluster is kept until the response has ended, even if routes change meanwhile. Connections
+//! are made when a route refers to a cluster. When no route refers to it any more, they end with
+//! their last calls.
 //!
-//! # How calls fail
+//! # Failures of calls
 //!
-//! With UNAVAILABLE and a message that says why, with what is known to be wrong between client and management
-//! server, or with the client's node (S3.090-S3.095); so does a call whose time is up (DEADLINE_EXCEEDED), and one
-//! that ends with its connection or stream after its response began. What a management server said is in the message and
-//! never the status (A54, S3.096-S3.098); INTERNAL is for a cluster nobody knows of, which would be a bug. A call with the
-//! extension [`WaitForReady`] waits where another would fail because something is not there.
+//! - **`UNAVAILABLE`** is the usual status. The message contains the reason and a resolution note:
+//! - **`UNAVAILABLE`** is the usual status, also for a lost connection. The message contains the
+//!   reason and a resolution note: known errors between client and management server, or else the
+//!   node id.
+//! - **`DEADLINE_EXCEEDED`** means that the timeout has passed. The message contains such a note
+//!   too.
+//! - **`INTERNAL`** is used for an unknown cluster, which would be a bug.
+//! - A reset stream has the status of gRPC's mapping of HTTP/2 error codes, and a fault injection
+//!   filter can set any status.
+//! A status from a management server appears in the message and never becomes the status of a call
+//! ([gRFC A54][A54]). A call with the extension [`WaitForReady`] waits instead of failing if
+//! something is not available.
 //!
-//! A cluster's limit of calls under way is for all channels of the process together (A32); a call beyond it
-//! fails with UNAVAILABLE.
+//! A cluster's limit of active calls applies to all channels of the process together ([gRFC
+//! A32][A32]). A call above the limit fails with `UNAVAILABLE`.
 //!
 //! # TLS
 //!
-//! A cluster says who vouches for its endpoints, which names their certificates may have, and which certificate is shown to
-//! them (A29). It names instances of certificate providers for that, which the options have
-//! ([`ChannelOptions::certificate_providers`]); calls to a cluster that names another one fail and say so. Files are
-//! read again at [their interval](TlsFiles::refresh_interval), for connections that are made from then on; a file that
-//! is not sound any more is logged once, and what was last good in it stays in use. A cluster that asks for another
-//! TLS gets new connections; calls take the old ones until these are there, or cannot be made. As gRPC has it, the name
-//! that a channel asks for need not be in a certificate. Of a cluster that is made of others, each is secured in its own
-//! way; one that cannot be, or that asks for a policy that is not here, fails, and those after it serve (A75).
+//! A cluster configures the root certificates for its endpoints, the allowed names in their
+//! certificates, and the client certificate ([gRFC A29][A29]). It refers to certificate provider
+//! instances, which are defined in the options ([`ChannelOptions::certificate_providers`]). Calls
+//! to a cluster with an unknown instance fail.
 //!
-//! # What is not here
+//! - Files are reread at [their interval](TlsFiles::refresh_interval), for new connections. If a
+//!   file becomes invalid, a warning is logged and the last valid contents are used.
+//! - When the TLS settings of a cluster change, new connections are made. Calls use the old ones
+//!   until the new ones are ready or fail.
+//! - As in gRPC, the certificate need not contain the channel's name.
+//! - Each member of an aggregate cluster has its own TLS settings. A member with invalid settings
+//!   or an unsupported policy counts as failed, and the next members are used ([gRFC A75][A75]).
 //!
-//! A configuration may ask for more than a channel does. It is in use all the same, but for the last line; what is asked
-//! for is said once in the log (`tracing`, a warning) when a configuration with it comes into use.
+//! # Unsupported features
 //!
-//! | what is asked for | what becomes of it |
-//! |---|---|
-//! | a cluster's policy other than round robin: ring hash, least request, pick first, weights that endpoints report, one of the application's | calls to that cluster fail with UNAVAILABLE and say so; as part of another one it is passed over (A75) |
-//! | a cluster that a plugin chooses | calls by that route fail with UNAVAILABLE and say so |
-//! | retries (A44) | a call fails with what its endpoint first says; only what an endpoint has not looked at is sent once more |
-//! | the endpoint's name in place of the channel's (A81) | calls have the channel's name |
-//! | outlier detection (A50) | endpoints get calls whatever came of those before |
-//! | load reports | nobody is told of the load |
-//! | HTTP filters other than those that send calls on and those that make trouble on purpose (A33) | the listener is rejected by [`Rules`](xds_routing::Rules) as they are by default (A39) |
+//! A configuration may request features that a channel does not support. It is used nevertheless,
+//! except in the last case. A warning is logged (`tracing`) when a configuration starts to request
+//! such a feature.
+//!
+//! - Load balancing policies other than round robin (ring hash, least request, pick first, weighted
+//!   round robin, custom policies): calls to the cluster fail with `UNAVAILABLE`. As a member of an
+//!   aggregate cluster it is skipped ([gRFC A75][A75]).
+//! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
+//! - Retries ([gRFC A44][A44]): a call fails with its endpoint's first status. Only a request that
+//!   the endpoint has not processed is sent once more.
+//! - Authority rewriting ([gRFC A81][A81]): calls have the channel's name as their authority.
+//! - Outlier detection ([gRFC A50][A50]): failing endpoints are not ejected.
+//! - Load reports: load is not reported.
+//! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
+//!   with the default [`Rules`](xds_routing::Rules) ([gRFC A39][A39]).
+//!
+//! [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
+//! [A32]: https://github.com/grpc/proposal/blob/master/A32-xds-circuit-breaking.md
+//! [A33]: https://github.com/grpc/proposal/blob/master/A33-Fault-Injection.md
+//! [A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
+//! [A44]: https://github.com/grpc/proposal/blob/master/A44-xds-retry.md
+//! [A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
+//! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
+//! [A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
+//! [A81]: https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md
+// S3.090-S3.095, S3.096-S3.098
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -125,26 +153,29 @@ use self::{
     target::Target,
 };
 
-/// How a channel is.
+/// Options of a channel.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChannelOptions {
-    /// The id of the client's node, for the messages of calls that fail (S3.095).
+    /// Node id of the client, for error messages.
+    // S3.095
     pub node_id: String,
-    /// The name of the listener to ask for; `None` is what the target has for a name.
+    /// Name of the listener; `None` uses the name in the target.
     pub listener: Option<ResourceName>,
-    /// How long an attempt to connect to an endpoint may take.
+    /// Maximum time of an attempt to connect to an endpoint; 20 s by default.
     pub connect_timeout: Duration,
-    /// How long to wait before the next priority, the next attempt, the end of a priority.
+    /// Delays of failover, reconnection and removal of priorities.
     pub times: BalancerTimes,
-    /// The instances of certificate providers that clusters may name, with the files that they watch (A29).
+    /// Certificate provider instances with the files that they watch, by name ([gRFC A29][A29]).
+    ///
+    /// [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
     pub certificate_providers: BTreeMap<String, TlsFiles>,
-    /// What chance begins with; `None` is another number in each process.
+    /// Seed of random decisions; `None` selects a random seed.
     pub seed: Option<u64>,
 }
 
 impl ChannelOptions {
-    /// As gRPC has them, on the client of this node.
+    /// Creates gRPC's default options for a client with this node id.
     #[must_use]
     pub fn new(node_id: impl Into<String>) -> Self {
         Self {
@@ -157,7 +188,7 @@ impl ChannelOptions {
         }
     }
 
-    /// Lets clusters secure their connections with the files of a certificate provider
+    /// Adds a certificate provider instance with the files that it watches
     /// ([`CertificateProvider::file_watcher`](xds_bootstrap::CertificateProvider::file_watcher)).
     #[must_use]
     pub fn with_certificate_provider(mut self, name: impl Into<String>, files: TlsFiles) -> Self {
@@ -165,7 +196,7 @@ impl ChannelOptions {
         self
     }
 
-    /// Asks for the listener of this name, as a bootstrap's template may have it.
+    /// Sets the name of the listener, for example from a bootstrap's template.
     #[must_use]
     pub fn with_listener(mut self, name: impl Into<ResourceName>) -> Self {
         self.listener = Some(name.into());
@@ -173,18 +204,19 @@ impl ChannelOptions {
     }
 }
 
-/// In the extensions of a request: the call waits for what is not there rather than fail.
+/// Request extension for gRPC's wait-for-ready: the call waits instead of failing if something is
+/// not available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitForReady;
 
-/// A channel for the calls of generated clients. Clones are the same channel, which ends with the last one
-/// of them and the last call.
+/// Channel for generated clients. Clones share the channel, which ends with the last clone and the
+/// last call.
 #[derive(Clone, Debug)]
 pub struct XdsChannel {
     shared: Arc<Shared>,
 }
 
-/// What all calls of a channel have in common.
+/// State shared by all calls of a channel.
 #[derive(Debug)]
 struct Shared {
     routing: watch::Receiver<Routing>,
@@ -194,19 +226,23 @@ struct Shared {
 }
 
 impl Shared {
-    /// Chance for one decision.
+    /// Returns the random number generator.
     fn random(&self) -> std::sync::MutexGuard<'_, Random> {
         self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 impl XdsChannel {
-    /// A channel for `xds:///name` on a client, in the tokio runtime that one is in. The client should know
-    /// the four types that routing needs, as above, so that what is invalid is rejected.
+    /// Creates a channel for the target `xds:///name` on an xDS client, in the current tokio
+    /// runtime.
+    ///
+    /// Register the four resource types of the example in the crate documentation with the client,
+    /// so that invalid resources are rejected.
     ///
     /// # Errors
     ///
-    /// The target is of another form, or it has an authority and the options name no listener.
+    /// Returns an error if the target has another form, or if it has an authority and the options
+    /// contain no listener.
     pub fn new(
         client: &ClientHandle,
         target: &str,
@@ -240,7 +276,7 @@ impl tower_service::Service<Request<Body>> for XdsChannel {
     type Error = Status;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Status>> + Send>>;
 
-    /// Always: a call waits by itself.
+    // Always ready, because a call waits in its future.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Ok(()))
     }
@@ -250,6 +286,6 @@ impl tower_service::Service<Request<Body>> for XdsChannel {
     }
 }
 
-/// What we are called in the logs of servers, where the application does not say.
+/// Value of the `user-agent` header, unless the application sets one.
 const OURSELVES: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));

@@ -1,4 +1,4 @@
-//! The headers of a call: what routes may look at, and how long it may take.
+//! Headers of a call: metadata for routing, and the timeout.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use xds_routing::pattern::Headers;
 
 const TIMEOUT: &str = "grpc-timeout";
 
-/// What the application said, as routes see it: without what HTTP and gRPC themselves send.
+/// Metadata of the application for route matching, without headers of HTTP and gRPC.
 #[derive(Debug)]
 pub(crate) struct Metadata<'a>(pub(crate) &'a HeaderMap);
 
@@ -28,7 +28,7 @@ impl Headers for Metadata<'_> {
     }
 }
 
-/// How long the application says that the call may take: up to eight digits and a unit.
+/// Parses the timeout that the application set: up to eight digits and a unit.
 pub(crate) fn stated_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -47,7 +47,7 @@ pub(crate) fn stated_timeout(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// Says how long the call may take, in the finest unit that has room for it.
+/// Sets the timeout, in the finest unit that fits into eight digits.
 pub(crate) fn set_timeout(headers: &mut HeaderMap, limit: Duration) {
     let units = [
         (limit.as_nanos(), 'n'),

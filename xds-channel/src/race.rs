@@ -1,18 +1,20 @@
-//! Several ways to the same place, of which the first that works is taken.
+//! Happy eyeballs: several attempts, of which the first success is used.
 
 use core::time::Duration;
 
 use tokio::{select, task::JoinSet, time::sleep};
 
-/// How long an address is tried alone before the next one is tried beside it (A61).
+/// Delay before the next attempt starts in parallel ([gRFC A61]).
+///
+/// [gRFC A61]: https://github.com/grpc/proposal/blob/master/A61-IPv4-IPv6-dualstack-backends.md
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
-/// What the first of these attempts gives that succeeds. Each begins when the one before has failed, or has
-/// had its head start and goes on. Dropping it ends them all.
+/// Returns the result of the first attempt that succeeds. An attempt starts when the previous one
+/// has failed, or after the delay. Dropping the future ends all attempts.
 ///
 /// # Errors
 ///
-/// All failed: how the last of them did.
+/// Returns the last error if all attempts fail.
 pub(crate) async fn first_of<A, T, F>(
     ways: impl IntoIterator<Item = A>,
     attempt: impl Fn(A) -> F,
@@ -49,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails, works or never ends.
+    /// Attempt that fails, succeeds or never ends.
     async fn go(way: &'static str) -> Result<&'static str, String> {
         match way {
             "silent" => pending().await,
@@ -65,7 +67,8 @@ mod tests {
         let began = Instant::now();
         assert_eq!(first_of(["silent", "silent", "good"], go).await.as_deref(), Ok("good"));
         assert_eq!(began.elapsed(), HEAD_START * 2);
-        // What fails gives way at once, and what is slow may still win.
+        // After a failure the next attempt starts immediately. A slow attempt may still succeed
+        // first.
         let began = Instant::now();
         assert_eq!(first_of(["refused", "good"], go).await.as_deref(), Ok("good"));
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The body of a request, which can be sent again as long as little of it was sent.
+//! Request body that can be sent again while only little of it has been sent.
 
 use core::{
     pin::Pin,
@@ -11,17 +11,18 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-/// How many bytes are kept for sending them again.
+/// Maximum number of bytes kept for sending again.
 const KEPT: usize = 256 * 1024;
 
-/// The body of a request. Each [attempt](Self::attempt) sends it from the beginning, and ends those before.
+/// Body of a request. Each [attempt](Self::attempt) sends it from the beginning and invalidates
+/// earlier attempts.
 #[derive(Debug)]
 pub(crate) struct Replay(Arc<Mutex<Source>>);
 
 #[derive(Debug)]
 struct Source {
     rest: Body,
-    /// What attempts took of it so far; `None` if that was too much to keep.
+    /// Parts that attempts have read; `None` after the limit was exceeded.
     taken: Option<Vec<Part>>,
     bytes: usize,
     attempt: usize,
@@ -39,7 +40,7 @@ impl Replay {
         Self(Arc::new(Mutex::new(Source { rest: body, taken, bytes: 0, attempt: 0 })))
     }
 
-    /// All of the body; `None` if it cannot be had from the beginning any more.
+    /// Returns the whole body; `None` if its beginning is no longer kept.
     pub(crate) fn attempt(&self) -> Option<Body> {
         let number = {
             let mut source = lock(&self.0);
@@ -47,11 +48,11 @@ impl Replay {
             source.attempt += 1;
             source.attempt
         };
-        // That looks at the source by itself.
+        // `Body::new` locks the source, so the lock is released here.
         Some(Body::new(Attempt { source: Arc::clone(&self.0), number, sent: 0 }))
     }
 
-    /// It is not sent again.
+    /// Discards the kept parts, after the last attempt.
     pub(crate) fn settle(&self) {
         lock(&self.0).taken = None;
     }
@@ -64,7 +65,7 @@ fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
 struct Attempt {
     source: Arc<Mutex<Source>>,
     number: usize,
-    /// How many of the parts that were kept.
+    /// Number of kept parts sent by this attempt.
     sent: usize,
 }
 
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of pieces of this size.
+    /// Body with a number of pieces of the same size.
     struct Pieces(usize, usize);
 
     impl http_body::Body for Pieces {
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The first bytes of the pieces that come.
+    /// Reads pieces and returns their first bytes.
     async fn read(body: &mut Body, most: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < most

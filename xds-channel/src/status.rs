@@ -1,4 +1,7 @@
-//! Statuses of calls. What management servers say is never one (A54).
+//! Statuses of calls. A management server's status never becomes the status of a call ([gRFC
+//! A54][A54]).
+//!
+//! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
 
 use core::fmt::Display;
 use std::error::Error as _;
@@ -7,12 +10,13 @@ use h2::Reason;
 use tonic::{Code, Status};
 use xds_routing::router::Failure;
 
-/// The note is for failures that have none themselves.
+/// Converts a failure into a status. The note applies to failures without one.
 pub(crate) fn of(failure: &Failure, note: impl Display) -> Status {
     Status::new(Code::from_i32(failure.code()), failure.message(note))
 }
 
-/// Whose configuration it is, where no more is known (S3.095).
+/// Returns the resolution note used if no errors are known.
+// S3.095
 pub(crate) fn bare_note(node_id: &str) -> String {
     format!("xDS node ID: {node_id}")
 }
@@ -21,7 +25,7 @@ pub(crate) fn noted(why: impl Display, note: impl Display) -> String {
     format!("{why} (resolution note: {note})")
 }
 
-/// Time is up, while this was how things were.
+/// Returns the status for an exceeded deadline, with what the call waited for.
 pub(crate) fn late(how: Waiting) -> Status {
     let late = "the call took longer than it may";
     Status::deadline_exceeded(match how {
@@ -30,22 +34,22 @@ pub(crate) fn late(how: Waiting) -> Status {
     })
 }
 
-/// What a call has to say of how things are.
+/// State in which a call waits, for the message of an exceeded deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// Calls that do not wait fail with that, which has a note.
+    /// Calls that do not wait fail with this message, which contains a note.
     Failing(String),
-    /// Nothing but this note.
+    /// No failure; only a resolution note.
     Noted(String),
 }
 
-/// There is no driver any more.
+/// Returns the status of calls after the driver has ended.
 pub(crate) fn ended(note: impl Display) -> Status {
     Status::unavailable(noted("the channel has ended", note))
 }
 
-/// What the end of a stream or connection means, by gRPC's table of HTTP/2's reasons. That table is for streams
-/// that were reset; a connection that ends is one that is not there.
+/// Returns the status code for the end of a stream or connection. Reset streams use gRPC's mapping
+/// of HTTP/2 error codes; the end of a connection is `UNAVAILABLE`.
 pub(crate) fn code_of(error: &hyper::Error) -> Code {
     match in_http2(error) {
         Some(error) if !error.is_go_away() => match error.reason() {
@@ -59,8 +63,8 @@ pub(crate) fn code_of(error: &hyper::Error) -> Code {
     }
 }
 
-/// Whether the server says that it has done nothing with a call: it refused the stream, or said when it went away
-/// that this stream is one of those it did not look at.
+/// Returns whether the server reported that it has not processed a request: it refused the stream,
+/// or its `GOAWAY` excludes the stream.
 pub(crate) fn is_unprocessed(error: &hyper::Error) -> bool {
     in_http2(error).is_some_and(|error| {
         let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);

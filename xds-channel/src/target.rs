@@ -1,40 +1,43 @@
-//! What a channel is made for.
+//! Targets of channels.
 
 use http::uri::Authority;
 use thiserror::Error;
 
-/// A target that is none.
+/// Reason why a target is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidTarget {
-    /// It is of another form.
+    /// The target has another form.
     #[error("{target:?} is not of the form xds:///name or xds://authority/name")]
     Form {
-        /// What it was.
+        /// The target.
         target: String,
     },
-    /// It has an authority, and nobody knows which listener to ask it for: the bootstrap does not have it, or there
-    /// is none ([`XdsChannels`](crate::XdsChannels)) and no [listener](crate::ChannelOptions::listener) is named.
+    /// The target has an authority that the bootstrap does not contain, or there is neither a
+    /// bootstrap ([`XdsChannels`](crate::XdsChannels)) nor a
+    /// [listener](crate::ChannelOptions::listener) name.
     #[error("the authority {authority:?} of {target:?} is not in the bootstrap")]
     Authority {
-        /// What it was.
+        /// The target.
         target: String,
-        /// Its authority.
+        /// Authority of the target.
         authority: String,
     },
 }
 
-/// A target by its parts.
+/// Parsed target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
-    /// Who answers for the listener; `None` is whom the client asks anyway.
+    /// Authority of the listener; `None` selects the client's default servers.
     pub(crate) authority: Option<&'a str>,
-    /// Whom the channel is for: by this the virtual host is chosen (S2.068).
+    /// Name of the service, which selects the virtual host.
+    // S2.068
     pub(crate) name: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// Reads `xds://authority/name`, in which the authority may be empty, and `xds:name` (FE-20).
+    /// Parses `xds://authority/name`, where the authority may be empty, or `xds:name`.
+    // FE-20
     pub(crate) fn read(target: &'a str) -> Result<Self, InvalidTarget> {
         let invalid = || InvalidTarget::Form { target: target.into() };
         let rest = target.strip_prefix("xds:").ok_or_else(invalid)?;
@@ -48,8 +51,9 @@ impl<'a> Target<'a> {
         Ok(Self { authority: Some(authority).filter(|authority| !authority.is_empty()), name })
     }
 
-    /// Whom requests are for. A target may have what no authority can, such as a slash, which stands as a dash
-    /// there; `None` is what cannot be part of a URI either.
+    /// Returns the `:authority` of requests. Characters that an authority cannot contain, such as a
+    /// slash, are replaced by dashes. Returns `None` if the name contains characters that no URI
+    /// can contain.
     pub(crate) fn host(self) -> Option<Authority> {
         let Self { name, .. } = self;
         let is_of_uris = |it: char| it.is_ascii_graphic() && !"\"<>\\^`{|}".contains(it);

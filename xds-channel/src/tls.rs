@@ -1,4 +1,7 @@
-//! TLS to endpoints, as their cluster asks for it (A29): by which providers, and whose certificates will do.
+//! TLS to endpoints as configured by their cluster ([gRFC A29]): certificate providers and allowed
+//! names.
+//!
+//! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 use core::fmt;
 use std::{net::IpAddr, sync::Arc};
@@ -27,17 +30,17 @@ use crate::certificates::{Provider, Providers};
 
 const ALPN_HTTP2: &[u8] = b"h2";
 
-/// How the connections of a cluster are secured.
+/// TLS settings of a cluster's connections.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterTls {
-    /// Who has the roots; `None` are those of the system.
+    /// Provider of root certificates; `None` uses the operating system's.
     roots: Option<Arc<Provider>>,
-    /// Who has the own certificate, if one is shown.
+    /// Provider of the client certificate, if one is used.
     identity: Option<Arc<Provider>>,
     names: Vec<TextMatcher>,
 }
 
-/// What is asked for is the same; what providers have may have changed.
+// Compares the settings, not the current contents of the providers.
 impl PartialEq for ClusterTls {
     fn eq(&self, other: &Self) -> bool {
         let is_same = |one: &Option<Arc<Provider>>, other: &Option<Arc<Provider>>| {
@@ -50,11 +53,11 @@ impl PartialEq for ClusterTls {
 }
 
 impl ClusterTls {
-    /// What a cluster asks for, of these instances of certificate providers.
+    /// Resolves a cluster's TLS context with the channel's certificate providers.
     ///
     /// # Errors
     ///
-    /// What is not there, for the messages of calls.
+    /// Returns what is missing, for error messages of calls.
     pub(crate) fn new(context: &TlsContext, providers: &Providers) -> Result<Self, String> {
         let of = |provider: &CertificateProvider| {
             let name = provider.instance.as_str();
@@ -84,7 +87,7 @@ impl ClusterTls {
         Ok(Self { roots, identity, names: context.names.clone() })
     }
 
-    /// Shakes hands with an endpoint.
+    /// Performs the TLS handshake with an endpoint.
     pub(crate) async fn connect(
         &self,
         socket: TcpStream,
@@ -135,8 +138,8 @@ fn system_roots() -> Result<RootCertStore, String> {
     }
 }
 
-/// Takes endpoints that the roots vouch for and that have one of the names, if names are stated; which name was
-/// asked for does not matter (A29).
+/// Verifier of endpoint certificates: accepts those issued by a trusted root that have one of the
+/// allowed names, if any are configured. The TLS server name is ignored, as gRFC A29 requires.
 struct Verifier {
     roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
@@ -196,8 +199,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Whether one of the names of a certificate is as one of these: names of DNS, URIs, and addresses that
-/// are stated exactly.
+/// Returns whether a certificate has an allowed name. DNS names and URIs are compared, and IP
+/// addresses with exact matchers.
 fn is_named(certificate: &CertificateDer<'_>, names: &[TextMatcher]) -> Result<bool, Error> {
     let parsed = EndEntityCert::try_from(certificate)
         .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
@@ -213,7 +216,7 @@ fn is_named(certificate: &CertificateDer<'_>, names: &[TextMatcher]) -> Result<b
         || names.iter().any(is_address))
 }
 
-/// An exact name is also one that begins with another word than a certificate for all words does.
+/// Matches a DNS name. An exact matcher also matches a wildcard certificate for its parent domain.
 fn is_dns_name(name: &TextMatcher, own: &str) -> bool {
     match (name, own.strip_prefix("*.")) {
         (TextMatcher::Exact(text, _), Some(parent)) => text

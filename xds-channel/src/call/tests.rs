@@ -1,4 +1,4 @@
-//! What no configuration that a channel gets to see leads to, and what depends on time.
+//! Cases that no valid configuration leads to, and timing.
 
 use core::time::Duration;
 use std::{collections::BTreeMap, sync::Mutex};
@@ -16,7 +16,7 @@ fn request() -> Request<Body> {
     Request::builder().uri("http://shop/s/m").body(Body::empty()).expect("a request")
 }
 
-/// A route leads to a cluster that nobody follows: the status is the one for a bug, as for no other failure (B26).
+// B26: a route to an unknown cluster is a bug and the only failure with INTERNAL.
 #[tokio::test]
 async fn a_cluster_that_nobody_knows_of_is_internal() {
     let listener = api_listener("shop", &manager(rds("routes")));
@@ -42,7 +42,7 @@ async fn a_cluster_that_nobody_knows_of_is_internal() {
     println!("covers: S3.090 S3.095 B26");
 }
 
-/// The endpoint is told how much time is left, not how much there was.
+/// The endpoint receives the remaining time as its timeout.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waited_has_less_time() {
     let (parts, body) = request().into_parts();

@@ -30,7 +30,7 @@ fn routes(retry_on: &str) -> Arc<RouteConfiguration> {
     Arc::new(judged(&table(vec![route_to(prefix(""), action)])).expect("a table"))
 }
 
-/// What is news is said once, and again if it was not asked for in between.
+/// A request is reported when it is new, and again if it was absent in between.
 #[test]
 fn what_is_asked_for_and_not_done_is_said_when_it_comes() {
     let mut lacks = Lacks::default();

@@ -1,4 +1,4 @@
-//! Channels that a bootstrap describes.
+//! Channels from a bootstrap.
 
 use tonic_health::pb::health_client::HealthClient;
 use xds_bootstrap::Bootstrap;
@@ -29,7 +29,7 @@ fn bootstrap(world: &World) -> Bootstrap {
     Bootstrap::from_json(&text.replace("ADDRESS", &world.address.to_string())).expect("a bootstrap")
 }
 
-/// Node, listener template, authorities and certificate providers are what it says.
+/// Node, listener template, authorities and certificate providers come from the bootstrap.
 #[tokio::test]
 async fn a_bootstrap_is_all_that_a_channel_takes() {
     let world = World::new().await;
@@ -52,7 +52,7 @@ async fn a_bootstrap_is_all_that_a_channel_takes() {
         assert_eq!(backend.calls(), 1, "{target}");
     }
     assert_eq!((near.calls(), east.calls()), (1, 1));
-    // What goes wrong says whose configuration it is.
+    // Errors contain the node id.
     let absent = channels.channel("xds:///nothing").expect("a target");
     let status = check(&mut HealthClient::new(absent), &[("grpc-timeout", "200m")]).await;
     let status = status.unwrap_err();

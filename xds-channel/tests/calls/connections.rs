@@ -1,4 +1,4 @@
-//! Connections that are refused, lost or not wanted any more.
+//! Connections that are refused, lost or no longer needed.
 
 use core::{
     future::poll_fn,
@@ -41,7 +41,7 @@ fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-/// Stands before a backend and sees how many connections there are.
+/// Proxy in front of a backend that counts connections.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
     open: watch::Sender<usize>,
@@ -72,30 +72,30 @@ impl Door {
         Self { address, open, slammed }
     }
 
-    /// Ends all connections that there are.
+    /// Ends all current connections.
     pub(crate) fn slam(&self) {
         self.slammed.notify_waiters();
     }
 
-    /// Until there are so many connections.
+    /// Waits until the number of connections is as given.
     pub(crate) async fn has(&self, connections: usize) {
         let mut open = self.open.subscribe();
         soon(open.wait_for(|open| *open == connections)).await.expect("it counts them");
     }
 }
 
-/// How an endpoint says that it has done nothing with a stream.
+/// Reaction of an endpoint that does not process a request.
 #[derive(Clone, Copy, Debug)]
 enum Refusal {
     /// `RST_STREAM` with `REFUSED_STREAM`.
     Stream,
-    /// `GOAWAY` with `NO_ERROR`, which names no stream that was looked at.
+    /// `GOAWAY` with `NO_ERROR` and last stream id 0.
     Connection,
-    /// It takes the call, and closes the connection.
+    /// Accepts the request and closes the connection.
     None,
 }
 
-/// An endpoint that refuses all streams, and counts them.
+/// Starts an endpoint that refuses all streams and counts them.
 async fn refusing(how: Refusal) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -157,7 +157,7 @@ async fn refuse(
     }
 }
 
-/// A call that a server has done nothing with goes to another one, and nobody sees that it did.
+/// A request that a server has not processed is sent to another one.
 #[tokio::test]
 async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
     for how in [Refusal::Stream, Refusal::Connection] {
@@ -175,7 +175,7 @@ async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
         }
         assert_eq!(backend.calls(), calls, "{how:?}");
 
-        // Nobody else is there: it fails, as it would if nobody were there at all.
+        // Without another endpoint, the call fails with UNAVAILABLE.
         let world = World::new().await;
         let (at, refused) = refusing(how).await;
         world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
@@ -185,7 +185,8 @@ async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
     }
 }
 
-/// A call that an endpoint may have acted on is not sent again, and does not say that there was no endpoint.
+/// A request that an endpoint may have processed is not sent again. The message does not claim a
+/// missing endpoint.
 #[tokio::test]
 async fn a_call_that_is_lost_with_its_connection_is_unavailable_and_says_so() {
     let world = World::new().await;
@@ -199,8 +200,8 @@ async fn a_call_that_is_lost_with_its_connection_is_unavailable_and_says_so() {
     assert_eq!(received.load(Ordering::SeqCst), 1, "it is not sent again");
 }
 
-/// A cluster that calls cannot go to any more has no connections, though routes lead to it; one that they can go to
-/// again has.
+/// A cluster with an unsupported policy has no connections, even if routes refer to it. It has
+/// connections again when the policy is supported.
 #[tokio::test]
 async fn a_cluster_that_fails_has_no_connections() {
     let world = World::new().await;
@@ -218,7 +219,7 @@ async fn a_cluster_that_fails_has_no_connections() {
     }
 }
 
-/// A call that takes long keeps the connection that it is on, and no other.
+/// A slow call keeps its own connection and no other.
 #[tokio::test]
 async fn a_slow_call_keeps_its_own_connection_only() {
     let world = World::new().await;
@@ -241,7 +242,7 @@ async fn a_slow_call_keeps_its_own_connection_only() {
     assert!(calls.iter().any(|call| !call.is_finished()), "one is still under way");
 }
 
-/// The endpoint is told how much time is left, not how much there was.
+/// The endpoint receives the remaining time as its timeout.
 #[tokio::test]
 async fn a_call_that_waited_has_less_time() {
     let world = World::new().await;
@@ -254,7 +255,7 @@ async fn a_call_that_waited_has_less_time() {
     let mut waiting = pin!(client.check(request));
     let is_waiting = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await;
     assert!(is_waiting);
-    // It has begun, and is sent after this at the earliest.
+    // The call has started, and is sent after this moment.
     let begun = Instant::now();
     world.apply(Change::new().endpoints("c", &[backend.address]).0).await;
     let left = Duration::from_secs(20) - begun.elapsed();
@@ -266,7 +267,7 @@ async fn a_call_that_waited_has_less_time() {
     assert!(Duration::from_micros(micros) <= left, "{micros} us of {left:?}");
 }
 
-/// Half of the calls are dropped, and the other half is not asked again after an endpoint refused it.
+/// Half of the calls are dropped. Drop is not decided again after an endpoint refused the call.
 #[tokio::test]
 async fn a_call_is_dropped_or_not_once() {
     let world = World::new().await;
@@ -285,7 +286,7 @@ async fn a_call_is_dropped_or_not_once() {
     let mut change = Change::new();
     change.0.set(types::CLUSTER_LOAD_ASSIGNMENT, "c", bytes);
     world.apply(change.0).await;
-    // Until it is in use.
+    // Until the new endpoints are in use.
     while check(&mut client, &[]).await.is_ok() || refused.load(Ordering::SeqCst) == 0 {}
     let mut dropped = 0;
     for _ in 0..400 {
@@ -294,6 +295,6 @@ async fn a_call_is_dropped_or_not_once() {
             dropped += 1;
         }
     }
-    // Four standard deviations; were it decided anew for what was refused, it would be 250.
+    // Four standard deviations. If drop were decided again after a refusal, 250 would be expected.
     assert!((160..=240).contains(&dropped), "{dropped}");
 }

@@ -1,4 +1,4 @@
-//! Calls that are given up, and channels that are while calls are under way.
+//! Cancelled calls, and channels dropped during calls.
 
 use core::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -24,13 +24,13 @@ fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-/// Whether the client asks the management server for a cluster.
+/// Returns whether the client subscribes to a cluster.
 async fn is_followed(world: &World, name: &str) -> bool {
     let status = world.client.status().await.expect("a client");
     status.iter().any(|it| it.type_url.as_str() == types::CLUSTER && it.name == name)
 }
 
-/// Who gives a call up counts no longer, and its cluster is kept for it no longer.
+/// A cancelled call no longer counts as active and no longer keeps its cluster.
 #[tokio::test]
 async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
     let world = World::new().await;
@@ -56,7 +56,7 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
     let refused = check(&mut client.clone(), &[]).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
     first.abort();
-    // There is room for another one.
+    // Another call is admitted.
     let mut second = call(&client);
     soon(async {
         let seen = slow.calls();
@@ -68,7 +68,7 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
         }
     })
     .await;
-    // The second keeps its cluster while routes lead elsewhere, until it is given up as well.
+    // The second call keeps its cluster while routes refer to another, until it is cancelled too.
     world.apply(Change::new().routes(to("quick")).at("quick", &[quick.address]).0).await;
     while quick.calls() == 0 {
         let _ = check(&mut client.clone(), &[]).await;
@@ -85,7 +85,7 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
     println!("covers: B26");
 }
 
-/// A channel ends with its last call, not before; then nothing is asked for any more, and nobody is connected to.
+/// A channel ends with its last call. Then nothing is subscribed or connected any more.
 #[tokio::test]
 async fn a_channel_lives_as_long_as_its_calls() {
     let world = World::new().await;
@@ -98,7 +98,7 @@ async fn a_channel_lives_as_long_as_its_calls() {
     };
     soon(call).await.expect("no panic").expect("an answer, though the channel was dropped");
 
-    // A stream goes on, though nobody has the channel.
+    // A stream continues after the channel is dropped.
     let mut client = world.health();
     let mut watch = client.watch(HealthCheckRequest::default()).await.expect("a stream");
     drop(client);
@@ -109,7 +109,7 @@ async fn a_channel_lives_as_long_as_its_calls() {
     assert_eq!(soon(watch.message()).await.unwrap().expect("a status").status, 2);
 }
 
-/// With the stream all of it goes.
+/// After the last stream nothing is subscribed or connected.
 #[tokio::test]
 async fn nothing_is_left_of_a_channel() {
     let world = World::new().await;
@@ -130,7 +130,8 @@ async fn nothing_is_left_of_a_channel() {
     .await;
 }
 
-/// Who keeps an answer that was read to its end keeps nothing else: its call does not count, nor its cluster.
+/// A response that was read to its end no longer counts as an active call and no longer keeps its
+/// cluster.
 #[tokio::test]
 async fn a_call_ends_with_its_answer() {
     let world = World::new().await;
@@ -152,7 +153,7 @@ async fn a_call_ends_with_its_answer() {
     let mut frames = 0;
     while let Some(frame) = soon(poll_fn(|cx| Pin::new(&mut answer).poll_frame(cx))).await {
         frames += 1;
-        // With its trailers all of it is there.
+        // The trailers are the end of the response.
         if frame.expect("a frame").is_trailers() {
             break;
         }

@@ -1,4 +1,4 @@
-//! How calls fail, and what they say.
+//! Status and message of failed calls.
 
 use core::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) fn aggregate(name: &str, members: &[&str]) -> Cluster {
     }
 }
 
-/// The status of a call, which is never one of the management server's.
+/// Returns the message of a failed call, whose status is `UNAVAILABLE`.
 async fn failure(world: &World) -> String {
     let status = check(&mut world.health(), &[]).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -79,7 +79,7 @@ async fn what_is_missing_is_unavailable_and_named() {
         message = failure(&world).await;
     }
     assert!(message.contains("node-1"), "{message}");
-    // One that is made of what is not there.
+    // Aggregate cluster of a missing member.
     let all = aggregate("all", &["nowhere"]);
     world.apply(Change::new().routes(to("all")).cluster_as(all).0).await;
     while !message.contains("`all` cannot be used: made of clusters none of which can be had") {
@@ -100,7 +100,7 @@ async fn a_lost_endpoint_says_what_is_known_of_its_configuration() {
     assert!(refused.contains(&at.to_string()), "{refused}");
     assert!(refused.ends_with("(resolution note: xDS node ID: node-1)"), "{refused}");
 
-    // The management server goes: that is part of every failure from then on.
+    // The management server ends, which every failure mentions from then on.
     world.server.shut_down().await;
     world.serving.abort();
     let mut message = String::new();
@@ -116,7 +116,7 @@ async fn a_lost_endpoint_says_what_is_known_of_its_configuration() {
     println!("covers: S3.090 S3.091 S3.095 S3.097");
 }
 
-/// Nothing falls back to what was not asked for.
+/// An unsupported policy fails calls; no other policy is used instead.
 #[tokio::test]
 async fn what_is_not_supported_says_so() {
     let world = World::new().await;
@@ -128,7 +128,7 @@ async fn what_is_not_supported_says_so() {
     assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
     let note = "(resolution note: xDS node ID: node-1)";
     assert!(refused.ends_with(note), "{refused}");
-    // As the only part of another one it is refused as well.
+    // The only member of an aggregate cluster fails too.
     let part = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("part") };
     let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["part"]));
     world.apply(change.endpoints("part", &[backend.address]).cluster_as(part).0).await;
@@ -146,13 +146,13 @@ async fn what_is_not_supported_says_so() {
     assert_eq!(backend.calls(), 0);
 }
 
-/// A limit of calls under way is for a cluster and its endpoints, not for a channel (A32).
+/// gRFC A32: the limit of active calls applies to a cluster and its endpoints, across channels.
 #[tokio::test]
 async fn channels_count_their_calls_together() {
     let world = World::new().await;
     let backend = Backend::new().await;
     let threshold = |priority: i32, most| Thresholds { priority, max_requests: number(most) };
-    // The first one for the default priority counts.
+    // The first threshold for the default priority counts.
     let limited = Cluster {
         circuit_breakers: Some(CircuitBreakers {
             thresholds: vec![threshold(1, 9), threshold(0, 2), threshold(0, 9)],
@@ -178,7 +178,7 @@ async fn channels_count_their_calls_together() {
     println!("covers: B27a");
 }
 
-/// A call can ask to wait; others fail as soon as it is known that there is nobody.
+/// A wait-for-ready call waits; other calls fail as soon as no endpoint is known to be available.
 #[tokio::test]
 async fn who_is_ready_to_wait_waits() {
     let world = World::new().await;
@@ -192,7 +192,7 @@ async fn who_is_ready_to_wait_waits() {
             client.check(request).await.map(drop)
         })
     };
-    // There is no listener, then no endpoint.
+    // First the listener is missing, then an endpoint.
     let first = waits(&client);
     let status = check(&mut client, &[]).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -227,7 +227,7 @@ async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
     assert!(second.calls() >= 200 - 2, "{}", second.calls());
 }
 
-/// Who asks again and again leaves time for whoever is to make it better, also where there is one thread for all.
+/// A caller that retries immediately does not starve other tasks, even on a single thread.
 #[tokio::test]
 async fn calls_that_fail_at_once_let_others_go_on() {
     let world = World::new().await;

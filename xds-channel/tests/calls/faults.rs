@@ -1,4 +1,4 @@
-//! Calls that are held up or fail on purpose (A33).
+//! Fault injection (gRFC A33): delayed and aborted calls.
 
 use prost::Message as _;
 use tonic::Code;
@@ -17,7 +17,7 @@ use crate::{
     world::{Backend, Change, World, check},
 };
 
-/// With these filters before the one that sends calls on.
+/// Adds HTTP filters before the router filter.
 fn filtered(mut change: Change, filters: Vec<HttpFilter>) -> Change {
     let mut manager = manager(rds("routes"));
     manager.http_filters.splice(0..0, filters);
@@ -50,7 +50,7 @@ async fn calls_are_held_up_and_fail_as_their_headers_ask() {
     world.apply(filtered(change, vec![filter]).0).await;
     let mut client = world.health();
     check(&mut client, &[]).await.expect("an answer");
-    // For longer than it may take.
+    // The delay is longer than the timeout.
     let held_up = [("x-envoy-fault-delay-request", "3600000"), ("grpc-timeout", "100m")];
     let late = check(&mut client, &held_up).await.expect_err("it is held up");
     assert_eq!(late.code(), Code::DeadlineExceeded);
@@ -60,7 +60,7 @@ async fn calls_are_held_up_and_fail_as_their_headers_ask() {
     println!("covers: B28");
 }
 
-/// What is not carried out here is not passed over either (A39).
+/// gRFC A39: a listener with an unsupported HTTP filter is rejected.
 #[tokio::test]
 async fn a_listener_with_a_filter_that_is_not_there_is_rejected() {
     let world = World::new().await;

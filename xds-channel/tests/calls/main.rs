@@ -1,4 +1,5 @@
-//! Calls of a generated client through the channel, with our management server and backends on loopback.
+//! Calls of a generated client through the channel, with a management server and backends on
+//! loopback.
 
 #[path = "../../../xds-routing/tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
-//! Whatever a call fails of, it says what is wrong between client and management server (gRFC A88).
+//! Messages of failed calls contain the known errors between client and management server (gRFC
+//! A88).
 
 use core::time::Duration;
 
@@ -25,14 +26,14 @@ use crate::{
     world::{Backend, Change, World, check, nobody, soon},
 };
 
-/// Where nothing is known to be wrong, it says whose configuration it is.
+/// Resolution note if no error is known.
 const BARE: &str = "(resolution note: xDS node ID: node-1)";
 
 fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-/// Calls until one fails with a status that says this. All that fail before are UNAVAILABLE as well.
+/// Calls until the message contains `why`. All failures before are `UNAVAILABLE` too.
 async fn fails_with(client: &mut HealthClient<XdsChannel>, why: &str) -> String {
     let failing = async {
         loop {
@@ -70,7 +71,7 @@ async fn routes_that_lead_nowhere() {
 async fn clusters_without_endpoints() {
     let world = World::new().await;
     let mut client = world.health();
-    // They never come, then come and are none, then nobody is there.
+    // The endpoints are missing, then empty, then unreachable.
     world.apply(Change::new().routes(to("c")).cluster("c").0).await;
     let message = fails_with(&mut client, "eds c: does not exist").await;
     assert!(message.starts_with("no endpoint of cluster `c`: there are no endpoints"), "{message}");
@@ -87,7 +88,7 @@ async fn clusters_without_endpoints() {
     println!("covers: S3.090 S3.091 S3.095 S3.096 S3.098");
 }
 
-/// A cluster that goes though routes lead to it is unavailable: that it does not exist is no status of a call (B26).
+// B26: a deleted cluster makes calls UNAVAILABLE, not NOT_FOUND.
 #[tokio::test]
 async fn clusters_that_go() {
     let mut profile = Profile::grpc();
@@ -101,7 +102,7 @@ async fn clusters_that_go() {
     let message = fails_with(&mut client, "`c` cannot be used").await;
     assert!(message.starts_with("cluster `c` cannot be used: cds c: does not exist"), "{message}");
     assert!(message.ends_with(BARE), "{message}");
-    // The last one that another is made of.
+    // The last member of an aggregate cluster.
     let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["c"]));
     world.apply(change.at("c", &[backend.address]).0).await;
     soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
@@ -111,7 +112,8 @@ async fn clusters_that_go() {
     println!("covers: S3.090 S3.091 S3.095 S3.096 S3.097 S3.098 B26");
 }
 
-/// What servers say of resources that stay in use: of the listener, of routes, and of its own cluster and endpoints.
+/// Ambient errors of the listener, the routes, and the call's cluster and endpoints appear in the
+/// note.
 #[tokio::test]
 async fn ambient_errors_of_its_own_resources() {
     let world = World::new().await;
@@ -149,7 +151,7 @@ async fn ambient_errors_of_its_own_resources() {
     let told: Vec<_> = note.split("; ").map(|error| error.split(": ").next().unwrap()).collect();
     assert_eq!(told, ["lds shop", "rds routes", "cds c", "eds c"], "{note}");
 
-    // That is not what is wrong with another one.
+    // Errors of other clusters do not appear.
     let status = check(&mut client, &[("to", "other")]).await.unwrap_err();
     let (_, note) = status.message().split_once("(resolution note: ").expect("a note");
     let told: Vec<_> = note.split("; ").map(|error| error.split(": ").next().unwrap()).collect();
@@ -157,7 +159,7 @@ async fn ambient_errors_of_its_own_resources() {
     println!("covers: S3.090 S3.091 S3.092 S3.093 S3.096 S3.097 S3.098");
 }
 
-/// Time is up while a call waits for a cluster, and while an endpoint is at it.
+/// The deadline passes while a call waits for a cluster, and while an endpoint processes it.
 #[tokio::test]
 async fn calls_whose_time_is_up() {
     let world = World::new().await;
@@ -195,7 +197,7 @@ async fn calls_whose_time_is_up() {
     println!("covers: S3.090 S3.091 S3.095");
 }
 
-/// The connection ends in the middle of an answer; the client of xDS ends.
+/// The connection ends within a response; then the xDS client ends.
 #[tokio::test]
 async fn ends_that_nobody_expects() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Which endpoints get calls first: priorities and places, over real connections.
+//! Priorities and localities, over real connections.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::{
     world::{Backend, Change, World, check, eds, nobody, place, soon},
 };
 
-/// The endpoints of `c`, in these places.
+/// Sets the endpoints of cluster `c` in these localities.
 fn at(places: Vec<LocalityLbEndpoints>) -> Change {
     let assignment = ClusterLoadAssignment {
         cluster_name: "c".into(),
@@ -59,7 +59,7 @@ async fn the_next_priority_serves_while_the_one_before_is_lost() {
         check(&mut client, &[]).await.expect("an answer");
     }
     assert_eq!(first.calls(), before);
-    // It is back, and the first again.
+    // The first priority is available again.
     world.apply(at(places()).0).await;
     while first.calls() == before {
         check(&mut client, &[]).await.expect("an answer");
@@ -93,17 +93,18 @@ async fn places_have_their_share_by_weight() {
     let [one, two, three] =
         [one.calls() - before[0], two.calls() - before[1], three.calls() - before[2]];
     assert_eq!(one + two + three, 800);
-    // A quarter, within four standard deviations; the rest in turn.
+    // A quarter, within four standard deviations. The heavy locality alternates between its
+    // endpoints.
     assert!(one.abs_diff(200) <= 49, "{one}");
     assert!(two.abs_diff(three) <= 1, "{two} {three}");
 }
 
-/// What becomes of a connection that is taken by somebody who does not speak HTTP/2.
+/// Behaviour of an endpoint that accepts connections and does not support HTTP/2.
 #[derive(Clone, Copy, Debug)]
 enum Stranger {
     Closes,
     IsSilent,
-    /// Speaks another protocol.
+    /// Answers with another protocol.
     AnswersOtherwise,
 }
 
@@ -127,7 +128,7 @@ async fn stranger(how: Stranger) -> SocketAddr {
     address
 }
 
-/// An endpoint is there once its SETTINGS are, and an attempt that ends before has failed.
+/// An endpoint is ready after its SETTINGS have arrived. An attempt that ends before has failed.
 #[tokio::test]
 async fn who_takes_a_connection_and_does_not_speak_http2_is_not_there() {
     for how in [Stranger::Closes, Stranger::IsSilent, Stranger::AnswersOtherwise] {
@@ -136,7 +137,8 @@ async fn who_takes_a_connection_and_does_not_speak_http2_is_not_there() {
         let first = stranger(how).await;
         let near = || place("near", 0, 1, &[first]);
         begin(&world, vec![near()]).await;
-        // Far beyond the test: the next priority is tried because this one fails, not because it takes long.
+        // Longer than the test: the next priority is tried because this one fails, not because of
+        // the failover delay.
         let mut options = ChannelOptions::new("node-1");
         options.times.failover = Duration::from_secs(600);
         options.connect_timeout = match how {

@@ -1,4 +1,4 @@
-//! Where calls go.
+//! Routing of calls.
 
 use core::time::Duration;
 
@@ -48,7 +48,7 @@ async fn calls_are_routed_and_split_and_endpoints_have_turns() {
         .routes(list)
         .at("one", &[a.address])
         .at("two", &[b.address, c.address, d.address]);
-    // It waits for all of it.
+    // The call waits for the whole configuration.
     let mut client = world.health();
     let (checked, ()) = tokio::join!(check(&mut client, &[("who", "vip")]), world.apply(change.0));
     checked.expect("an answer");
@@ -61,7 +61,7 @@ async fn calls_are_routed_and_split_and_endpoints_have_turns() {
     }
     let one = a.calls() - 10;
     assert!((60..140).contains(&one), "{one}");
-    // In turn, but for those whose connection came later.
+    // Round robin, except for endpoints that were connected later.
     let turns = [b.calls(), c.calls(), d.calls()];
     assert_eq!(turns.iter().sum::<usize>(), 400 - one);
     assert!(turns.iter().all(|turn| turn.abs_diff((400 - one) / 3) < 12), "{turns:?}");
@@ -93,7 +93,7 @@ async fn limits_of_time_are_the_route_s() {
     println!("covers: B26");
 }
 
-/// A stream goes on where it is, whatever becomes of its cluster.
+/// A stream continues on its connection when its cluster is removed.
 #[tokio::test]
 async fn a_stream_outlives_its_cluster() {
     let world = World::new().await;
@@ -114,8 +114,8 @@ async fn a_stream_outlives_its_cluster() {
     assert_eq!(watch.message().await.unwrap().expect("another status").status, 2);
 }
 
-/// A call that was decided for a cluster waits for its endpoints, though routes lead elsewhere by now; then
-/// nobody asks for the cluster any more.
+/// A call waits for the endpoints of its cluster even if routes refer to another one meanwhile.
+/// Afterwards the cluster is unsubscribed.
 #[tokio::test]
 async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
     let world = World::new().await;
@@ -133,7 +133,7 @@ async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
             client.check(request).await.map(drop)
         })
     };
-    // Until it has been decided for.
+    // Until the call's cluster is chosen.
     tokio::task::yield_now().await;
     world.apply(Change::new().routes(to("new")).at("new", &[new.address]).0).await;
     while new.calls() == 0 {
@@ -157,7 +157,7 @@ async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
     println!("covers: B26");
 }
 
-/// A cluster that is made of one which is lost and of one behind a name of DNS.
+/// Aggregate cluster of an unreachable member and a logical DNS member.
 #[tokio::test]
 async fn an_aggregate_falls_back_to_its_next_cluster() {
     let world = World::new().await;
@@ -204,7 +204,7 @@ async fn an_aggregate_falls_back_to_its_next_cluster() {
     assert_eq!(backend.calls(), 5);
 }
 
-/// A name with a slash is asked for, and routed by, as it stands.
+/// A name with a slash is the unchanged listener name and virtual host domain.
 #[tokio::test]
 async fn a_name_may_be_a_path() {
     let world = World::new().await;
@@ -232,7 +232,7 @@ fn targets_have_a_form() {
             let refused = xds_channel::XdsChannel::new(&world.client, target, options).unwrap_err();
             assert_eq!(refused, InvalidTarget::Form { target: target.into() });
         }
-        // A name need not be one that a request can be addressed to.
+        // A name need not be a valid authority.
         for target in ["xds:///a/b", "xds:///shop:80", "xds:///xdstp://a/t/shop", "xds:///[x]"] {
             let options = xds_channel::ChannelOptions::new("n");
             xds_channel::XdsChannel::new(&world.client, target, options).expect("a target");

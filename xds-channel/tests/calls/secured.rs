@@ -1,4 +1,4 @@
-//! Clusters that ask for TLS (A29), with endpoints behind a terminator on loopback.
+//! Clusters with TLS (gRFC A29), with endpoints behind a TLS terminator on loopback.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ use crate::{
     world::{Backend, Change, World, check, eds, nobody, soon},
 };
 
-/// Files of one test, which go with it.
+/// Temporary files of one test, removed when dropped.
 struct Files {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -55,18 +55,18 @@ struct Files {
     door: Arc<Door>,
 }
 
-/// Where clients come in.
+/// State of the TLS terminator.
 #[derive(Default)]
 struct Door {
-    /// Who has it shaking hands.
+    /// Locked to delay handshakes.
     hand: Arc<Mutex<()>>,
-    /// How many have come, and how many have got in.
+    /// Number of accepted connections, and of completed handshakes.
     come: AtomicUsize,
     shaken: AtomicUsize,
 }
 
 impl Files {
-    /// Those of an authority.
+    /// Creates the files of a new certificate authority.
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -81,22 +81,22 @@ impl Files {
         Self { directory, issuer: Issuer::new(params, key), authority, door: Arc::default() }
     }
 
-    /// Until it is dropped, clients wait for their handshakes.
+    /// Delays handshakes until the guard is dropped.
     fn hold(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.door.hand).try_lock_owned().expect("nobody else does")
     }
 
-    /// How many clients wait.
+    /// Returns the number of connections that wait for their handshake.
     fn waiting(&self) -> usize {
         self.door.come.load(Ordering::Relaxed) - self.handshakes()
     }
 
-    /// How many were taken in.
+    /// Returns the number of completed handshakes.
     fn handshakes(&self) -> usize {
         self.door.shaken.load(Ordering::Relaxed)
     }
 
-    /// A certificate and its key.
+    /// Issues a certificate and its key.
     fn issue(&self, names: &[&str]) -> (String, String) {
         let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
         let key = KeyPair::generate().unwrap();
@@ -104,12 +104,12 @@ impl Files {
         (certificate.unwrap().pem(), key.serialize_pem())
     }
 
-    /// What vouches for endpoints.
+    /// Returns the root certificate file.
     fn roots(&self) -> TlsFiles {
         TlsFiles::default().with_ca_certificate(self.directory.join("ca"))
     }
 
-    /// What a client shows.
+    /// Creates the client's certificate and key files.
     fn own(&self) -> TlsFiles {
         let (certificate, key) = self.issue(&["client.example"]);
         let [at, key_at] = ["certificate", "key"].map(|name| self.directory.join(name));
@@ -118,7 +118,8 @@ impl Files {
         TlsFiles::default().with_identity(at, key_at)
     }
 
-    /// Ends the TLS of clients that have a certificate of the authority, before a backend.
+    /// Starts a TLS terminator in front of a backend. It requires client certificates of the
+    /// authority.
     async fn terminate(&self, names: &[&str], backend: SocketAddr) -> SocketAddr {
         let (certificate, key) = self.issue(names);
         let provider = Arc::new(ring::default_provider());
@@ -163,7 +164,7 @@ impl Drop for Files {
     }
 }
 
-/// A cluster whose endpoints have to have one of these names.
+/// Returns a cluster with TLS whose endpoints must have one of these names.
 fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
     let instance = |name: &str| {
         let certificate_name = String::new();
@@ -202,7 +203,7 @@ fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-/// Both sides show certificates; when the cluster changes its mind, connections are made anew.
+/// Mutual TLS is used; when the cluster's TLS settings change, new connections are made.
 #[tokio::test]
 async fn a_cluster_secures_its_connections() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
@@ -211,7 +212,7 @@ async fn a_cluster_secures_its_connections() {
         .with_certificate_provider("roots", files.roots())
         .with_certificate_provider("own", files.own());
     let mut client = world.health_with(options);
-    // There need not be a name, and that of the channel is none of the certificate's.
+    // No name is required, and the channel's name is not in the certificate.
     let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
     world.apply(change.endpoints("c", &[address]).0).await;
     check(&mut client, &[]).await.expect("an answer");
@@ -231,7 +232,7 @@ async fn a_cluster_secures_its_connections() {
             continue;
         }
         let mut message = String::new();
-        // Until the cluster is known, calls may take the connection that was good for the one before.
+        // Until the change is applied, calls may use the previous connection.
         soon(async {
             while message.is_empty() {
                 match check(&mut client, &[]).await {
@@ -248,7 +249,7 @@ async fn a_cluster_secures_its_connections() {
     }
     assert_eq!(backend.calls(), count, "what is refused sees no call");
 
-    // Without TLS at the end, to an endpoint without.
+    // Finally without TLS, to an endpoint without TLS.
     world.apply(Change::new().at("c", &[backend.address]).0).await;
     let scheme = || backend.counted.scheme.lock().unwrap().clone();
     soon(async {
@@ -260,7 +261,7 @@ async fn a_cluster_secures_its_connections() {
     println!("covers: B24");
 }
 
-/// Nobody falls back to less than what a cluster asks for.
+/// Calls fail if a cluster's TLS settings cannot be met: nothing falls back to weaker settings.
 #[tokio::test]
 async fn what_a_cluster_asks_for_has_to_be_there() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
@@ -304,8 +305,8 @@ async fn what_a_cluster_asks_for_has_to_be_there() {
     println!("covers: B24 S3.090 S3.091 S3.095");
 }
 
-/// What was last good in the files of certificate providers serves connections while what is in them is not, and
-/// what is good again takes its place.
+/// The last valid certificates are used for connections while the files are invalid. Files that
+/// become valid again replace them.
 #[tokio::test]
 async fn certificates_outlive_their_files() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
@@ -319,7 +320,7 @@ async fn certificates_outlive_their_files() {
     world.apply(change.endpoints("c", &[address]).0).await;
     check(&mut client, &[]).await.expect("an answer");
 
-    // One file is gone, one is not what it should be, and one is none of the other's.
+    // One file is missing, one is invalid, and the key does not match the certificate.
     let write = |name: &str, content: &str| fs::write(files.directory.join(name), content).unwrap();
     let (_, other_key) = files.issue(&["client.example"]);
     fs::remove_file(files.directory.join("ca")).unwrap();
@@ -329,7 +330,7 @@ async fn certificates_outlive_their_files() {
             write("key", key);
         }
     }
-    // Connections are made anew, by what was read before.
+    // New connections use the previous contents.
     let before = files.handshakes();
     world.apply(Change::new().cluster_as(secured("roots", &[exactly("one.example")])).0).await;
     soon(async {
@@ -340,7 +341,7 @@ async fn certificates_outlive_their_files() {
     .await;
     check(&mut client, &[]).await.expect("an answer");
 
-    // Somebody else vouches for the endpoints now, and asks for certificates of its own.
+    // Another authority issues the endpoints' and the client's certificates.
     let others = Files::new();
     let address = others.terminate(&["two.example"], backend.address).await;
     let (certificate, key) = others.issue(&["client.example"]);
@@ -359,7 +360,7 @@ async fn certificates_outlive_their_files() {
     println!("covers: B24");
 }
 
-/// A cluster asks for another TLS: until connections are there that have it, calls take those that were there.
+/// Calls use the old connections after a change of the TLS settings, until the new ones are ready.
 #[tokio::test]
 async fn calls_go_on_while_a_cluster_changes_its_tls() {
     let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
@@ -372,7 +373,7 @@ async fn calls_go_on_while_a_cluster_changes_its_tls() {
     world.apply(change.endpoints("c", &[address]).0).await;
     check(&mut client, &[]).await.expect("an answer");
 
-    // Nobody shakes hands for now.
+    // Handshakes are delayed.
     let held = files.hold();
     let names = [exactly("backend.example")];
     world.apply(Change::new().cluster_as(secured("roots", &names)).0).await;
@@ -399,7 +400,8 @@ async fn calls_go_on_while_a_cluster_changes_its_tls() {
     println!("covers: B24");
 }
 
-/// Each of the clusters that one is made of is secured as it says itself. One that cannot be is one that failed (A75).
+/// gRFC A75: each member of an aggregate cluster has its own TLS settings. A member with invalid
+/// ones counts as failed.
 #[tokio::test]
 async fn members_of_an_aggregate_are_secured_each_by_itself() {
     let (world, files) = (World::new().await, Files::new());
@@ -427,7 +429,7 @@ async fn members_of_an_aggregate_are_secured_each_by_itself() {
     let scheme = |of: &Backend| of.counted.scheme.lock().unwrap().clone();
     assert_eq!(scheme(&behind).as_deref(), Some("https"));
 
-    // The one after it takes over, without TLS.
+    // The next member, without TLS, takes over.
     world.apply(Change::new().endpoints("c", &[nobody().await]).0).await;
     soon(async {
         while plain.calls() == 0 {
@@ -437,7 +439,7 @@ async fn members_of_an_aggregate_are_secured_each_by_itself() {
     .await;
     assert_eq!(scheme(&plain).as_deref(), Some("http"));
 
-    // If all fail, the last one says why.
+    // If all members fail, the last one's reason is reported.
     let seen = behind.calls();
     world.apply(Change::new().cluster_as(aggregate("all", &["ring", "lost"])).0).await;
     let mut refused = check(&mut client, &[]).await;

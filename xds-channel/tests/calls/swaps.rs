@@ -1,4 +1,4 @@
-//! Clusters and endpoints are swapped under load, and no call is lost.
+//! Replacement of clusters and endpoints under load, without losing calls.
 
 use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,8 +18,8 @@ use crate::{
 const CALLERS: usize = 8;
 const SWAPS: usize = 30;
 
-/// Callers that never pause, on one channel. Every other one of them makes streams, and keeps each until the next
-/// one speaks.
+/// Callers without pauses on one channel. Every other caller makes streams and keeps each one until
+/// the next one has delivered a message.
 struct Load {
     done: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl Load {
         Self { callers: callers.collect(), done, stop }
     }
 
-    /// Until so many more calls were answered, or one failed.
+    /// Waits until `more` further calls were answered or one has failed.
     async fn answers(&self, more: usize) {
         let target = self.done.load(Ordering::SeqCst) + more;
         let is_whole = || self.callers.iter().all(|caller| !caller.is_finished());
@@ -78,7 +78,7 @@ fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-/// Each time another cluster, on another backend; the one before goes in the same change.
+/// Each change replaces the cluster and removes the previous one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clusters_are_swapped_under_load() {
     let world = World::new().await;
@@ -92,7 +92,7 @@ async fn clusters_are_swapped_under_load() {
         let change = Change::new().routes(to(&new)).at(&new, &[backend.address]).without(&old);
         world.apply(change.0).await;
         backends.push(backend);
-        // The new one is in use, so the old one can go.
+        // The new cluster is in use, so the old backend can stop.
         while backends[swap].calls() == 0 {
             load.answers(1).await;
         }
@@ -107,7 +107,7 @@ async fn clusters_are_swapped_under_load() {
     assert!(backends.iter().all(|backend| backend.calls() > 0));
 }
 
-/// The same cluster is somewhere else each time.
+/// Each change moves the cluster to another backend.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_are_swapped_under_load() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! A management server, a client of it with a channel, and backends.
+//! A management server, a client with channels, and backends.
 
 use core::{
     convert::Infallible,
@@ -59,17 +59,17 @@ use xds_tokio::{
 
 use crate::support::*;
 
-/// Longer than anything here takes; only a failing test waits for it.
+/// Awaits a future with a timeout that only a failing test reaches.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(30), future).await.expect("this should have happened by now")
 }
 
-/// A management server and the client of it.
+/// Management server and its client.
 pub(crate) struct World {
     pub(crate) server: ServerHandle,
     pub(crate) serving: JoinHandle<std::io::Result<()>>,
     pub(crate) client: ClientHandle,
-    /// Where the management server is.
+    /// Address of the management server.
     pub(crate) address: SocketAddr,
 }
 
@@ -78,7 +78,7 @@ impl World {
         Self::with_profile(Profile::grpc()).await
     }
 
-    /// The client has this profile.
+    /// Creates a client with this profile.
     pub(crate) async fn with_profile(profile: Profile) -> Self {
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -90,7 +90,7 @@ impl World {
             .with_type(RouteConfigurations::default())
             .with_type(Clusters::default())
             .with_type(ClusterLoadAssignments::default());
-        // What does not exist is known not to in a moment.
+        // Short does-not-exist timers.
         for url in [types::LISTENER, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT] {
             config = config.with_does_not_exist_after(url, Some(Duration::from_millis(300)));
         }
@@ -116,7 +116,7 @@ impl World {
     }
 }
 
-/// A cluster whose endpoints have its name.
+/// Returns an EDS cluster.
 pub(crate) fn eds(name: &str) -> Cluster {
     Cluster {
         name: name.into(),
@@ -129,7 +129,7 @@ pub(crate) fn eds(name: &str) -> Cluster {
     }
 }
 
-/// What a management server is to serve.
+/// Change of the management server's resources.
 pub(crate) struct Change(pub(crate) Transaction);
 
 impl Change {
@@ -137,7 +137,7 @@ impl Change {
         Self(Transaction::new())
     }
 
-    /// The listener `shop` and its routes.
+    /// Sets the listener `shop` and its routes.
     pub(crate) fn routes(mut self, list: Vec<Route>) -> Self {
         let listener = api_listener("shop", &manager(rds("routes"))).encode_to_vec();
         self.0.set(types::LISTENER, "shop", listener);
@@ -156,7 +156,7 @@ impl Change {
         self
     }
 
-    /// A cluster, and where it is.
+    /// Sets a cluster with its endpoints.
     pub(crate) fn at(self, name: &str, addresses: &[SocketAddr]) -> Self {
         self.cluster(name).endpoints(name, addresses)
     }
@@ -174,7 +174,7 @@ impl Change {
     }
 }
 
-/// Endpoints in one place.
+/// Returns endpoints in one locality.
 pub(crate) fn assignment(name: &str, addresses: &[SocketAddr]) -> ClusterLoadAssignment {
     ClusterLoadAssignment {
         cluster_name: name.into(),
@@ -183,7 +183,7 @@ pub(crate) fn assignment(name: &str, addresses: &[SocketAddr]) -> ClusterLoadAss
     }
 }
 
-/// A place of this priority and weight.
+/// Returns a locality with a priority and weight.
 pub(crate) fn place(
     zone: &str,
     priority: u32,
@@ -206,12 +206,12 @@ pub(crate) fn place(
     }
 }
 
-/// Where nobody listens.
+/// Returns an address where nothing listens.
 pub(crate) async fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// One check, with these headers.
+/// Makes a health check with these headers.
 pub(crate) async fn check(
     client: &mut HealthClient<XdsChannel>,
     headers: &[(&'static str, &'static str)],
@@ -223,11 +223,11 @@ pub(crate) async fn check(
     soon(client.check(request)).await.map(drop)
 }
 
-/// A health service that counts its calls.
+/// Health service that counts its calls.
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     pub(crate) counted: Counted,
-    /// What its watches say.
+    /// Controls the reported health.
     pub(crate) reporter: HealthReporter,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -237,7 +237,7 @@ impl Backend {
         Self::slow(Duration::ZERO).await
     }
 
-    /// Takes so long for every answer.
+    /// Creates a backend that delays every answer.
     pub(crate) async fn slow(delay: Duration) -> Self {
         let reporter = HealthReporter::new();
         let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
@@ -260,7 +260,7 @@ impl Backend {
         self.counted.calls.load(Ordering::SeqCst)
     }
 
-    /// Takes no more calls, and ends when those under way have.
+    /// Accepts no more calls, and ends after the active ones.
     pub(crate) fn stop(&mut self) {
         self.stop.take();
     }
@@ -271,9 +271,9 @@ pub(crate) struct Counted {
     inner: HealthServer<HealthService>,
     delay: Duration,
     calls: Arc<AtomicUsize>,
-    /// Of the last call.
+    /// Headers of the last call.
     pub(crate) headers: Arc<Mutex<HeaderMap>>,
-    /// By what it was made.
+    /// Scheme of the last call.
     pub(crate) scheme: Arc<Mutex<Option<String>>>,
 }
 
