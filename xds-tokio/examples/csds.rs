@@ -1,7 +1,7 @@
-//! Watches everything of one type and tells about it on a port of its own, for tools that speak client
-//! status discovery, until Ctrl-C.
+//! Watches all resources of one type and serves client status discovery (CSDS) on another port,
+//! until Ctrl-C.
 //!
-//! `cargo run -p xds-tokio --example csds -- 127.0.0.1:18000 cds 127.0.0.1:50051`, then for instance
+//! `cargo run -p xds-tokio --example csds -- 127.0.0.1:18000 cds 127.0.0.1:50051`, then for example
 //! `grpcdebug 127.0.0.1:50051 xds status`
 
 use std::{env, error::Error};

@@ -1,5 +1,5 @@
-//! Watches one resource and prints the client's measurements every ten seconds, in Prometheus' text
-//! format, until Ctrl-C.
+//! Watches one resource and prints the client's metrics every 10 s in Prometheus' text format,
+//! until Ctrl-C.
 //!
 //! `cargo run -p xds-tokio --example metrics -- 127.0.0.1:18000 rtds example`
 
@@ -12,7 +12,7 @@ use xds_core::{
 };
 use xds_tokio::{Client, ClientOptions};
 
-/// The series of each instrument, as lines of Prometheus' text format.
+/// Samples of each instrument, as lines of Prometheus' text format.
 #[derive(Default)]
 struct Prometheus(BTreeMap<(Instrument, &'static str), String>);
 

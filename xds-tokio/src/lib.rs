@@ -1,8 +1,8 @@
 //! xDS over gRPC on tokio: a client and a management server.
 //!
-//! The protocol is in [`xds_core`]; [`xds_grpc`] moves bytes and time between its two state machines and
-//! HTTP/2, and this crate lends it tokio's tasks, time and connections. Neither has a say in what is asked,
-//! sent, accepted or rejected.
+//! The protocol is implemented in [`xds_core`], and [`xds_grpc`] connects its state machines to
+//! HTTP/2. This crate provides tokio's tasks, timers and connections. Neither adapter crate decides
+//! anything about the protocol.
 //!
 //! ```
 //! use tokio::net::TcpListener;
@@ -37,18 +37,20 @@
 //!
 //! # The client
 //!
-//! [`Client::connect`] starts a driver task and returns a [`ClientHandle`], whose
+//! [`Client::connect`] starts a driver task and returns a [`ClientHandle`]. Its methods
 //! [`watch`](ClientHandle::watch), [`watch_all`](ClientHandle::watch_all) and
-//! [`watch_glob`](ClientHandle::watch_glob) are streams of decoded resources; the untyped ones take types that are known at run time only. Every
-//! attempt to reach the server dials anew, pings find out when it is gone, and the core decides when
-//! to try again. Which resource types there are, and what makes a resource valid, is in
+//! [`watch_glob`](ClientHandle::watch_glob) return streams of decoded resources. The untyped
+//! variants are for types known only at run time.
+//!
+//! Every attempt to reach the server makes a new connection. Keepalive pings detect a dead server,
+//! and the core schedules reconnection. Resource types and their validation are part of
 //! [`ClientConfig`](xds_core::client::ClientConfig).
 //!
 //! # Credentials
 //!
-//! A server whose address says `https://` is spoken to over TLS. Anything else that a channel needs has a
-//! name, which the core's [`ManagementServer`](xds_core::client::ManagementServer) carries and
-//! [`ClientOptions`] explains. A bootstrap has them all:
+//! A server with an `https://` address is reached over TLS. All other credentials belong to a named
+//! transport: the core's [`ManagementServer`](xds_core::client::ManagementServer) contains the
+//! name, and [`ClientOptions`] defines the transport. A bootstrap defines all its transports:
 //!
 //! ```
 //! use xds_bootstrap::Bootstrap;
@@ -61,25 +63,28 @@
 //! }
 //! ```
 //!
-//! A server whose transport has no explanation is not dialled: nothing falls back to an insecure channel.
-//! Files are read for every connection, and in between at their refresh interval; what they last held
-//! that was sound is used while they hold nothing that is.
+//! A server whose transport is not defined is not dialed: there is no fallback to an insecure
+//! channel. Files are read for every connection, and in addition at their refresh interval. If they
+//! become invalid, the last valid contents are used.
 //!
 //! # The management server
 //!
 //! [`ManagementServer::start`] starts a driver task. Give it listeners with
-//! [`serve`](ManagementServer::serve), or add its [routes](ManagementServer::routes) to a gRPC server of
-//! your own; change resources through its [`ServerHandle`]. Clients reach it by the aggregated service or
-//! by the one of each type, in either variant; over TLS with
-//! [`ServerCredentials`](credentials::ServerCredentials), and with an
-//! [`Authorizer`](server::Authorizer) the application decides what each of them sees. A response is made when its client has room for it, and
-//! bytes that several clients are due are shared, so that a slow client costs and delays nobody.
+//! [`serve`](ManagementServer::serve), or add its [routes](ManagementServer::routes) to another
+//! gRPC server. Change resources through its [`ServerHandle`].
 //!
-//! # Errors are no statuses
+//! Clients use the aggregated service or the service of each type, in either variant. For TLS, set
+//! [`ServerCredentials`](credentials::ServerCredentials). With an
+//! [`Authorizer`](server::Authorizer) the application decides which view each client sees.
 //!
-//! Why a resource is not to be had has a number, [`WatchErrorKind::code`], for logs and measurements. It is
-//! no status of a call in the data plane, which would take the control plane's NOT_FOUND for the answer of
-//! the service that was called; so there is no conversion:
+//! A response is rendered when its client can receive it, and bytes sent to several clients are
+//! shared. A slow client does not delay others.
+//!
+//! # Errors are not statuses
+//!
+//! [`WatchErrorKind::code`] is a number for logs and metrics that identifies why a resource is
+//! unavailable. It is not a status for calls in the data plane, where a `NOT_FOUND` of the control
+//! plane would be mistaken for the answer of the called service. Therefore no conversion exists:
 //!
 //! ```compile_fail,E0277
 //! fn fail(error: xds_core::client::WatchError) -> tonic::Status {
@@ -89,18 +94,18 @@
 //!
 //! [`WatchErrorKind::code`]: xds_core::client::WatchErrorKind::code
 //!
-//! # What a client holds
+//! # Client status
 //!
-//! [`ClientHandle::status`] is for the program itself, [`csds`] for tools that ask from outside, and
-//! [`ClientHandle::metrics`] for whatever collects measurements: `examples/metrics.rs` prints them in
-//! Prometheus' text format.
+//! [`ClientHandle::status`] returns the client's resources to the program, [`csds`] serves them to
+//! external tools, and [`ClientHandle::metrics`] returns metrics: `examples/metrics.rs` prints them
+//! in Prometheus' text format.
 //!
 //! # Logs
 //!
-//! Both sides log through `tracing`: connections at INFO, rejected responses and failures at WARN,
-//! messages in the protocol's shorthand `(V=version,R=names,N=nonce,T=type)` at DEBUG, responses with
-//! `,C=identifier` of the control plane that sent them, where it says that. What is inside
-//! resources is not logged at any level, unless the application gives a [`PayloadPrinter`] for TRACE.
+//! Client and server log through `tracing`: connections at INFO, rejected responses and failures at
+//! WARN, messages at DEBUG in the shorthand `(V=version,R=names,N=nonce,T=type)`. A response whose
+//! control plane identifies itself ends with `,C=identifier`. Contents of resources are not logged
+//! at any level, unless the application sets a [`PayloadPrinter`] for TRACE.
 #![deny(missing_docs)]
 
 mod runtime;
@@ -119,12 +124,12 @@ pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
 
 pub use self::runtime::Tokio;
 
-/// Where clients are started.
+/// Entry point to start clients on tokio.
 pub type Client = xds_grpc::Client<Tokio>;
 
-/// A management server over gRPC.
+/// Management server over gRPC.
 ///
-/// On a gRPC server of one's own it is served beside whatever else that serves:
+/// It can be part of another gRPC server, together with other services:
 ///
 /// ```
 /// use tokio::net::TcpListener;
@@ -144,7 +149,7 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// # }
 /// ```
 ///
-/// It listens on IP addresses and, for clients on the same machine, on socket files:
+/// It can listen on IP addresses and, for clients on the same machine, on socket files:
 ///
 /// ```
 /// # use xds_tokio::ManagementServer;
@@ -156,7 +161,7 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// # }
 /// ```
 ///
-/// Its own listeners serve what the application says:
+/// Its listeners can serve routes that the application chooses:
 ///
 /// ```
 /// # use tokio::net::TcpListener;
@@ -169,7 +174,7 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// ```
 pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 
-/// What a client's transport consists of: see [`xds_grpc::client`].
+/// Options and services of a client's transport: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
         AddressFault, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service,
@@ -178,21 +183,21 @@ pub mod client {
 
     pub use crate::{Client, runtime::SystemResolver};
 
-    /// The clients of one proxy, whose resources name further sources.
+    /// Clients of a proxy with nested config sources.
     pub type Sources = xds_grpc::client::Sources<crate::Tokio>;
 }
 
-/// How channels to management servers are secured: see [`xds_grpc::credentials`].
+/// TLS and call credentials: see [`xds_grpc::credentials`].
 pub mod credentials {
     pub use xds_grpc::credentials::{
         ClientCertificates, Credentials, CredentialsError, Holds, ServerCredentials,
     };
 }
 
-/// Client status discovery (CSDS): see [`xds_grpc::csds`].
+/// Client status discovery service (CSDS): see [`xds_grpc::csds`].
 ///
-/// [`CsdsService`](csds::CsdsService) is a gRPC service to be mounted on a server of one's own, which for a program with
-/// nothing else to serve is a port on loopback:
+/// [`CsdsService`](csds::CsdsService) is a gRPC service to add to an application's gRPC server. If
+/// the application has none, listen on a loopback port:
 ///
 /// ```
 /// use tokio::net::TcpListener;
@@ -225,11 +230,11 @@ pub mod csds {
         ReadAuthorizer, ReadPermission, Readable, Readee, Reader, ServerCsdsService,
     };
 
-    /// The service as clients answer it.
+    /// Client status discovery service for the clients of this process.
     pub type CsdsService = xds_grpc::csds::CsdsService<crate::Tokio>;
 }
 
-/// What a management server consists of: see [`xds_grpc::server`].
+/// Types for management servers: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
         AddressFault, Admitted, Applicant, ApplyError, AsideRefused, Authorizer, BoundAddress,
@@ -238,7 +243,7 @@ pub mod server {
         ServerHandle, ServerOptions, SubscriptionSnapshot, UnixSocket,
     };
 
-    /// Where a server takes connections from.
+    /// Listener of a server.
     pub type Listener = xds_grpc::server::Listener<
         <crate::Tokio as Listen>::Listener,
         <crate::Tokio as Listen>::UnixListener,

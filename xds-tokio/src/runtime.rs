@@ -1,4 +1,4 @@
-//! What clients and servers are lent by tokio.
+//! Runtime implementation for tokio.
 
 use core::{net::SocketAddr, pin::Pin, time::Duration};
 use std::{io, path::PathBuf, time::Instant};
@@ -14,8 +14,8 @@ use xds_grpc::{
     socket,
 };
 
-/// The tokio runtime that one is in. There is nothing to be done with it: [`Client`](crate::Client) and
-/// [`ManagementServer`](crate::ManagementServer) have it filled in.
+/// Current tokio runtime. Applications rarely use this type, because [`Client`](crate::Client) and
+/// [`ManagementServer`](crate::ManagementServer) are defined with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokio;
 
@@ -123,7 +123,7 @@ impl Listen for Tokio {
     }
 }
 
-/// The operating system's resolver.
+/// Resolver of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
