@@ -1,4 +1,4 @@
-//! Who is let in, over what, and what it sees: TLS on the server's side, and the application's word.
+//! Server-side TLS, and authorization of clients.
 
 mod support;
 
@@ -28,7 +28,7 @@ use xds_tokio::{
     server::{Admitted, Applicant, Denied, Observations, Observed, Peer, Permission, UnixSocket},
 };
 
-/// A server's files in a directory.
+/// Writes a server's certificate and key files.
 fn identity(directory: &Directory, own: &Identity) -> IdentityFiles {
     IdentityFiles {
         certificate: directory.write("server.pem", &own.certificate),
@@ -43,7 +43,7 @@ async fn secured(credentials: ServerCredentials) -> Running {
     running
 }
 
-/// What a client reads to trust `ca`, and to show `own`.
+/// Writes a client's files: it trusts `ca` and presents `own`.
 fn client_files(directory: &Directory, ca: &Ca, own: Option<&Identity>) -> TlsFiles {
     let files = TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem));
     let Some(own) = own else { return files };
@@ -69,16 +69,16 @@ async fn a_server_speaks_tls_and_follows_its_files() {
     let client = over_tls(running.address, client_files(&directory, &ca, None));
     assert_eq!(value(&mut client.watch_untyped(CLUSTER, "a")).await.name.as_str(), "a");
 
-    // Whoever does not speak TLS gets nowhere, and neither delays nor ends anything.
+    // Clients without TLS are not served, and neither delay nor end other connections.
     let silent = TcpStream::connect(running.address).await.unwrap();
     let plain = Client::connect(config(running.address), ClientOptions::default());
     no_value(&mut plain.watch_untyped(CLUSTER, "a")).await;
 
-    // New connections are shown what the files hold now; what was open goes on.
+    // New connections use the current files; open ones continue.
     identity(&directory, &next_ca.issue(&["127.0.0.1"]));
     let later = over_tls(running.address, client_files(&directory, &next_ca, None));
     value(&mut later.watch_untyped(CLUSTER, "a")).await;
-    // A broken file changes nothing.
+    // An invalid file changes nothing.
     directory.write("server.key", "no key");
     let still = over_tls(running.address, client_files(&directory, &next_ca, None));
     value(&mut still.watch_untyped(CLUSTER, "a")).await;
@@ -109,7 +109,8 @@ async fn what_is_wrong_with_files_is_said_without_what_is_in_them() {
     assert!(!format!("{credentials:?} {why:?} {why}").contains(secret));
 }
 
-/// Lets clients in whose certificate is for their node, and tells who asked.
+/// Returns an authorizer that admits clients whose certificate is for their node id. Sends each
+/// applicant to `told`.
 fn by_certificate(
     told: mpsc::UnboundedSender<Applicant>,
 ) -> impl Fn(Applicant) -> core::future::Ready<Permission> + Send + Sync {
@@ -151,7 +152,7 @@ async fn the_application_decides_by_node_and_certificate() {
     assert_eq!(applicant.node().unwrap().id, "node-1");
     assert!(applicant.peer.address.is_some_and(|address| address.ip().is_loopback()));
 
-    // One with somebody else's certificate, and one with none.
+    // Clients with another node's certificate, and without one.
     let others = clients.issue(&["node-2"]);
     for own in [Some(&others), None] {
         let stranger = over_tls(running.address, client_files(&directory, &ca, own));
@@ -184,7 +185,7 @@ async fn a_server_that_requires_certificates_takes_those_of_its_authority_only()
 
 #[tokio::test]
 async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_question_along() {
-    /// Tells when it is dropped.
+    /// Reports when it is dropped.
     struct Dropped(mpsc::UnboundedSender<&'static str>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -215,7 +216,7 @@ async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_questio
     println!("covers: M9 M13");
 }
 
-/// M13: a client that has asked and says no more waits for its answer like any other, whatever that is.
+// M13: a half-closed client with a pending request waits for its response, whatever the decision.
 #[tokio::test]
 async fn who_says_no_more_is_waited_for_until_the_decision() {
     let mut server = ServerConfig::default();
@@ -230,7 +231,7 @@ async fn who_says_no_more_is_waited_for_until_the_decision() {
         client.half_close();
         clients.push((identified(&mut observations).await, client));
     }
-    // One that has asked for nothing waits for nothing.
+    // A half-closed client without a request is not kept.
     let mut silent = RawClient::open(running.address).await;
     silent.half_close();
     assert_eq!(silent.end().await.code(), Code::Ok);
@@ -259,7 +260,7 @@ async fn an_authorizer_that_panics_lets_nobody_in() {
     }
 }
 
-/// The stream of the client that introduces itself next.
+/// Returns the stream of the next client that is identified.
 async fn identified(observations: &mut Observations) -> StreamId {
     loop {
         match soon(observations.next()).await {
@@ -273,14 +274,14 @@ async fn identified(observations: &mut Observations) -> StreamId {
     }
 }
 
-/// What everybody may take up, but this many names.
+/// Returns the default limits with this number of names per stream.
 fn names_per_stream(names_per_stream: usize) -> ClientLimits {
     let mut limits = ClientLimits::from(&ServerLimits::default());
     limits.names_per_stream = names_per_stream;
     limits
 }
 
-/// A limit for one of two clients comes with its admission, before its first request is looked at.
+/// A limit set with the admission applies to the client's first request.
 #[tokio::test]
 async fn the_authorizer_says_how_much_a_client_may_take_up() {
     let mut admitted = vec![Admitted::to(""), Admitted::to("").with_limits(names_per_stream(1))];
@@ -301,7 +302,7 @@ async fn the_authorizer_says_how_much_a_client_may_take_up() {
     println!("covers: M9 M12 M242");
 }
 
-/// A limit that is set while the stream is open holds from the next request on, for this stream alone.
+/// A limit set while the stream is open applies from the next request on, to this stream only.
 #[tokio::test]
 async fn a_client_is_limited_while_its_stream_is_open() {
     let running = start_with(ServerConfig::default(), ServerOptions::default()).await;
@@ -326,7 +327,7 @@ async fn a_client_is_limited_while_its_stream_is_open() {
     let (mut other, _, first) = clients.remove(0);
     other.answer(&first, &["a", "b"], None);
     assert_eq!(names(&other.response().await), ["a", "b"]);
-    // Of a stream that is gone nothing is said.
+    // For a stream that has ended, the call has no effect.
     running.handle.limit_client(stream, names_per_stream(1)).await.unwrap();
     println!("covers: M242 IS24");
 }
@@ -344,7 +345,7 @@ async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
     running.handle.apply(transaction).await.unwrap();
     let mut observations = running.handle.observations();
 
-    // Without an authorizer the application looks who comes.
+    // Without an authorizer the application observes which clients connect.
     let mut client = RawClient::open(running.address).await;
     client.subscribe(CLUSTER, &["a"]);
     let stream = identified(&mut observations).await;
@@ -372,7 +373,7 @@ async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
     println!("covers: M12 M223 M237");
 }
 
-/// Clients that come over a socket file have no address: what is known of them is the socket.
+/// Clients over a socket file have no address; the peer contains the socket.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_client_over_a_socket_file_is_known_by_the_socket() {

@@ -1,4 +1,4 @@
-//! The client's transport against a server whose every move is the test's.
+//! The client's transport against a scripted server.
 
 mod support;
 
@@ -17,8 +17,8 @@ fn options() -> ClientOptions {
     ClientOptions::default().with_seed(7)
 }
 
-/// What a type is converted from, as far as the compiler can tell: the constant of the type itself, which is
-/// there only if it is converted, comes before that of the trait.
+/// Detects at compile time whether `To: From<From>` exists: the inherent constant, which requires
+/// the conversion, takes precedence over the trait's.
 struct Made<To, From>(core::marker::PhantomData<(To, From)>);
 
 impl<To: core::convert::From<From>, From> Made<To, From> {
@@ -88,7 +88,8 @@ async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
 
 #[tokio::test]
 async fn the_first_request_does_not_wait_for_response_headers() {
-    // SB-19: such a server and a client that waits for headers would wait for each other for ever.
+    // SB-19: a server that waits for a request before its headers, and a client that waits for
+    // headers, would deadlock.
     let mut server = FakeServer::start_with(Headers::AfterFirstRequest).await;
     let client = Client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -139,7 +140,8 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
     println!("covers: FC-01 AN-10 IC34");
 }
 
-/// One watch has an item in hand, another one was never polled: a third one gets its value all the same.
+/// One watch has an item in hand and another was never polled; a third one receives its value
+/// nevertheless.
 #[tokio::test]
 async fn an_unpolled_watch_delays_only_itself() {
     let mut server = FakeServer::start().await;
@@ -157,7 +159,7 @@ async fn an_unpolled_watch_delays_only_itself() {
     value(&mut endpoints).await;
     stream.respond(CLUSTER, "2", "n3", &[("a", "two"), ("b", "one")]);
     while stream.request().await.version_info != "2" {}
-    // It gives the newest value, once.
+    // It returns the newest value, once.
     assert_eq!(value(&mut unpolled).await.version.as_str(), "2");
 }
 
@@ -342,7 +344,7 @@ async fn an_address_that_cannot_be_dialled_is_unreachable() {
 
 #[tokio::test]
 async fn a_frozen_server_is_found_out_by_keepalive() {
-    // It accepts connections and says nothing at all (trap 32).
+    // The server accepts connections and never sends anything (trap 32).
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(100));
@@ -412,8 +414,8 @@ async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_fol
     assert!(matches!(next(&mut watch).await, Notice::Changed(Ok(_))));
 }
 
-/// Eight answers wait because the server does not read, so nothing more is read from it either. When
-/// it dies, the client has to notice all the same.
+/// Eight ACKs wait because the server does not read, so the client stops reading too. It must
+/// notice the end of the server nevertheless.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
     let (tell_address, address) = std::sync::mpsc::channel();
@@ -425,7 +427,7 @@ async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
     doomed.spawn(async move {
         let mut server = FakeServer::start().await;
         tell_address.send(server.address).expect("the test waits for it");
-        // Taken and never read from again: with 2 MiB of names, a few requests fill every buffer.
+        // Accepted and never read: with 2 MiB of names, a few requests fill every buffer.
         let stream = server.stream().await;
         for n in 0..40 {
             stream.respond(ENDPOINTS, &n.to_string(), &n.to_string(), &[]);
@@ -438,7 +440,7 @@ async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
     let _watches: Vec<_> = names.map(|name| client.watch_untyped(ENDPOINTS, name)).collect();
 
     let stuck = async {
-        // Each question is a turn of the client, in which it reads what there is to read.
+        // Each call wakes the driver, which reads what is available.
         let (mut last, mut turns) = (0, 0);
         while last < 8 || turns < 1_000 {
             let read = client.stats().await.expect("the client lives").responses;

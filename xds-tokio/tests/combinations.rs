@@ -1,4 +1,4 @@
-//! Our client against our server, in both variants, over the aggregated stream and one for each type.
+//! Client against server in both variants, over the aggregated stream and over one stream per type.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn speaking(address: SocketAddr, variant: Variant, streams: Streams) -> ClientCo
     config
 }
 
-/// Deals with every change at once: what nobody deals with holds up the stream it came on.
+/// Handles every change at once. An unhandled change would block its stream.
 fn follow(mut watch: WatchAll) -> mpsc::UnboundedReceiver<Change> {
     let (told, changes) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -64,7 +64,7 @@ async fn what_is_set_is_told_changes_is_rejected_and_deleted_in_every_combinatio
         }
         assert_eq!(seen, ["a", "b"], "{context}");
 
-        // What does not exist yet is told once it does.
+        // A missing resource is reported when it exists.
         let mut later = client.watch_untyped(ENDPOINTS, "e");
         handle.apply(set(&[(ENDPOINTS, "e", "1")])).await.unwrap();
         loop {
@@ -73,7 +73,7 @@ async fn what_is_set_is_told_changes_is_rejected_and_deleted_in_every_combinatio
                     assert_eq!(endpoints.bytes, resource("e", "1"), "{context}");
                     break;
                 }
-                // The incremental variant says at once that something is not there.
+                // The incremental variant reports a missing resource at once.
                 Notice::Changed(Err(_)) | Notice::Ambient(_) => later.handled(),
                 other => panic!("{context}: {other:?}"),
             }
@@ -81,7 +81,8 @@ async fn what_is_set_is_told_changes_is_rejected_and_deleted_in_every_combinatio
         later.handled();
         streams(&handle, if kind == Streams::PerType { 2 } else { 1 }).await;
 
-        // A bad change is rejected with its reason, once, and the good one beside it used.
+        // An invalid change is rejected with its reason, once, and the valid one in the same
+        // response is used.
         handle.apply(set(&[(CLUSTER, "a", "bad"), (CLUSTER, "b", "2")])).await.unwrap();
         let reason = loop {
             match soon(observations.next()).await {

@@ -1,4 +1,4 @@
-//! What every adapter has to do, on tokio.
+//! Conformance tests of the adapter for tokio.
 
 use std::{process::ExitCode, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! Where a client connects to: every address behind a name, every service behind a server.
+//! Addresses behind a name, and services of a server.
 
 mod support;
 
@@ -25,10 +25,10 @@ use xds_tokio::{
     client::{Resolve, Resolving, Service},
 };
 
-/// Long enough for a connection within the machine.
+/// Sufficient time for a connection within the machine.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A name that has these addresses, and how often it was asked for.
+/// Resolver with these addresses that counts its calls.
 #[derive(Clone, Debug)]
 struct Addresses(Arc<Mutex<(Vec<SocketAddr>, usize)>>);
 
@@ -75,12 +75,12 @@ async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
     assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("xds.example:443"));
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
-    // The first news is the value: the address that refused was no failure of the server.
+    // The first notice is the value: the failed address does not count as a server failure.
     value(&mut watch).await;
     assert_eq!(client.stats().await.unwrap().server_failures, 0);
     assert_eq!(resolver.questions(), 1);
 
-    // Every attempt asks for the name anew and begins with the first address.
+    // Every attempt resolves the name again and begins with the first address.
     watch.handled();
     stream.close(Status::unavailable("come again"));
     let mut stream = server.stream().await;
@@ -117,13 +117,13 @@ async fn an_attempt_fails_when_every_address_has() {
 #[tokio::test]
 async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
     println!("covers: S1.034");
-    // Its queue of connections is full, so another one is neither taken nor refused.
+    // The queue of connections is full, so a further connection is neither accepted nor refused.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let full = socket.listen(1).unwrap();
     let address = full.local_addr().unwrap();
     let mut queue = Vec::new();
-    // A connection that was merely slow, on a busy machine, is no sign that it is full.
+    // A slow connection on a busy machine does not show that the queue is full.
     for _ in 0..3 {
         while let Ok(Ok(connection)) = timeout(PAUSE, TcpStream::connect(address)).await {
             queue.push(connection);
@@ -188,7 +188,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
     let _watch = client.watch_untyped(CLUSTER, "a");
 
-    // The first refuses, so it is the second's turn; who served is come back to.
+    // The first service refuses, so the second is used, and used again after it has served.
     for _ in 0..2 {
         let mut stream = one.stream().await;
         assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("own.name"));
@@ -198,7 +198,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
         stream.request().await;
         stream.close(Status::unavailable("come again"));
     }
-    // Who ends the stream without an answer is not.
+    // A service that ends the stream without a response is not used again at once.
     let mut stream = one.stream().await;
     stream.request().await;
     stream.close(Status::unavailable("not now"));
@@ -206,7 +206,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     assert!(!stream.headers.contains_key("x-team"));
     stream.request().await;
     stream.close(Status::unavailable("not now"));
-    // The first has its turn again, and refuses again.
+    // The first service is next, and refuses again.
     one.stream().await.request().await;
 }
 
@@ -238,13 +238,13 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
     let long = "x".repeat(200);
     let mut stream = small.stream().await;
     stream.request().await;
-    // That it has answered well before makes no difference.
+    // Earlier valid responses make no difference.
     stream.respond(CLUSTER, "1", "n1", &[("a", "short")]);
     value(&mut watch).await;
     watch.handled();
     stream.request().await;
     stream.respond(CLUSTER, "2", "n2", &[("a", &long)]);
-    // It has had its turn.
+    // The next service is used.
     let mut stream = large.stream().await;
     assert_eq!(client.stats().await.expect("it runs").malformed, 1);
     stream.request().await;
@@ -277,7 +277,7 @@ async fn streams_that_fail_together_take_one_turn() {
     assert!(error.to_string().contains("no service"), "{error}");
 }
 
-/// The options of a client for which `both` stands for these services, and its configuration.
+/// Returns a configuration and options in which the transport `both` has these services.
 fn both(services: [&FakeServer; 2]) -> (ClientConfig, ClientOptions) {
     let services =
         services.map(|server| Service::new(server.address.to_string(), Credentials::insecure()));
@@ -307,7 +307,7 @@ async fn a_stream_that_no_service_has_takes_no_turn() {
     let (mut one, two) = (FakeServer::start().await, FakeServer::start().await);
     let (mut config, options) = both([&one, &two]);
     config.servers[0] = config.servers[0].clone().with_streams(Streams::PerType);
-    // Virtual hosts are served by incremental streams only.
+    // Virtual hosts are available over incremental streams only.
     let client = Client::connect(config.with_type(OpaqueType::new(VIRTUAL_HOST)), options);
     let mut hosts = client.watch_untyped(VIRTUAL_HOST, "h");
     let error = no_value(&mut hosts).await;

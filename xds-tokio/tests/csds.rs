@@ -1,5 +1,5 @@
-//! Client status discovery over real connections: an xDS client of a scripted server, and whoever asks
-//! about it.
+//! Client status discovery over real connections: an xDS client of a scripted server, and a CSDS
+//! client.
 
 mod support;
 
@@ -24,7 +24,7 @@ use xds_tokio::{Client, ClientOptions, csds::CsdsService};
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 const STREAM: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
 
-/// The service on a port of its own.
+/// The service on a separate port.
 struct Admin {
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -203,13 +203,13 @@ async fn what_is_asked_wrongly_is_refused() {
     assert_eq!(refusal.map(|status| status.code()), Some(Code::Unimplemented));
 }
 
-/// Time stands still but for what is waited for.
+/// The clock is paused and advances only when all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
     let (client, _driver) = Client::driver(config(([127, 0, 0, 1], 1).into()), options());
     let mut service = CsdsService::new();
     service.register("xds:///stuck", &client);
-    // One empty message: any question.
+    // One empty message is a valid request.
     let question = http_body_util::Full::new(bytes::Bytes::from_static(&[0; 5]));
     let answer = service.call(http::Request::post(FETCH).body(question).unwrap()).await.unwrap();
     let refusal = Status::from_header_map(answer.headers()).expect("it is refused");

@@ -1,5 +1,5 @@
-//! The ends of streams and connections are noticed, whether or not anybody reads; nothing waits without a waker.
-//! Connections are pipes in memory, and time stands still except for what is waited for.
+//! Ends of streams and connections are noticed even if the driver does not read, and no wake-up is
+//! lost. Connections are in-memory pipes, and the clock is paused.
 
 mod support;
 
@@ -31,7 +31,7 @@ use xds_tokio::Tokio;
 
 type VirtualClient = Client<Kicked<Tokio>>;
 
-/// A server's end of a connection. Dropping it closes the connection.
+/// Server side of a connection. Dropping it closes the connection.
 struct Connection {
     calls: mpsc::UnboundedReceiver<(http::Request<RecvStream>, server::SendResponse<Bytes>)>,
     orders: mpsc::UnboundedSender<Order>,
@@ -40,11 +40,11 @@ struct Connection {
 
 enum Order {
     GoAway(Reason),
-    /// Neither reads nor writes any more, and leaves the connection open.
+    /// Stops reading and writing, and leaves the connection open.
     Hang,
 }
 
-/// A stream of a client, whose request half stays open as long as this lives.
+/// Stream of a client. Its request half stays open until this is dropped.
 struct Call {
     requests: RecvStream,
     responses: SendStream<Bytes>,
@@ -121,12 +121,12 @@ impl Call {
     }
 }
 
-/// Within an hour of a clock that costs nothing.
+/// Awaits a future for at most an hour of virtual time.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(3_600), work).await.expect("this should have happened by now")
 }
 
-/// Whatever can happen by itself has happened: the clock goes on only then.
+/// Waits until all tasks are idle: only then the paused clock advances.
 async fn quiet() {
     sleep(Duration::from_millis(1)).await;
 }
@@ -137,14 +137,14 @@ fn gated(gate: ReadGate) -> ClientConfig {
     config
 }
 
-/// How a server ends a stream.
+/// Way in which a server ends a stream.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
-    /// The process is gone.
+    /// The process ends.
     Killed,
     /// The response half ends; the request half stays open.
     Trailers,
-    /// The same, behind responses that nobody has read.
+    /// The response half ends after responses that were not read.
     TrailersBehindResponses,
     Reset,
     ResetBehindResponses,
@@ -164,7 +164,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
         let mut call = soon(connection.call()).await;
         call.request().await;
         call.respond("1");
-        // The ACK says that it was read. From then on the notice waits for its watcher.
+        // The ACK shows that the response was read. From then on the notice waits for its watcher.
         call.request().await;
         world.assert_no_wake_up_is_lost(quiet, "a response was read").await;
         sleep(Duration::from_secs(7)).await;
@@ -234,7 +234,7 @@ async fn a_half_open_connection_is_found_out_while_nobody_reads() {
     println!("covers: B59");
 }
 
-/// What HTTP/2 has to say first comes late, and byte by byte.
+/// The HTTP/2 SETTINGS arrive late and byte by byte.
 #[tokio::test(start_paused = true)]
 async fn settings_may_take_their_time() {
     let world = World::of_this_thread();
@@ -262,7 +262,7 @@ async fn settings_may_take_their_time() {
     assert_eq!(client.stats().await.expect("it runs").server_failures, 0);
 }
 
-/// S1.034: a server that accepts connections and says nothing is one that cannot be connected to.
+// S1.034: a server that accepts connections and sends nothing counts as unreachable.
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_fallen_back_from_and_says_nothing_of_resources() {
     let world = World::of_this_thread();
@@ -325,7 +325,7 @@ async fn a_server_that_does_not_speak_http2_is_told_apart() {
     }
 }
 
-/// The oracle finds what it is made for.
+/// The check detects a lost wake-up.
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "a test: a wake-up was lost")]
 async fn a_lost_wake_up_is_found() {
@@ -338,7 +338,7 @@ async fn a_lost_wake_up_is_found() {
             to_spawn.spawn(Box::pin(async {}));
             Poll::Ready(())
         }
-        // With no waker.
+        // The waker is not registered.
         false => Poll::Pending,
     })));
     world.assert_no_wake_up_is_lost(quiet, "before").await;

@@ -1,4 +1,4 @@
-//! What the server asks of its application, and what the application asks of it.
+//! Requests of the server to its application, and calls of the application to the server.
 
 mod support;
 
@@ -29,7 +29,7 @@ fn on_demand() -> ServerConfig {
     config
 }
 
-/// The name that is wanted next.
+/// Returns the next wanted name.
 async fn wanted(events: &mut ServerEvents) -> String {
     match soon(events.next()).await {
         Some(ServerEvent::Wanted { view, type_url, names }) => {
@@ -48,7 +48,7 @@ async fn delta(running: &Running, name: &str) -> RawClient {
     client
 }
 
-/// M254-M256.
+// M254-M256.
 #[tokio::test]
 async fn resources_are_made_when_they_are_asked_for() {
     let running = start_with(on_demand(), ServerOptions::default()).await;
@@ -75,7 +75,7 @@ async fn resources_are_made_when_they_are_asked_for() {
     println!("covers: M254 M255 M256");
 }
 
-/// While the application is behind, clients wait, and it can act all the same.
+/// While the application is behind, clients wait, and the application can still act.
 #[tokio::test]
 async fn no_more_is_asked_than_the_application_takes() {
     let options = ServerOptions::default().with_event_capacity(1);
@@ -100,7 +100,7 @@ async fn no_more_is_asked_than_the_application_takes() {
     asked.sort_unstable();
     assert_eq!(asked, ["a", "b", "c"]);
 
-    // A reader that goes leaves nobody waiting.
+    // Dropping the reader unblocks the clients.
     clients.push(delta(&running, "d").await);
     clients.push(delta(&running, "e").await);
     drop(events);
@@ -125,7 +125,7 @@ async fn each_event_goes_to_one_reader_and_the_end_to_all() {
     });
     assert!(matches!(next.await, Some(ServerEvent::Wanted { .. })));
     running.handle.shut_down().await;
-    // Its client has gone with the stream, and the name is wanted by nobody.
+    // The stream and its client are gone, so the name may be reported as unwanted.
     let mut rest = Vec::new();
     while let Some(event) = soon(one.next()).await {
         rest.push(event);
@@ -134,7 +134,7 @@ async fn each_event_goes_to_one_reader_and_the_end_to_all() {
     assert_eq!(soon(other.next()).await, None);
 }
 
-/// A reader that waited, and then does something else, is not the one that is woken for the next event.
+/// An event wakes a waiting reader even if another reader has stopped polling.
 #[tokio::test]
 async fn who_has_stopped_waiting_takes_no_event_from_who_waits() {
     let running = start_with(on_demand(), ServerOptions::default()).await;
@@ -179,13 +179,13 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
     println!("covers: M236 M237");
 }
 
-/// M9, M254: an application that begins anew is told who still waits, and for what, be it that it was told before.
+// M9, M254: a restarted application receives the open requests, even those delivered before.
 #[tokio::test]
 async fn who_reads_events_anew_is_told_what_is_open() {
     let mut config = on_demand();
     config.admission = Admission::Asked;
     let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
-    // Nobody reads yet.
+    // No reader exists yet.
     let mut first = RawClient::open(address).await;
     first.subscribe_as("first", ENDPOINTS, &["a"]);
     streams(&handle, 1).await;
@@ -198,7 +198,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
     };
     let mut events = handle.events();
     assert_eq!(asks(soon(events.next()).await).1, "first");
-    // The application dies before it has answered.
+    // The application ends before it has answered.
     drop(events);
     let mut events = handle.events();
     let (stream, node_id) = asks(soon(events.next()).await);
@@ -220,7 +220,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
     handle.apply(set(&[(ENDPOINTS, "a", "1"), (ENDPOINTS, "b", "1")])).await.unwrap();
     assert_eq!(names(&first.response().await), ["a"]);
     assert_eq!(names(&second.response().await), ["b"]);
-    // Nothing is asked twice of who goes on reading.
+    // A continuing reader receives nothing twice.
     let mut other = handle.events();
     handle.shut_down().await;
     while let Some(event) = soon(other.next()).await {
@@ -229,7 +229,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
     println!("covers: M9 M254 M255");
 }
 
-/// M21.
+// M21.
 #[tokio::test]
 async fn types_of_the_application_pass_by() {
     let mut config = ServerConfig::default();
@@ -253,13 +253,14 @@ async fn types_of_the_application_pass_by() {
     println!("covers: M21");
 }
 
-/// Whether the future is still waiting once the server has had its turn.
+/// Returns whether clients lag behind the change. Returns after the server has processed earlier
+/// inputs.
 async fn waits(handle: &ServerHandle, sequence: u64) -> bool {
     let lag = handle.convergence(ViewName::default(), CLUSTER, sequence).await.unwrap();
     !lag.lagging.is_empty()
 }
 
-/// IS29: who has accepted a change, who has not, and when all have.
+// IS29: which clients have accepted a change, and when all have.
 #[tokio::test]
 async fn the_application_learns_when_a_change_is_accepted() {
     let mut limits = ServerLimits::default();
@@ -306,7 +307,7 @@ async fn the_application_learns_when_a_change_is_accepted() {
     println!("covers: IS29");
 }
 
-/// IS24: an application that gives up waiting, again and again, is not refused in the end.
+// IS24: calls cancelled repeatedly do not use up the limit.
 #[tokio::test]
 async fn who_gives_up_waiting_makes_room() {
     let mut limits = ServerLimits::default();
@@ -323,7 +324,7 @@ async fn who_gives_up_waiting_makes_room() {
             let handle = handle.clone();
             async move { handle.converged(ViewName::default(), CLUSTER, sequence).await }
         });
-        // The server has taken it once it has answered what came behind.
+        // The server has processed the call when it has answered the next one.
         give_way().await;
         assert!(waits(&handle, sequence).await);
         assert!(!waiting.is_finished(), "it is not refused");
@@ -357,7 +358,7 @@ async fn whoever_waits_is_told_that_the_server_has_ended() {
     assert!(matches!(ended, Err(ConvergenceError::Ended(_))), "{ended:?}");
 }
 
-/// M206, M216: what a snapshot would show is looked at before it is served.
+// M206, M216: a snapshot is previewed before it is served.
 #[tokio::test]
 async fn a_snapshot_is_previewed() {
     let running = start().await;

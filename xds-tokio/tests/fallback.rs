@@ -1,4 +1,4 @@
-//! Servers behind one that cannot be dialled at all.
+//! Fallback from a server that cannot be reached.
 
 mod support;
 

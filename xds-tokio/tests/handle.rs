@@ -1,4 +1,4 @@
-//! What an application holds of a client, over a real connection: decoded resources and verdicts.
+//! Client handle over a real connection: decoded resources and reviews.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! How a server begins and ends, and what the health service tells of it meanwhile.
+//! Start and end of a server, as reported by the health service.
 
 mod support;
 
@@ -51,11 +51,12 @@ async fn a_server_is_well_until_it_goes_and_says_when_it_does() {
     assert_eq!(status(&mut watch).await, ServingStatus::NotServing);
     watch.end().await;
     drop(watch);
-    // Nothing keeps the listener.
+    // The listener is closed.
     soon(running.serving).await.unwrap().unwrap();
 }
 
-/// Who mounts the health service on a server of his own is told as well when ours ends, however it does.
+/// The health service in another gRPC server also reports the end of the server, even if its driver
+/// is dropped.
 #[tokio::test]
 async fn a_server_whose_driver_is_dropped_is_not_well() {
     let (server, driver) =
@@ -70,7 +71,7 @@ async fn a_server_whose_driver_is_dropped_is_not_well() {
         RawClient::ask(address, path, request)
     };
     let mut watch = ask(WATCH).await.unwrap();
-    // It may not have run yet.
+    // The driver may not have run yet.
     while status(&mut watch).await != ServingStatus::Serving {}
     driving.abort();
     assert!(soon(driving).await.unwrap_err().is_cancelled());

@@ -1,4 +1,4 @@
-//! What is logged, at which level, and that content never is unless the application prints it.
+//! Log lines and their levels. Contents are logged only by the application's printer.
 
 mod support;
 
@@ -116,7 +116,7 @@ async fn a_response_is_logged_with_the_control_plane_that_sent_it() {
     println!("covers: B12");
 }
 
-/// Prints everything.
+/// Printer that prints everything.
 struct Printer;
 
 impl PayloadPrinter for Printer {
@@ -144,7 +144,7 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
 }
 
-/// Lets a client fetch a secret incrementally, and accept it.
+/// Fetches a secret incrementally and accepts it.
 async fn fetch_incrementally(options: ClientOptions) {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
@@ -188,7 +188,7 @@ async fn the_incremental_variant_is_logged_with_its_own_messages() {
     }
     assert_eq!(log.lines(&["TRACE", "payloads=16 bytes"]).len(), 1, "{}", log.text());
     assert!(!log.text().contains("hush"), "{}", log.text());
-    // A printer that hides secrets has to know what it prints.
+    // A printer that hides secrets must know the type.
     fetch_incrementally(ClientOptions::default().with_payload_printer(Printer)).await;
     let printed = log.lines(&["hush-hush"]);
     let [line] = &printed[..] else { panic!("{}", log.text()) };
@@ -292,7 +292,7 @@ async fn servers_of_one_client_are_warned_of_each() {
         let warned = log.lines(&["WARN", "cannot connect", &format!("server={server}")]);
         assert_eq!(warned.len(), 1, "{}", log.text());
     }
-    // One that answers says nothing of the other.
+    // The other server is still down, and no line about it appears.
     let first_address = first.address();
     let mut server = FakeServer::start_on(first.listen(), support::Headers::AtOnce);
     let mut stream = server.stream().await;
@@ -352,7 +352,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
     stream.request().await;
-    // The value stays in hand while virtual time goes by.
+    // The value stays in hand while virtual time passes.
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
     let told = ["WARN", "no response is read", "watches=cds a, all of cds"];
@@ -361,7 +361,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
 
 #[tokio::test]
 async fn a_token_that_outlives_its_file_is_warned_of() {
-    // A97
+    // gRFC A97
     let (log, _guard) = Log::start();
     let directory = Directory::new();
     let text = token(3_600, "secret");
@@ -382,7 +382,7 @@ async fn a_token_that_outlives_its_file_is_warned_of() {
     println!("covers: B42");
 }
 
-/// IS24: clients decide how many streams end badly, and not how long the log gets.
+// IS24: clients control the number of invalid streams, but not the length of the log.
 #[tokio::test]
 async fn streams_of_garbage_do_not_fill_the_log() {
     let (log, _guard) = Log::start();
@@ -394,12 +394,12 @@ async fn streams_of_garbage_do_not_fill_the_log() {
         client.end().await;
     }
     let warnings = log.lines(&["WARN", "closed a stream"]).len();
-    // A slow machine may need more than one of the spans in which there may be a hundred.
+    // A slow machine may need more than one interval, each with up to a hundred warnings.
     assert!((1..300).contains(&warnings), "{warnings} warnings");
     println!("covers: IS24");
 }
 
-/// Which end has to be configured otherwise is in the server's log, whichever of them speaks TLS.
+/// The server's log shows which side must change its TLS configuration.
 #[tokio::test]
 async fn a_client_that_speaks_something_else_is_told_apart() {
     let ca = Ca::new("ours");

@@ -1,4 +1,4 @@
-//! Our client against our server over real connections.
+//! Client against server over real connections.
 
 mod support;
 
@@ -79,7 +79,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
         }
     };
     assert!(reason.contains("it is bad"), "{reason}");
-    // A change of another type makes a round trip; the rejected response is not sent again.
+    // A change of another type completes a round trip; the rejected response is not sent again.
     set(&handle, ENDPOINTS, "e", "one").await;
     let mut e = client.watch_untyped(ENDPOINTS, "e");
     value(&mut e).await;
@@ -108,7 +108,7 @@ async fn a_client_survives_a_restart_of_the_server() {
     let (handle, _, _serving) = serve(address).await;
     set(&handle, CLUSTER, "a", "two").await;
     loop {
-        // While the server was away, that may have been said beside the value.
+        // While the server was down, an ambient error may have been reported.
         match next(&mut a).await {
             Notice::Changed(Ok(resource)) => {
                 assert_eq!(resource.bytes, support::resource("a", "two"));
@@ -156,7 +156,7 @@ async fn many_clients_all_end_at_the_newest_state() {
         tasks.push(tokio::spawn(async move {
             let mut endpoints = client.watch_untyped(ENDPOINTS, "e");
             let mut clusters = client.watch_all_untyped(CLUSTER);
-            // Both at once: reading waits until each has dealt with what came.
+            // In parallel: reading waits until both watches have handled their items.
             let newest_endpoints = async {
                 let last = resource("e", &(ROUNDS - 1).to_string());
                 while n % 2 == 0 && value(&mut endpoints).await.bytes != last {}
@@ -212,7 +212,7 @@ async fn a_quiet_connection_stays_alive_through_its_keepalive() {
     let mut a = client.watch_untyped(CLUSTER, "a");
     value(&mut a).await;
     a.handled();
-    // Ten times the interval of pings, with nothing else on the wire; virtual time goes by while nobody has anything to do.
+    // Ten ping intervals without other traffic. Virtual time passes while all tasks are idle.
     tokio::time::pause();
     tokio::time::sleep(Duration::from_millis(200)).await;
     tokio::time::resume();

@@ -1,5 +1,5 @@
-//! Code of the application that panics in the turn of a driver: it costs what it was asked about, and neither the
-//! server nor the client.
+//! Panics in application code that a driver calls affect one operation, and neither the server nor
+//! the client.
 
 mod support;
 
@@ -33,7 +33,7 @@ use xds_tokio::{
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 
-/// Clients choose the ids that an application takes apart.
+/// The application's predicate panics for some node ids, which clients choose.
 #[tokio::test]
 async fn of_a_client_whose_id_the_predicate_cannot_stand_nobody_is_told() {
     let server = Server::start(ServerConfig::default(), ServerOptions::default());
@@ -64,7 +64,7 @@ async fn of_a_client_whose_id_the_predicate_cannot_stand_nobody_is_told() {
     println!("covers: M235");
 }
 
-/// Finds nothing but a reason to give up.
+/// Reference extractor that panics.
 #[derive(Debug)]
 struct NoReferences;
 
@@ -92,7 +92,7 @@ async fn a_server_whose_references_cannot_be_found_serves_on() {
     assert_eq!(names(&client.response().await), ["c"]);
 }
 
-/// Panics on what it does not like.
+/// Resource type that panics for some resources.
 #[derive(Debug)]
 struct Fragile(OpaqueType);
 
@@ -112,7 +112,7 @@ impl ResourceType for Fragile {
     }
 }
 
-/// AN-12: and it says so to the server.
+// AN-12: a panic of the type rejects the resource, and the NACK contains the reason.
 #[tokio::test]
 async fn a_resource_that_its_type_cannot_stand_is_rejected() {
     let mut server = FakeServer::start().await;
@@ -139,7 +139,7 @@ async fn a_resource_that_its_type_cannot_stand_is_rejected() {
     println!("covers: AN-12");
 }
 
-/// Knows no names.
+/// Resolver that panics.
 #[derive(Debug)]
 struct Lost;
 

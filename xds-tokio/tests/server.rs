@@ -1,4 +1,4 @@
-//! The server's transport against a client that says what the test says.
+//! The server's transport against a scripted client.
 
 mod support;
 
@@ -29,7 +29,8 @@ use xds_tokio::{
     server::{ApplyError, Observed, ServerEnded},
 };
 
-/// IS24: connections beyond the limit are closed at once, which is told, and there is room again when one has gone.
+// IS24: connections above the limit are closed at once and reported. A closed connection makes
+// space for another.
 #[tokio::test]
 async fn no_more_connections_are_held_than_may_be() {
     let options = ServerOptions::default().with_max_connections(1);
@@ -38,7 +39,7 @@ async fn no_more_connections_are_held_than_may_be() {
     let first = RawClient::open(running.address).await;
     let mut second = TcpStream::connect(running.address).await.unwrap();
     let from = second.local_addr().unwrap();
-    // The end, or a reset.
+    // End of file or a reset.
     assert!(!matches!(soon(second.read(&mut [0; 1])).await, Ok(1..)));
     let refused = soon(async {
         loop {
@@ -60,10 +61,10 @@ async fn no_more_connections_are_held_than_may_be() {
     println!("covers: IS24");
 }
 
-/// Whether a server speaks HTTP/2 on a new connection.
+/// Returns whether a server answers in HTTP/2 on a new connection.
 async fn is_taken(address: SocketAddr) -> bool {
     let mut socket = TcpStream::connect(address).await.unwrap();
-    // It may be closed before that.
+    // The connection may be closed before.
     let _ = socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     matches!(soon(socket.read(&mut [0; 1])).await, Ok(1))
 }
@@ -165,7 +166,7 @@ async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go
     assert_eq!(names(&good.response().await), ["e"]);
 }
 
-/// Whoever reads observations has a record of what was sent, if the server is to keep one.
+/// Sent responses are observed if the configuration enables it.
 #[tokio::test]
 async fn what_is_sent_can_be_observed() {
     let mut config = ServerConfig::default();
@@ -219,7 +220,7 @@ async fn a_client_that_half_closes_still_gets_what_it_asked_for() {
     .await;
 }
 
-/// A client that has one thing to ask, and says at once that this was all.
+/// A client that sends one request and half-closes at once.
 #[tokio::test]
 async fn a_client_that_half_closes_at_once_is_answered() {
     let Running { handle, address, .. } = start().await;
@@ -235,7 +236,7 @@ async fn a_client_that_half_closes_at_once_is_answered() {
         assert_eq!(names(&client.response().await), ["a"]);
         assert_eq!(client.end().await.code(), Code::Ok);
     }
-    // Nor is one waited for that is to be sent nothing.
+    // A half-closed client without pending resources is not kept.
     let request = DiscoveryRequest {
         node: Some(Node { id: "asks once".into(), ..Default::default() }),
         type_url: ENDPOINTS.into(),
@@ -247,7 +248,7 @@ async fn a_client_that_half_closes_at_once_is_answered() {
     streams(&handle, 0).await;
 }
 
-/// gRPC: what a server cannot decompress is `UNIMPLEMENTED`, with the encodings that it takes.
+/// gRPC: a compressed message is rejected with `UNIMPLEMENTED` and the list of accepted encodings.
 #[tokio::test]
 async fn compressed_messages_are_not_taken() {
     let Running { address, .. } = start().await;
@@ -335,7 +336,7 @@ async fn a_connection_that_does_not_close_is_cut_after_the_grace() {
     let options = ServerOptions::default().with_shutdown_grace(Duration::from_millis(50));
     let Running { handle, address, serving, .. } =
         start_with(ServerConfig::default(), options).await;
-    // It connects and says nothing, so HTTP/2 has nothing to end gracefully.
+    // The client connects and sends nothing, so HTTP/2 has no graceful end.
     let silent = TcpStream::connect(address).await.unwrap();
     let mut client = RawClient::open(address).await;
     soon(handle.shut_down()).await;
@@ -362,11 +363,11 @@ async fn a_client_that_answers_no_ping_is_disconnected() {
     let options = ServerOptions::default().with_keepalive(keepalive);
     let Running { address, .. } = start_with(ServerConfig::default(), options).await;
     let mut frozen = TcpStream::connect(address).await.unwrap();
-    // The connection preface and empty settings, then nothing more.
+    // The connection preface and empty SETTINGS, then nothing more.
     frozen.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     frozen.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
     let mut said = Vec::new();
-    // Whether it ends with a goodbye or a reset is the same to us.
+    // The connection may end with GOAWAY or a reset.
     let _ = soon(frozen.read_to_end(&mut said)).await;
 }
 
@@ -377,7 +378,7 @@ async fn a_connection_on_which_nobody_speaks_is_closed() {
     for first in [&b""[..], b"PRI * HTTP/2.0\r\n\r\nSM"] {
         let mut silent = TcpStream::connect(address).await.unwrap();
         silent.write_all(first).await.unwrap();
-        // Whether it ends with a goodbye or a reset is the same to us.
+        // The connection may end with GOAWAY or a reset.
         let _ = soon(silent.read_to_end(&mut Vec::new())).await;
     }
     println!("covers: IS24");
@@ -459,8 +460,8 @@ async fn a_slow_reader_of_observations_is_told_what_it_lost() {
     assert!(matches!(soon(observations.next()).await, Some(Observed::Event(_))));
 }
 
-/// M220: whoever writes, and from whatever thread, each transaction is applied whole and after the other; a
-/// client that reads meanwhile ends with what there is.
+// M220: transactions of several threads are applied atomically, one after the other. A client that
+// reads meanwhile ends with the final state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_write_and_read_at_once() {
     const WRITERS: usize = 4;

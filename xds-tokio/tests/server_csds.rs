@@ -1,4 +1,4 @@
-//! Client status discovery as a management server answers it, over real connections.
+//! Client status discovery of a management server, over real connections.
 
 mod support;
 
@@ -40,7 +40,7 @@ async fn start(options: ServerOptions, readers: Readers) -> (ServerHandle, Socke
     (handle, address)
 }
 
-/// How it is said who may read.
+/// Configures who may read.
 type Readers = fn(ServerCsdsService) -> ServerCsdsService;
 
 async fn fetch(
@@ -51,7 +51,7 @@ async fn fetch(
     Ok(ClientStatusResponse::decode(call.message().await).unwrap())
 }
 
-/// A question about nodes whose id is as the pattern says.
+/// Returns a request for nodes whose id matches a pattern.
 fn about(pattern: MatchPattern) -> ClientStatusRequest {
     let node_id = Some(StringMatcher { match_pattern: Some(pattern), ..Default::default() });
     ClientStatusRequest {
@@ -132,13 +132,13 @@ async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
     println!("covers: M234");
 }
 
-/// Each node sees the view of its team, which is the first word of its name.
+/// Assigns each node to the view of its team, the first word of its id.
 async fn by_team(client: Applicant) -> Permission {
     let team = client.node_id.split('-').next().unwrap_or_default();
     Ok(team.into())
 }
 
-/// Who shows what token reads what.
+/// Authorizes readers by their token.
 async fn by_token(reader: Reader) -> ReadPermission {
     assert!(reader.peer.address.is_some_and(|address| address.ip().is_loopback()));
     let token = reader.metadata.get("authorization").and_then(|token| token.to_str().ok());
@@ -154,7 +154,7 @@ async fn by_token(reader: Reader) -> ReadPermission {
     }
 }
 
-/// The nodes that somebody is told of.
+/// Returns the ids of the nodes that a reader receives.
 async fn told(address: SocketAddr, token: &'static str) -> Result<Vec<String>, Status> {
     told_about(address, token, &ClientStatusRequest::default()).await
 }
@@ -190,7 +190,7 @@ async fn who_reads_what_clients_have_is_the_applications_to_say() {
     assert_eq!(told(address, "operator").await.unwrap(), ["blue-1", "red-1", "red-2"]);
     assert_eq!(told(address, "red").await.unwrap(), ["red-1", "red-2"]);
     assert_eq!(told(address, "first").await.unwrap(), ["blue-1", "red-1"]);
-    // Whoever asks for what is not his does not learn whether it is there.
+    // A reader cannot find out whether an inaccessible node exists.
     let blue = about(MatchPattern::Exact("blue-1".into()));
     assert_eq!(told_about(address, "red", &blue).await.unwrap(), [""; 0]);
     let none = about(MatchPattern::Exact("blue-7".into()));
@@ -205,7 +205,7 @@ async fn who_reads_what_clients_have_is_the_applications_to_say() {
     println!("covers: M235");
 }
 
-/// What is decided about a call holds for all that it asks.
+/// The decision about a call applies to all its requests.
 #[tokio::test]
 async fn a_reader_is_asked_about_once_for_each_call() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -233,7 +233,7 @@ async fn a_reader_is_asked_about_once_for_each_call() {
     println!("covers: M235");
 }
 
-/// Before anything is said of who may read, nobody may.
+/// Without an authorizer all calls are rejected.
 #[tokio::test]
 async fn nobody_reads_what_clients_have_by_default() {
     let (handle, address) = start(ServerOptions::default(), |it| it).await;

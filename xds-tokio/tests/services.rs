@@ -1,4 +1,4 @@
-//! The discovery services: each of their methods, called by a client that says what the test says.
+//! All methods of the discovery services, called by a scripted client.
 
 mod support;
 
@@ -24,7 +24,7 @@ use xds_core::{
 };
 use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
 
-/// A service that carries one type: its name, and what its methods' names have in common.
+/// Services of single types: type, service name, and common part of the method names.
 const SERVICES: [(&str, &str, &str); 9] = [
     (types::CLUSTER, "cluster.v3.ClusterDiscoveryService", "Clusters"),
     (types::CLUSTER_LOAD_ASSIGNMENT, "endpoint.v3.EndpointDiscoveryService", "Endpoints"),
@@ -61,7 +61,7 @@ async fn each_type_has_a_service_whose_streams_carry_nothing_else() {
         if type_url == types::VIRTUAL_HOST {
             unimplemented(&running, path(service, "Stream", methods)).await;
         } else {
-            // What the requests are about goes without saying.
+            // The type URL may be omitted in requests.
             let stream = path(service, "Stream", methods);
             let mut client = RawClient::call(running.address, stream).await.unwrap();
             client.subscribe("", &["a"]);
@@ -112,7 +112,7 @@ async fn the_aggregated_service_carries_all_types_in_both_variants() {
         (1, &["missing".into()][..])
     );
     client.ack_delta(&endpoints);
-    // One change is one resource on the wire, however many there are.
+    // An incremental response contains only the changed resource.
     running.handle.apply(set(&[(CLUSTER, "d", "1")])).await.unwrap();
     let change = client.delta_response().await;
     assert_eq!(change.resources.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["d"]);
@@ -133,7 +133,7 @@ async fn the_aggregated_service_carries_all_types_in_both_variants() {
     println!("covers: M5 M19 M127 S0.048 S0.049");
 }
 
-/// A client of version 2 of the API is served what is stored under that version's names.
+/// A v2 client is served the resources stored with v2 type URLs.
 #[tokio::test]
 async fn clients_of_version_2_call_its_services() {
     let running = start().await;
@@ -174,7 +174,7 @@ fn request(names: &[&str], version: &str) -> Vec<u8> {
     request.encode_to_vec()
 }
 
-/// M196: one request and one response, of every type that has the method.
+// M196: one request and one response, for every type that has the method.
 #[tokio::test]
 async fn a_fetch_is_answered_once_and_ends_well() {
     let running = start().await;
@@ -193,7 +193,7 @@ async fn a_fetch_is_answered_once_and_ends_well() {
     println!("covers: M196 S0.047");
 }
 
-/// A fetch that asks for nothing, or cannot be read, is told so and does not wait.
+/// A fetch without a request, or with an invalid one, is rejected immediately.
 #[tokio::test]
 async fn a_fetch_that_is_none_is_refused() {
     let running = start().await;
@@ -208,7 +208,7 @@ async fn a_fetch_that_is_none_is_refused() {
     streams(&running.handle, 0).await;
 }
 
-/// M196: what there is not yet, or not in a newer version, is waited for.
+// M196: a fetch waits for a missing resource or a newer version.
 #[tokio::test]
 async fn a_fetch_waits_for_what_is_new() {
     let running = start().await;
@@ -233,7 +233,7 @@ async fn a_fetch_waits_for_what_is_new() {
     let second = soon(second).await.unwrap();
     assert_ne!(second.version_info, first.version_info);
 
-    // Who goes while waiting leaves nothing behind.
+    // A cancelled fetch leaves nothing behind.
     let third = waiting(&[], second.version_info);
     streams(&running.handle, 1).await;
     third.abort();
@@ -258,7 +258,7 @@ async fn a_node_that_asks_in_two_places_is_answered_in_both() {
     println!("covers: M18 M20");
 }
 
-/// Middleware of an application's own: writes down who is called.
+/// Middleware of the application that records calls.
 #[derive(Clone)]
 struct Porter {
     inner: DiscoveryService,
@@ -280,8 +280,8 @@ impl Service<http::Request<Body>> for Porter {
     }
 }
 
-/// All services are one of tower's, behind middleware on a server that the application runs; and the future
-/// that drives them is the application's to spawn.
+/// The services are one tower service behind middleware in the application's server, and the
+/// application spawns the driver.
 #[tokio::test]
 async fn the_services_fit_a_server_of_the_applications_own() {
     let (server, driver) =

@@ -1,4 +1,4 @@
-//! The clients of one proxy, and code of the application that is asked when one of them is made.
+//! Clients of one proxy, and application code called when one of them is created.
 
 mod support;
 
@@ -14,7 +14,7 @@ use xds_tokio::{
     client::{Service, Sources},
 };
 
-/// Whoever is asked for a place may look at the clients there are, and ask for another one.
+/// The application's function for services can list the clients and request another one.
 #[tokio::test]
 async fn who_knows_the_places_may_come_back_meanwhile() {
     let nobody = Deaf::new();
@@ -55,7 +55,7 @@ async fn who_knows_the_places_may_come_back_meanwhile() {
     let client = soon(asking).await.expect("no panic").expect("there is room");
     client.stats().await.expect("it is there");
 
-    // One source is one client.
+    // Equal sources share a client.
     let twice = sources.client_of(&reference).expect("it is known");
     sources.shut_down();
     soon(client.ended()).await;

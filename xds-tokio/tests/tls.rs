@@ -1,4 +1,4 @@
-//! Channels over TLS: whom the client believes, what it shows, and how it follows its files.
+//! Client-side TLS: trust, client certificates, and reloading of files.
 
 mod support;
 
@@ -19,7 +19,7 @@ use xds_core::{
 };
 use xds_tokio::{Client, ClientOptions, Credentials};
 
-/// A client's configuration for the server at `address`, reached as `transport` says.
+/// Returns a client configuration for the server at `address` with a transport.
 fn over(transport: &str, address: SocketAddr) -> ClientConfig {
     let mut config = config(address);
     config.servers[0] = config.servers[0].clone().with_transport(transport);
@@ -30,24 +30,24 @@ fn options(credentials: Credentials) -> ClientOptions {
     ClientOptions::default().with_seed(7).with_credentials(TransportId::from("tls"), credentials)
 }
 
-/// Files that trust `ca`.
+/// Returns files that trust `ca`.
 fn trusting(directory: &Directory, ca: &Ca) -> TlsFiles {
     TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem))
 }
 
-/// Files that show `identity` as well.
+/// Adds a client certificate to the files.
 fn showing(files: TlsFiles, directory: &Directory, identity: &Identity) -> TlsFiles {
     let certificate = directory.write("cert.pem", &identity.certificate);
     files.with_identity(certificate, directory.write("key.pem", &identity.private_key))
 }
 
-/// Why the first attempt to connect fails.
+/// Returns the error of the first attempt to connect.
 async fn failure(address: SocketAddr, credentials: Credentials) -> String {
     let client = Client::connect(over("tls", address), options(credentials));
     no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string()
 }
 
-/// Answers the stream's first request, and has the client use the answer.
+/// Answers the stream's first request and waits until the client uses the answer.
 async fn answer(stream: &mut FakeStream) {
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -119,7 +119,7 @@ async fn a_server_may_ask_who_the_client_is() {
     answer(&mut stream).await;
     value(&mut watch).await;
     loop {
-        // The anonymous client may have come again.
+        // The anonymous client may have connected again.
         if let Ok(Some(shown)) = server.handshake().await {
             assert_eq!(shown, der(&identity.certificate));
             break;
@@ -150,14 +150,14 @@ async fn a_new_connection_has_what_is_in_the_files_by_then() {
     let mut stream = server.fake.stream().await;
     assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
 
-    // Half of a replacement is no identity; the last whole one stays in use.
+    // Half of a replacement is not a valid identity; the last valid one is used.
     directory.write("key.pem", &clients.issue(&["third"]).private_key);
     stream.request().await;
     stream.close(Status::unavailable("come again"));
     let mut stream = server.fake.stream().await;
     assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
 
-    // Nor is a file that is away.
+    // The same applies to a missing file.
     std::fs::remove_file(directory.path("ca.pem")).unwrap();
     stream.request().await;
     stream.close(Status::unavailable("come again"));
@@ -181,7 +181,7 @@ async fn files_are_read_between_connections_at_their_interval() {
     server.handshake().await.expect("the first identity is one");
 
     let second = clients.issue(&["second"]);
-    // The longer it is there, the surer it is read on a machine that has other things to do.
+    // Longer and longer, so that the file is read even on a busy machine.
     for there_for in [100, 400, 1_600, 6_400].map(Duration::from_millis) {
         directory.write("key.pem", &second.private_key);
         directory.write("cert.pem", &second.certificate);
@@ -189,7 +189,7 @@ async fn files_are_read_between_connections_at_their_interval() {
         directory.write("cert.pem", "broken");
         stream.request().await;
         stream.close(Status::unavailable("come again"));
-        // Nobody connected while the second one was there.
+        // No connection was made while the second identity was available.
         stream = server.fake.stream().await;
         if server.handshake().await == Ok(Some(der(&second.certificate))) {
             return;
@@ -236,7 +236,7 @@ async fn what_is_wrong_with_a_file_is_said_of_that_file() {
     }
 }
 
-/// Whatever is wrong with a server's certificate, and which end speaks TLS, the client says what to do.
+/// The error gives advice about a faulty server certificate, and about a peer without TLS.
 #[tokio::test]
 async fn what_is_wrong_with_tls_comes_with_advice() {
     let (ca, other) = (Ca::new("ours"), Ca::new("theirs"));
@@ -267,7 +267,7 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
         assert!(why.contains("TLS: ") && why.contains(words), "{why}");
     }
 
-    // The server rejects the client, which TLS 1.3 tells after the handshake.
+    // The server rejects the client. In TLS 1.3 this is reported after the handshake.
     let server = TlsServer::start(&ca.issue(here), Clients::Of(&other)).await;
     let why = failure(server.fake.address, tls.clone()).await;
     assert!(why.contains("it may want a client certificate (mutual TLS)"), "{why}");
@@ -275,7 +275,7 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
     let why = failure(server.fake.address, Credentials::tls(stranger)).await;
     assert!(why.contains("rejected our client certificate"), "{why}");
 
-    // TLS to a plain port, and the reverse.
+    // TLS to a port without TLS, and the reverse.
     let plain = FakeServer::start().await;
     let why = failure(plain.address, tls).await;
     assert!(why.contains("the server does not speak TLS on this port"), "{why}");
@@ -294,7 +294,7 @@ async fn a_server_that_does_not_agree_on_http2_is_not_spoken_to() {
     assert!(why.contains("HTTP/2"), "{why}");
 }
 
-/// Time stands still but for what is waited for.
+/// The clock is paused and advances only when all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_takes_the_connection_and_says_nothing_uses_up_the_attempt_only() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -325,7 +325,8 @@ async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_ins
             "the credentials say insecure",
         ),
         (address.to_string(), "other", tls, "nothing is known of the transport \"other\""),
-        // The system's roots do not know the authority of this test, if there are any.
+        // The system's root certificates, if there are any, do not include the authority of this
+        // test.
         (format!("https://{address}"), "", Credentials::insecure(), "root"),
     ] {
         let mut config = over(transport, address);
@@ -366,7 +367,7 @@ async fn a_bootstrap_is_all_that_a_client_needs_to_know() {
     let endpoints = xds_core::client::OpaqueType::new(CLUSTER_LOAD_ASSIGNMENT);
     let client = Client::connect(bootstrap.client_config().with_type(endpoints), options);
 
-    // The same server under two sets of credentials is two servers, each with a stream of its own.
+    // A server with two sets of credentials counts as two servers with a stream each.
     let _first = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, "e");
     let mut stream = server.fake.stream().await;
     assert_eq!(stream.request().await.resource_names, ["e"]);

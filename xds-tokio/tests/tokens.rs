@@ -1,4 +1,4 @@
-//! Tokens of call credentials: fresh in every call, never where they could be read, never printed.
+//! Tokens of call credentials: read for every call, sent over TLS only, and never printed.
 
 mod support;
 
@@ -40,7 +40,7 @@ impl Stage {
         ClientOptions::default().with_seed(7).with_credentials(id, credentials)
     }
 
-    /// What the next call carries.
+    /// Returns the token of the next call.
     async fn bearer(&mut self) -> String {
         let mut stream = self.server.fake.stream().await;
         let header = stream.headers.get("authorization").expect("the call is authorized");
@@ -62,9 +62,9 @@ async fn every_call_carries_the_token_that_is_in_the_file() {
     let _watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(stage.bearer().await, format!("Bearer {first}"));
     stage.directory.write("token", &second);
-    // A call may have been on its way.
+    // A call may be in progress.
     while stage.bearer().await != format!("Bearer {second}") {}
-    // What cannot be read, or is none, or is older than the clock, does not replace one that is valid.
+    // A missing, invalid or expired token does not replace a valid one.
     for bad in [None, Some("no token".to_owned()), Some(token(-5, "old"))] {
         match &bad {
             Some(text) => drop(stage.directory.write("token", text)),
@@ -84,7 +84,7 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
         (None, 14, "cannot read"),
         (Some("secret".to_owned()), 16, "not a JWT"),
         (Some(token(-5, "secret")), 16, "expired"),
-        // Within the margin of half a minute.
+        // Within the margin of 30 s.
         (Some(token(20, "secret")), 16, "expired"),
     ] {
         if let Some(content) = &content {
@@ -112,7 +112,7 @@ async fn a_pipe_is_no_file_of_a_token() {
     println!("covers: B42");
     let directory = Directory::new();
     let path = directory.path("token");
-    // Nobody writes into it: opening it would wait for ever.
+    // Nothing writes to the pipe, so opening it would block forever.
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
     let calls = CallCredentials::JwtTokenFile(path);

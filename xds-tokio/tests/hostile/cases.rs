@@ -1,4 +1,4 @@
-//! Who says what, and what comes of it.
+//! Invalid messages and their expected results.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -12,17 +12,17 @@ use crate::{
 
 const STREAM_CLUSTERS: &str = "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters";
 
-/// What becomes of the offender.
+/// Expected result for the offending client.
 pub(crate) enum End {
-    /// Its stream ends with this code, and a message that has this in it.
+    /// The stream ends with this code and a message that contains this text.
     Status(Code, &'static str),
-    /// No harm was done: the stream goes on and what it asks for next is answered.
+    /// The stream stays open, and the next request is answered.
     Served,
 }
 
 use End::{Served, Status as Ends};
 
-/// An answer that may be to nothing.
+/// Returns an ACK or NACK, possibly for a response that was not sent.
 fn sound_ack(nonce: &str, error: Option<Status>) -> Bytes {
     whole(|it| {
         it.response_nonce = nonce.into();
@@ -34,7 +34,7 @@ fn node(id: &str) -> Option<Node> {
     Some(Node { id: id.into(), ..Node::default() })
 }
 
-/// A first request for clusters, altered.
+/// Returns a first request for clusters, modified by `alter`.
 pub(crate) fn whole(alter: impl FnOnce(&mut DiscoveryRequest)) -> Bytes {
     let mut request =
         DiscoveryRequest { node: node("bad"), type_url: CLUSTER.into(), ..Default::default() };
@@ -42,7 +42,7 @@ pub(crate) fn whole(alter: impl FnOnce(&mut DiscoveryRequest)) -> Bytes {
     request.encode_to_vec().into()
 }
 
-/// The same in the incremental variant.
+/// Returns a first incremental request for clusters, modified by `alter`.
 pub(crate) fn delta(alter: impl FnOnce(&mut DeltaDiscoveryRequest)) -> Bytes {
     let mut request =
         DeltaDiscoveryRequest { node: node("bad"), type_url: CLUSTER.into(), ..Default::default() };
@@ -58,7 +58,7 @@ pub(crate) fn many(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("n{n}")).collect()
 }
 
-/// Who says what on which method, and what comes of it.
+/// Returns the cases: description, method, messages and expected result.
 pub(crate) fn cases() -> Vec<(&'static str, &'static str, Vec<Bytes>, End)> {
     let sound = whole(|_| {});
     let cut = sound.slice(..sound.len() - 3);

@@ -1,7 +1,8 @@
-//! Clients that do it without end, and what others notice of that.
+//! Floods: misbehaviour that is repeated endlessly, and its effect on other clients.
 //!
-//! Delay is counted in what the server takes from the offender while a change is on its way to others, not
-//! in time, which on a shared machine says nothing. Test, server and all clients have one thread between them.
+//! The delay of a change is measured as the number of the offender's inputs that the server
+//! processes meanwhile, because time is meaningless on a shared machine. The test, the server and
+//! all clients share one thread.
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
@@ -18,27 +19,27 @@ use crate::{
     },
 };
 
-/// What an offender does all the time.
+/// Misbehaviour that an offender repeats.
 #[derive(Clone, Copy, Debug)]
 enum Offence {
-    /// It asks for a name, and for none, in both variants.
+    /// Subscribes to a name and unsubscribes, in both variants.
     Churn,
     IncrementalChurn,
-    /// It lists two thousand names, then none of them.
+    /// Subscribes to two thousand names and unsubscribes.
     LongLists,
-    /// The same on many streams, and each list has other names.
+    /// Subscribes to long lists on many streams, each with different names.
     LongListsEverywhere,
-    /// It rejects what it is sent, at length, and says so again and again.
+    /// Rejects responses with a long message, and repeats the NACKs.
     Rejections,
-    /// It repeats an ACK.
+    /// Repeats an ACK.
     OldAnswers,
-    /// It opens streams and says what is no message.
+    /// Opens streams and sends invalid messages.
     Garbage,
-    /// It opens streams and says more than anybody may.
+    /// Opens streams and sends messages above the size limit.
     TooLong,
-    /// It opens streams and leaves them.
+    /// Opens streams and leaves them.
     Visits,
-    /// It asks for much, on more and more streams, and reads nothing.
+    /// Requests much on a growing number of streams and reads nothing.
     Deafness,
 }
 
@@ -60,11 +61,11 @@ const OFFENCES: [Offence; 10] = [
     Deafness,
 ];
 
-/// So many requests it says before it looks whether they were taken.
+/// Number of requests sent before waiting until they were processed.
 const BURST: usize = 4 * TURN as usize;
 
 impl Offence {
-    /// Never ends.
+    /// Misbehaves endlessly.
     async fn commit(self, channel: Channel) {
         match self {
             Churn => {
@@ -127,7 +128,7 @@ impl Offence {
             Garbage => Self::ends(channel, Bytes::from_static(&[0xff; 99])).await,
             TooLong => Self::ends(channel, whole(|it| it.version_info = "x".repeat(5 << 20))).await,
             Visits => loop {
-                // A server may well have enough of resets; then it is another connection.
+                // The server may close the connection because of too many resets.
                 let Ok(client) = RawClient::call_on(channel.clone(), AGGREGATED).await else {
                     return core::future::pending().await;
                 };
@@ -147,7 +148,7 @@ impl Offence {
         }
     }
 
-    /// Says these and something that is answered, again and again.
+    /// Repeatedly sends these messages and one that is answered.
     async fn and_wait(self, mut client: RawClient, messages: [Bytes; 2]) {
         loop {
             messages.iter().for_each(|message| client.send(message.clone()));
@@ -155,7 +156,7 @@ impl Offence {
         }
     }
 
-    /// Says what ends the stream, on one stream after the other.
+    /// Sends a message that ends the stream, on one stream after the other.
     async fn ends(channel: Channel, message: Bytes) {
         loop {
             let mut client = RawClient::call_on(channel.clone(), AGGREGATED).await.unwrap();
@@ -187,7 +188,7 @@ async fn flood(channel: Channel, path: &'static str, request: impl Fn(usize) -> 
     }
 }
 
-/// Waits until all was taken: a name that is new in a list is answered.
+/// Waits until all requests were processed: a new name in a list is answered.
 async fn wait_for_answer(client: &mut RawClient) {
     client.subscribe(ENDPOINTS, &["e"]);
     client.subscribe(ENDPOINTS, &["e", "f"]);
@@ -203,7 +204,7 @@ async fn wait_for_answer(client: &mut RawClient) {
     }
 }
 
-/// An offender at work; it stops when this is dropped.
+/// Running offender, stopped when dropped.
 struct Offender(JoinHandle<()>);
 
 impl Offender {
@@ -219,21 +220,21 @@ impl Drop for Offender {
     }
 }
 
-/// How much a server has taken from all its clients.
+/// Returns the number of inputs that a server has processed from all clients.
 fn taken(stats: &ServerStats) -> u64 {
     stats.requests + stats.malformed_requests + stats.closed.by_clients
 }
 
-/// So much it may take from offenders while a change is on its way to others: what one turn of its loop
-/// takes at most. An offender says four times that before it waits.
+/// Maximum number of inputs processed from offenders while a change is sent to others: those of one
+/// driver iteration. An offender sends four times as many before it waits.
 const TURN: u64 = 1_000;
 
-/// Each a change that has to reach two clients.
+/// Number of rounds. In each, a change must reach two clients.
 const ROUNDS: u64 = 6;
 
 async fn start_without_rates() -> Running {
     let mut limits = ServerLimits::default();
-    // Nobody is slowed down: that is the worst case for the others.
+    // Without a rate limit, which is the worst case for the other clients.
     limits.requests = None;
     let config = ServerConfig::default().with_limits(limits);
     let options = ServerOptions::default().with_max_request_bytes(4 << 20);
@@ -248,10 +249,10 @@ async fn start_without_rates() -> Running {
     running
 }
 
-/// The most that was taken from offenders during one round, after they have begun.
+/// Returns the maximum number of inputs processed from offenders during one round.
 async fn rounds_beside(running: &Running, witnesses: &mut Witnesses, what: &str) -> u64 {
     let stats = || async { running.handle.stats().await.unwrap() };
-    // Until they are heard.
+    // Until the offenders' inputs are processed.
     let begin = taken(&stats().await);
     while taken(&stats().await) < begin + 10 {
         give_way().await;
@@ -266,7 +267,7 @@ async fn rounds_beside(running: &Running, witnesses: &mut Witnesses, what: &str)
     }
     let all = taken(&stats().await) - begin;
     println!("{what}: at most {most} of {all} in one round");
-    // Two ACKs are the witnesses' own.
+    // Two ACKs come from the witnesses.
     assert!(all > 2 * ROUNDS, "{what}: nobody offended meanwhile");
     most
 }

@@ -1,4 +1,4 @@
-//! What is no message: frames that are none, and bytes that are no frames.
+//! Invalid gRPC frames and invalid HTTP/2 data.
 
 use core::future::poll_fn;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::{
     support::{AGGREGATED, connect, server::streams, soon},
 };
 
-/// Sends a body as it is, and reads the status.
+/// Sends a raw request body and returns the status.
 async fn raw_body(address: SocketAddr, body: impl Into<Bytes>) -> (i32, String) {
     let mut channel = connect(address).await;
     soon(poll_fn(|cx| channel.poll_ready(cx))).await.unwrap();
@@ -62,11 +62,11 @@ async fn frames_that_are_none_end_their_stream_alone() {
         let mut socket = TcpStream::connect(running.address).await.unwrap();
         socket.write_all(what).await.unwrap();
         let mut said = Vec::new();
-        // Whether it ends with a goodbye or a reset is the same to us.
+        // The connection may end with GOAWAY or a reset.
         let _ = soon(socket.read_to_end(&mut said)).await;
         witnesses.are_served("bytes that are not HTTP/2").await;
     }
-    // Half open, and silent.
+    // Silent connections, one of them in the middle of the preface.
     let silent = TcpStream::connect(running.address).await.unwrap();
     let mut half = TcpStream::connect(running.address).await.unwrap();
     half.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n").await.unwrap();

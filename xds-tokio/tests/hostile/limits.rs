@@ -1,4 +1,4 @@
-//! Clients that want more than one may have.
+//! Clients that exceed their limits.
 
 use prost::Message as _;
 use tonic::Code;
@@ -25,7 +25,7 @@ async fn what_is_too_much_for_one_client_is_refused_or_slowed_down() {
     let running = start_with(config, ServerOptions::default()).await;
     running.handle.apply(set(&[(CLUSTER, "c", "1"), (ENDPOINTS, "e", "1")])).await.unwrap();
     let mut hasty = RawClient::open(running.address).await;
-    // It is read no faster than it may speak; what it says is taken all the same.
+    // Its requests are read no faster than the rate limit allows, and all of them are processed.
     (0..200).for_each(|n| hasty.subscribe(CLUSTER, &[["c", "d"][n % 2]]));
     hasty.subscribe(ENDPOINTS, &["e"]);
     while hasty.response().await.type_url != ENDPOINTS {}
@@ -52,14 +52,14 @@ async fn with_limits(alter: impl FnOnce(&mut ServerLimits)) -> Running {
     start_with(ServerConfig::default().with_limits(limits), ServerOptions::default()).await
 }
 
-/// How a new stream ends that says this, on a server that has streams already.
+/// Asserts the code and text of a status.
 #[track_caller]
 fn says(status: &tonic::Status, code: Code, text: &str) {
     assert_eq!(status.code(), code, "{status}");
     assert!(status.message().contains(text), "{status}");
 }
 
-/// The status of a stream that is not taken, or ends right after what it said.
+/// Returns the status of a stream that is refused, or ends after these messages.
 async fn end_of(running: &Running, messages: &[DiscoveryRequest]) -> tonic::Status {
     let mut client = match RawClient::call(running.address, AGGREGATED).await {
         Ok(client) => client,

@@ -1,13 +1,13 @@
-//! Clients that do what no client should, on real connections. Whatever one of them does, the server
-//! stays up, others are served without delay, and the offender's stream ends with a status that says why.
+//! Misbehaving clients on real connections. In each case the server keeps running, other clients
+//! are served without delay, and the offender's stream ends with a descriptive status.
 //!
-//! | file | what clients do |
+//! | file | misbehaviour |
 //! |---|---|
-//! | `cases.rs`, `messages.rs` | they say what is wrong, or too long, or nonsense |
-//! | `frames.rs` | they send what is no message |
-//! | `silence.rs` | they do not read, do not answer, do not stay |
-//! | `floods.rs` | they do any of it without end |
-//! | `limits.rs` | they want more than one client may have |
+//! | `cases.rs`, `messages.rs` | invalid, oversized and nonsensical messages |
+//! | `frames.rs` | invalid frames |
+//! | `silence.rs` | not reading, not answering, disconnecting |
+//! | `floods.rs` | endless repetition |
+//! | `limits.rs` | exceeding limits |
 
 mod cases;
 mod floods;
@@ -28,7 +28,7 @@ use xds_core::{
 };
 use xds_tokio::{ServerHandle, ServerOptions};
 
-/// More than a client may have.
+/// Limits below what some offenders request.
 const NAMES: usize = 120_000;
 const TYPES: usize = 16;
 
@@ -43,7 +43,7 @@ async fn start() -> Running {
     running
 }
 
-/// Two clients that keep to the protocol, one in each variant.
+/// Two conforming clients, one in each variant.
 struct Witnesses {
     handle: ServerHandle,
     whole: RawClient,
@@ -64,7 +64,7 @@ impl Witnesses {
         witnesses
     }
 
-    /// A change reaches both.
+    /// Asserts that a change reaches both clients.
     async fn are_served(&mut self, after: &str) {
         self.rounds += 1;
         let content = self.rounds.to_string();

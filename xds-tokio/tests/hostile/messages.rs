@@ -1,4 +1,4 @@
-//! Messages that are wrong, too long, or nonsense.
+//! Invalid, oversized and nonsensical messages.
 
 use crate::{
     Witnesses,
@@ -35,7 +35,7 @@ async fn whatever_a_client_says_only_its_own_stream_ends() {
         witnesses.are_served(&context).await;
         drop(client);
     }
-    // Nothing is left of any of them.
+    // The server keeps nothing of them.
     streams(&running.handle, 2).await;
     let after = running.handle.stats().await.unwrap();
     assert_eq!(

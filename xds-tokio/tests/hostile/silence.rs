@@ -1,4 +1,4 @@
-//! Clients that do not read, do not answer, do not stay.
+//! Clients that do not read, do not answer, or disconnect.
 
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_client_that_does_not_read_or_answer_holds_up_itself_alone() {
         let big = content.repeat(3 << 20);
         let change = set(&[(ENDPOINTS, "big", &big), (CLUSTER, "c", &content)]);
         running.handle.apply(change).await.unwrap();
-        // What it asks for meanwhile is taken, and does not pile up.
+        // Its requests are processed meanwhile and do not accumulate.
         (0..100).for_each(|_| deaf.subscribe(ENDPOINTS, &["big"]));
         witnesses.are_served("a client that does not read").await;
     }
@@ -36,7 +36,7 @@ async fn a_client_that_does_not_read_or_answer_holds_up_itself_alone() {
     let of = |type_url: &str| rows.iter().find(|row| row.type_url.as_str() == type_url).unwrap();
     assert_eq!((of(CLUSTER).state, of(CLUSTER).responses), (SyncState::Sent, 1));
     assert_eq!((of(ENDPOINTS).interest, of(ENDPOINTS).responses), (Interest::Names(1), 1));
-    // Both are sent the newest state once they come back to their senses.
+    // Each receives the newest state when it continues.
     mute.answer(&first, &["c"], None);
     assert!(mute.response().await.resources[0].value.ends_with(b"5"));
     let first = deaf.response().await;
@@ -54,7 +54,7 @@ async fn streams_that_come_and_go_leave_nothing() {
     for _ in 0..4 {
         let channel = connect(running.address).await;
         for n in 0..50 {
-            // A server may well have enough of resets before that.
+            // The server may close the connection because of too many resets.
             let path = [AGGREGATED, DELTA_AGGREGATED][n % 2];
             let Ok(client) = RawClient::call_on(channel.clone(), path).await else { break };
             match path {

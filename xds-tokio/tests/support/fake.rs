@@ -1,4 +1,4 @@
-//! A management server whose every move a test makes.
+//! Scripted management server.
 
 use core::{
     pin::Pin,
@@ -28,11 +28,12 @@ use super::{
     resource, soon,
 };
 
-/// What the server does before it sends response headers.
+/// Time at which the server sends response headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Headers {
     AtOnce,
-    /// Waits for a request, as some servers do (SB-19).
+    /// After the first request, as some servers do.
+    // SB-19
     AfterFirstRequest,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct FakeServer {
 
 /// One stream of a client.
 pub(crate) struct FakeStream {
-    /// What the call carries.
+    /// Headers of the call.
     pub(crate) headers: http::HeaderMap,
-    /// What it is addressed to, with the scheme.
+    /// URI of the call, with the scheme.
     pub(crate) uri: http::Uri,
     requests: mpsc::UnboundedReceiver<Option<Bytes>>,
     responses: mpsc::UnboundedSender<Result<Bytes, Status>>,
@@ -66,7 +67,7 @@ impl FakeServer {
         Self::start_with_incoming(address, TcpIncoming::from(listener), headers)
     }
 
-    /// A server of connections that are made elsewhere.
+    /// Starts a server on connections from a stream.
     pub(crate) fn start_with_incoming<IO>(
         address: SocketAddr,
         incoming: impl Stream<Item = std::io::Result<IO>> + Send + 'static,
@@ -102,12 +103,12 @@ impl FakeStream {
         DiscoveryRequest::decode(self.message().await).unwrap()
     }
 
-    /// A request as it arrived, of whichever variant.
+    /// Returns the next encoded request of either variant.
     pub(crate) async fn message(&mut self) -> Bytes {
         soon(self.requests.recv()).await.flatten().expect("the stream is open")
     }
 
-    /// A request that is there already.
+    /// Returns a request that has already arrived.
     pub(crate) fn request_now(&mut self) -> Option<DiscoveryRequest> {
         let request = self.requests.try_recv().ok()??;
         Some(DiscoveryRequest::decode(request).unwrap())

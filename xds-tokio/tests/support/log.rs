@@ -1,4 +1,4 @@
-//! What a test's client and server log.
+//! Captured log of a test.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
-/// The log of this thread, which is all there is in a single-threaded runtime.
+/// Log of the current thread, which is complete in a single-threaded runtime.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -28,7 +28,7 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines that have all of the words.
+    /// Returns the lines that contain all of the words.
     pub(crate) fn lines(&self, words: &[&str]) -> Vec<String> {
         let text = self.text();
         text.lines()

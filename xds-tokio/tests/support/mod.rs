@@ -1,6 +1,6 @@
-//! Short words for clients and resources; the parties that a test moves step by step have modules of their own.
+//! Helpers for clients and resources. Scripted peers are in the submodules.
 
-// Each test binary uses its own part of this.
+// Each test binary uses only some of the helpers.
 #![allow(dead_code, unused_imports)]
 
 mod fake;
@@ -39,17 +39,17 @@ pub(crate) const CLUSTER: &str = types::CLUSTER;
 pub(crate) const ENDPOINTS: &str = types::CLUSTER_LOAD_ASSIGNMENT;
 pub(crate) const SECRET: &str = types::SECRET;
 
-/// Longer than anything here takes, on the slowest machine; only a failing test waits for it.
+/// Timeout that only a failing test reaches, even on a slow machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fails the test rather than hang it.
+/// Awaits a future with a timeout.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("this should have happened by now")
 }
 
 // Clients.
 
-/// A client of the server at `address` that comes back within milliseconds.
+/// Returns a client configuration with a backoff of milliseconds.
 pub(crate) fn config(address: SocketAddr) -> ClientConfig {
     let mut profile = Profile::grpc();
     profile.backoff = BackoffPolicy::grpc();
@@ -62,7 +62,7 @@ pub(crate) fn config(address: SocketAddr) -> ClientConfig {
         .with_type(OpaqueType::new(SECRET))
 }
 
-/// A type whose resources are bad if they contain the word.
+/// Resource type that rejects resources containing the word "bad".
 #[derive(Debug)]
 struct NoBadOnes(OpaqueType);
 
@@ -79,7 +79,7 @@ impl ResourceType for NoBadOnes {
     }
 }
 
-/// An encoded resource: its name in the first field, `content` in the second.
+/// Returns an encoded resource: the name in the first field, `content` in the second.
 pub(crate) fn resource(name: &str, content: &str) -> Bytes {
     xds_core::proto::ResourceName { name: name.into(), ..Default::default() }
         .encode_to_vec()
@@ -115,7 +115,7 @@ pub(crate) async fn next_change(watch: &mut WatchAll) -> Change {
     change.expect("the client lives").expect("the watch is sound")
 }
 
-/// An address that refuses connections, and is nobody else's as long as this lives.
+/// Bound socket that refuses connections and reserves its address.
 pub(crate) struct Deaf(TcpSocket);
 
 impl Deaf {
@@ -129,20 +129,20 @@ impl Deaf {
         self.0.local_addr().unwrap()
     }
 
-    /// From now on connections are taken.
+    /// Starts to accept connections.
     pub(crate) fn listen(self) -> TcpListener {
         self.0.listen(16).unwrap()
     }
 }
 
-/// The names of a response's resources.
+/// Returns the names of a response's resources.
 pub(crate) fn names(response: &DiscoveryResponse) -> Vec<String> {
     let any_type = OpaqueType::new(CLUSTER);
     let name = |any: &Any| any_type.name(&any.value).unwrap().to_owned();
     response.resources.iter().map(name).collect()
 }
 
-/// Lets every other task of a current-thread runtime have a turn.
+/// Yields to all other tasks of a current-thread runtime.
 pub(crate) async fn give_way() {
     for _ in 0..100 {
         let mut yielded = false;

@@ -1,4 +1,4 @@
-//! Messages that the codec of gRPC leaves as they are: what they say is the tests' business.
+//! gRPC codec for encoded messages.
 
 use core::{
     pin::Pin,
@@ -13,7 +13,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// Messages as bytes.
+/// Codec that passes messages through as bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Raw;
 
@@ -51,7 +51,7 @@ impl Decoder for Raw {
     }
 }
 
-/// What is sent on a channel, as a stream.
+/// Receiver of a channel as a stream.
 pub(super) struct Receiver(pub(super) mpsc::UnboundedReceiver<Result<Bytes, Status>>);
 
 impl Stream for Receiver {

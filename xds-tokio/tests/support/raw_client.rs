@@ -1,4 +1,4 @@
-//! A client without any protocol of its own.
+//! Client that sends and receives raw messages.
 
 use core::{
     pin::Pin,
@@ -53,7 +53,7 @@ impl RawClient {
         Self::call_with(channel, path, Some(requests), Request::new(queue)).await
     }
 
-    /// A call that carries this.
+    /// Makes a call with an `authorization` header.
     pub(crate) async fn call_as(
         address: SocketAddr,
         path: &'static str,
@@ -65,7 +65,7 @@ impl RawClient {
         Self::call_with(connect(address).await, path, Some(requests), queue).await
     }
 
-    /// A call whose messages are said to be encoded like that.
+    /// Makes a call with a `grpc-encoding` header.
     pub(crate) async fn call_encoded(
         address: SocketAddr,
         path: &'static str,
@@ -77,7 +77,7 @@ impl RawClient {
         Self::call_with(connect(address).await, path, Some(requests), queue).await
     }
 
-    /// A call with one request and no more, which is what a unary call is.
+    /// Makes a call with one request and half-closes, like a unary call.
     pub(crate) async fn ask(
         address: SocketAddr,
         path: &'static str,
@@ -107,12 +107,12 @@ impl RawClient {
         self.requests.as_ref().unwrap().send(Ok(message.into())).unwrap();
     }
 
-    /// Subscribes: the first request of a type, with the node.
+    /// Sends the first request of a type, with the node.
     pub(crate) fn subscribe(&self, type_url: &str, names: &[&str]) {
         self.subscribe_as("raw", type_url, names);
     }
 
-    /// The same with a node of its own.
+    /// Sends the first request of a type, with this node id.
     pub(crate) fn subscribe_as(&self, node: &str, type_url: &str, names: &[&str]) {
         let request = DiscoveryRequest {
             node: Some(xds_core::proto::Node { id: node.into(), ..Default::default() }),
@@ -123,7 +123,7 @@ impl RawClient {
         self.send(request.encode_to_vec());
     }
 
-    /// The same in the incremental variant.
+    /// Sends the first incremental request of a type.
     pub(crate) fn subscribe_delta(&self, type_url: &str, names: &[&str]) {
         let request = DeltaDiscoveryRequest {
             node: Some(xds_core::proto::Node { id: "raw".into(), ..Default::default() }),
@@ -134,7 +134,7 @@ impl RawClient {
         self.send(request.encode_to_vec());
     }
 
-    /// Accepts a response, or rejects it with a message.
+    /// Sends an ACK, or a NACK with a message.
     pub(crate) fn answer(&self, response: &DiscoveryResponse, names: &[&str], error: Option<&str>) {
         let request = DiscoveryRequest {
             version_info: response.version_info.clone(),
@@ -151,7 +151,7 @@ impl RawClient {
         self.send(request.encode_to_vec());
     }
 
-    /// Says that no more requests come.
+    /// Half-closes the stream.
     pub(crate) fn half_close(&mut self) {
         self.requests = None;
     }
@@ -160,7 +160,7 @@ impl RawClient {
         soon(self.responses.message()).await.unwrap().expect("the stream is open")
     }
 
-    /// The next message, or the status that the stream ends with instead.
+    /// Returns the next message, or the status with which the stream ends.
     pub(crate) async fn message_or_end(&mut self) -> Result<Bytes, Status> {
         Ok(soon(self.responses.message()).await?.expect("the stream is open, or has failed"))
     }
@@ -173,7 +173,7 @@ impl RawClient {
         DeltaDiscoveryResponse::decode(self.message().await).unwrap()
     }
 
-    /// Accepts an incremental response.
+    /// Sends an ACK of an incremental response.
     pub(crate) fn ack_delta(&self, response: &DeltaDiscoveryResponse) {
         let request = DeltaDiscoveryRequest {
             type_url: response.type_url.clone(),
@@ -183,7 +183,7 @@ impl RawClient {
         self.send(request.encode_to_vec());
     }
 
-    /// The status the stream ends with.
+    /// Returns the status with which the stream ends.
     pub(crate) async fn end(&mut self) -> Status {
         loop {
             match soon(self.responses.message()).await {

@@ -1,4 +1,4 @@
-//! A management server of ours that listens, and resources to give it.
+//! Management server with a listener, and helpers for its resources.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use xds_tokio::{ManagementServer, ServerHandle, ServerOptions};
 
 use super::{give_way, resource, soon};
 
-/// A server that serves one listener.
+/// Server with one listener.
 pub(crate) struct Running {
     pub(crate) server: ManagementServer,
     pub(crate) handle: ServerHandle,
@@ -28,7 +28,7 @@ pub(crate) async fn start_with(config: ServerConfig, options: ServerOptions) -> 
     Running { handle: server.handle(), server, address, serving }
 }
 
-/// A transaction that sets resources: type, name, content.
+/// Returns a transaction that sets resources: type, name, content.
 pub(crate) fn set(resources: &[(&str, &str, &str)]) -> Transaction {
     let mut transaction = Transaction::new();
     for (type_url, name, content) in resources {
@@ -37,7 +37,7 @@ pub(crate) fn set(resources: &[(&str, &str, &str)]) -> Transaction {
     transaction
 }
 
-/// Waits until so many streams are open.
+/// Waits until this number of streams is open.
 pub(crate) async fn streams(handle: &ServerHandle, count: usize) {
     soon(async {
         while handle.stats().await.unwrap().streams != count {

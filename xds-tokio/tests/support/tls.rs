@@ -1,4 +1,4 @@
-//! Certificates made for one test, and servers that show them.
+//! Certificates for tests, and TLS servers.
 
 use core::{
     net::SocketAddr,
@@ -60,17 +60,17 @@ impl Ca {
         Self { issuer: Issuer::new(params, key), pem, private_key }
     }
 
-    /// The authority's own certificate, shown by a server.
+    /// Returns the authority's own certificate, to be presented by a server.
     pub(crate) fn itself(&self) -> Identity {
         Identity { certificate: self.pem.clone(), private_key: self.private_key.clone() }
     }
 
-    /// A certificate for these names, or of nobody in particular.
+    /// Issues a certificate for these names.
     pub(crate) fn issue(&self, names: &[&str]) -> Identity {
         self.issue_as(names, |_| {})
     }
 
-    /// A certificate that differs from an ordinary one.
+    /// Issues a certificate with modified parameters.
     pub(crate) fn issue_as(
         &self,
         names: &[&str],
@@ -85,14 +85,14 @@ impl Ca {
     }
 }
 
-/// Which clients a server takes.
+/// Clients that a server accepts.
 pub(crate) enum Clients<'a> {
     Anybody,
-    /// Those with a certificate of this authority.
+    /// Clients with a certificate of this authority.
     Of(&'a Ca),
 }
 
-/// A server that speaks TLS.
+/// Server with TLS.
 pub(crate) struct TlsServer {
     pub(crate) fake: FakeServer,
     handshakes: mpsc::UnboundedReceiver<Result<Option<CertificateDer<'static>>, String>>,
@@ -137,7 +137,7 @@ impl TlsServer {
         Self { fake, handshakes, accepting }
     }
 
-    /// The certificate that the next client shows, or why there is no connection.
+    /// Returns the certificate of the next client, or the reason why the handshake failed.
     pub(crate) async fn handshake(&mut self) -> Result<Option<CertificateDer<'static>>, String> {
         soon(self.handshakes.recv()).await.expect("the server runs")
     }
@@ -170,12 +170,12 @@ fn server_config(own: &Identity, clients: Clients<'_>, protocols: &[&[u8]]) -> S
     config
 }
 
-/// The first certificate of a PEM text.
+/// Returns the first certificate of a PEM text.
 pub(crate) fn der(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
-/// A directory that goes with the test.
+/// Temporary directory, removed when dropped.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
@@ -188,7 +188,7 @@ impl Directory {
         Self(path)
     }
 
-    /// Puts a file in place as an operator does: whole, under its name.
+    /// Replaces a file atomically.
     pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
         let (path, new) = (self.path(name), self.path("new"));
         std::fs::write(&new, content).unwrap();
@@ -253,7 +253,7 @@ impl AsyncWrite for Secured {
     }
 }
 
-/// A token that is valid for so many seconds, with something in it to tell it by.
+/// Returns a token that is valid for a number of seconds and contains a mark.
 pub(crate) fn token(seconds: i64, mark: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let expires = i64::try_from(now).unwrap() + seconds;
