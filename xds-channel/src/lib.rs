@@ -45,7 +45,6 @@
 //!
 //! # Failures of calls
 //!
-//! - **`UNAVAILABLE`** is the usual status. The message contains the reason and a resolution note:
 //! - **`UNAVAILABLE`** is the usual status, also for a lost connection. The message contains the
 //!   reason and a resolution note: known errors between client and management server, or else the
 //!   node id.
@@ -54,6 +53,7 @@
 //! - **`INTERNAL`** is used for an unknown cluster, which would be a bug.
 //! - A reset stream has the status of gRPC's mapping of HTTP/2 error codes, and a fault injection
 //!   filter can set any status.
+//!
 //! A status from a management server appears in the message and never becomes the status of a call
 //! ([gRFC A54][A54]). A call with the extension [`WaitForReady`] waits instead of failing if
 //! something is not available.
