@@ -41,14 +41,14 @@ pub trait Executor: Clone + Debug + Default + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
     /// Returns the local address of a listener.
     ///
     /// # Errors
     ///
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
 
     /// Waits for a connection, [sets its socket options](xds_grpc::socket::set_up_accepted) and

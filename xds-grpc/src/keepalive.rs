@@ -7,7 +7,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keepalive {
-    /// Time between pings.
+    /// Time without received data after which a ping is sent.
     pub interval: Duration,
     /// Maximum time to wait for the answer to a ping.
     pub timeout: Duration,
@@ -47,16 +47,17 @@ impl TcpProbes {
 }
 
 impl Keepalive {
-    /// Default of a client: a ping every 300 s, answered within 20 s.
+    /// Default of a client: a ping after 300 s without received data, answered within 20 s.
     ///
     /// gRPC servers tolerate no shorter interval by default. TCP keepalive probes, which servers do
     /// not count, detect a dead host within a minute.
     pub const CLIENT: Self = Self::new(Duration::from_secs(300), Duration::from_secs(20));
 
-    /// Default of a server: a ping every 30 s, answered within 10 s.
+    /// Default of a server: a ping after 30 s without received data, answered within 10 s.
     pub const SERVER: Self = Self::new(Duration::from_secs(30), Duration::from_secs(10));
 
-    /// Creates settings with a ping every `interval`, each to be answered within `timeout`.
+    /// Creates settings with a ping after `interval` without received data, to be answered within
+    /// `timeout`.
     #[must_use]
     pub const fn new(interval: Duration, timeout: Duration) -> Self {
         let probes = TcpProbes { after: None, interval: None, count: None };

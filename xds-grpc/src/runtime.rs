@@ -53,7 +53,7 @@ pub trait Runtime: Timer + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) on systems without Unix domain sockets.
+    /// Returns [`Unsupported`](io::ErrorKind::Unsupported) on systems without Unix domain sockets.
     fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 
     /// Resolves a host name with the operating system's resolver.
@@ -72,14 +72,14 @@ pub trait Listen: Runtime + Clone + Default {
     ///
     /// # Errors
     ///
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     fn tcp_listener(listener: TcpListener) -> io::Result<Self::Listener>;
 
     /// Returns the local address of a listener.
     ///
     /// # Errors
     ///
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
 
     /// Waits for a connection and [sets its socket options](crate::socket::set_up_accepted).
@@ -93,7 +93,7 @@ pub trait Listen: Runtime + Clone + Default {
     ///
     /// # Errors
     ///
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     fn unix_listener(listener: StdUnixListener) -> io::Result<Self::UnixListener>;
 
     /// Waits for a connection over a Unix domain socket. Cancel safe.

@@ -48,7 +48,7 @@ pub(crate) fn listen(address: SocketAddr, families: Families) -> io::Result<TcpL
 ///
 /// # Errors
 ///
-/// Errors of the operating system.
+/// Returns errors of the operating system.
 pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     let stated = keepalive.probes;
     let probe_after = stated.after.unwrap_or_else(|| PROBE_AFTER.min(keepalive.interval));
@@ -65,9 +65,9 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) with the operating system's message.
-/// Usually the client has disconnected already, so the listener need not pause before the next
-/// connection.
+/// Returns [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) with the operating system's
+/// message. Usually the client has disconnected already, so the listener need not pause before the
+/// next connection.
 pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     set_accepted(socket, keepalive).map_err(|why| {
         io::Error::new(io::ErrorKind::ConnectionAborted, format!("it cannot be set up: {why}"))

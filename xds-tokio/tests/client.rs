@@ -344,7 +344,7 @@ async fn an_address_that_cannot_be_dialled_is_unreachable() {
 
 #[tokio::test]
 async fn a_frozen_server_is_found_out_by_keepalive() {
-    // The server accepts connections and never sends anything (trap 32).
+    // The server accepts connections and never sends anything.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(100));

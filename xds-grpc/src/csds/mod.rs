@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `mod.rs` | status of registered clients |
 //! | `server.rs` | status of a management server's clients |
-//! | `readers.rs` | authorization of readers of the latter |
+//! | `readers.rs` | authorization to read the status of a management server's clients |
 //! | `calls.rs` | the gRPC methods |
 //!
 //! [gRFC A40]: https://github.com/grpc/proposal/blob/master/A40-csds-support.md

@@ -48,7 +48,7 @@ pub enum ServerEvent {
         /// Resource names, at least one.
         names: Vec<ResourceName>,
     },
-    /// No client subscribes to the resources any more.
+    /// No client subscribes to the resources by name any more.
     // M256
     Unwanted {
         /// View.

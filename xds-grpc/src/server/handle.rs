@@ -409,7 +409,7 @@ impl ServerHandle {
     /// Declares the resources complete. Until then, a server configured with
     /// [`Readiness::HoldRequests`](xds_core::server::Readiness::HoldRequests) or
     /// [`Readiness::NotReady`](xds_core::server::Readiness::NotReady) does not answer clients. The
-    /// health service changes to `SERVING`.
+    /// health service then reports `SERVING`.
     ///
     /// # Errors
     ///
@@ -429,8 +429,8 @@ impl ServerHandle {
         self.ended().await;
     }
 
-    /// Shuts the server down: ends all streams with `UNAVAILABLE` and returns. Listeners close
-    /// then.
+    /// Shuts the server down: ends all streams with `UNAVAILABLE`, accepts no more, and returns when
+    /// the server has ended. Listeners close then.
     ///
     /// Dropping the future after its first poll does not stop the shutdown.
     // M14
