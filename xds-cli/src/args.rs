@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command-line arguments of `xds`, except those of `check`, `compat`, `serve` and `sim`.
 
 mod check;
 mod serve;
@@ -23,20 +23,20 @@ pub(crate) use self::{
     sim::SimCommand,
 };
 
-/// Serve and watch xDS, the protocol by which proxies and gRPC clients get their configuration.
+/// Serve, watch and check xDS resources, the configuration of proxies and gRPC clients.
 #[derive(Debug, Parser)]
 #[command(name = "xds", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Log more on standard error: connections and messages (-v), all there is (-vv).
+    /// Log more to standard error: -v logs connections and messages, -vv logs everything.
     ///
-    /// RUST_LOG, if it is set, says it more precisely.
+    /// The environment variable RUST_LOG, if set, overrides this option.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// When to use colours.
+    /// Color the output.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 }
@@ -47,7 +47,7 @@ const EXIT_CODES: &str = "Exit codes: 0 all went well (for watch and serve also:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show a management server and a client at work, in some seconds and in plain words.
+    /// Run a demonstration of a management server and a client. It takes a few seconds.
     Demo,
     Serve(ServeArgs),
     Watch(WatchArgs),
@@ -58,7 +58,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The descriptor sets that are added to the schema.
+    /// Returns the descriptor sets to add to the schema.
     pub(crate) fn descriptors(&self) -> &[PathBuf] {
         match self {
             Self::Serve(args) => &args.descriptors.descriptors,
@@ -69,16 +69,19 @@ impl Command {
     }
 }
 
-/// Types that resources may have besides those of the Envoy API.
+/// Descriptor sets with resource types that the Envoy API lacks.
 #[derive(Args, Debug)]
 pub(crate) struct DescriptorArgs {
-    /// Add the types of a descriptor set: of Envoy's contrib extensions, or of your own. The file is from
-    /// protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE. May be given several times.
+    /// Add the types of a descriptor set to the schema, for example Envoy's contrib extensions or
+    /// your own types. May be given several times.
+    ///
+    /// Create the file with `protoc --include_imports --descriptor_set_out=FILE` or `buf build -o
+    /// FILE`.
     #[arg(long, value_name = "FILE")]
     pub(crate) descriptors: Vec<PathBuf>,
 }
 
-/// Which of these flags names the file that something is wrong with, to stand before what is.
+/// Returns the flag that names the file with the fault, followed by `: `, for use as a prefix.
 fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBuf>); N]) -> String {
     let is_it = |path: &Option<PathBuf>| path.as_deref().is_some_and(|it| Some(it) == why.path());
     // One file may have been given to several flags.
@@ -91,17 +94,20 @@ fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBu
     flag.map_or_else(|| "TLS: ".into(), |(flag, _)| format!("{flag}: "))
 }
 
-/// What is not missing.
+/// Resources that the check of references treats as external.
 #[derive(Args, Debug)]
 pub(crate) struct ElsewhereArgs {
-    /// A resource that clients have from elsewhere, so that it is not missing: as in cds:xds-cluster,
-    /// a cluster of their bootstrap, or sds for all secrets. May be given several times.
+    /// Treat a resource as external: clients get it from another source, so references to it are
+    /// not dangling. May be given several times.
+    ///
+    /// Use TYPE:NAME for one resource, such as cds:xds-cluster for a cluster of the clients'
+    /// bootstrap, or TYPE for all resources of a type, such as sds for all secrets.
     #[arg(long, value_name = "TYPE[:NAME]")]
     pub(crate) elsewhere: Vec<Subscription>,
 }
 
 impl ElsewhereArgs {
-    /// The check of references that leaves these out.
+    /// Returns a check of references that does not report these resources as missing.
     pub(crate) fn consistency(&self) -> Consistency<'static> {
         self.elsewhere.iter().fold(Consistency::default(), |consistency, it| {
             let type_url = it.type_url.as_str();
@@ -113,74 +119,90 @@ impl ElsewhereArgs {
     }
 }
 
-/// Subscribe to resources as a client does, and print what changes.
+/// Subscribe to resources and print every change.
 ///
-/// What does not decode, or what no proxy would take, is rejected with its reason.
+/// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
+/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it does not
+/// check the constraints, as gRPC clients do not.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
-    /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock; with https:// before it
-    /// over TLS.
+    /// Address of the management server, such as 127.0.0.1:18000 or unix:/run/xds.sock.
+    ///
+    /// The prefix https:// selects TLS.
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["bootstrap", "file", "proxy_bootstrap"])]
     pub(crate) server: Option<String>,
 
-    /// Read a file and follow its changes instead of asking a server: JSON, YAML, proto text or binary, by
-    /// its suffix.
+    /// Read resources from a file instead of a server, and follow its changes.
+    ///
+    /// The suffix selects the format: JSON, YAML, protobuf text or protobuf binary.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "fallback", "delta", "per_type", "poll"])]
     pub(crate) file: Option<String>,
 
-    /// Take servers, authorities, credentials and node from a bootstrap of gRPC, a file in JSON, and
-    /// do as gRPC does rather than a proxy.
+    /// Take servers, authorities, credentials and node from a gRPC bootstrap file (JSON), and
+    /// behave like a gRPC client.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "fallback"])]
     pub(crate) bootstrap: Option<PathBuf>,
 
-    /// Do what a proxy does with this bootstrap, a file in JSON or YAML: listeners and clusters come from their
-    /// sources, other types over the aggregated stream, and static resources are there from the start.
-    /// Clusters that name a transport socket are spoken to with the TLS of the flags below.
+    /// Subscribe as a proxy with this Envoy bootstrap file (JSON or YAML) does.
+    ///
+    /// Listeners and clusters come from the sources that the bootstrap names, other types come over
+    /// the aggregated stream, and static resources are printed at the start. Connections to
+    /// clusters with a transport socket use the TLS options below; the transport socket itself is
+    /// not read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "file", "fallback", "delta", "per_type", "poll"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
-    /// Watch as well what listeners and clusters refer to, where they say that it comes from: routes, scopes,
-    /// endpoints, secrets and extensions, over whatever transport their sources name.
+    /// Watch the resources that listeners and clusters refer to, too: routes, scoped routes,
+    /// endpoints, secrets and extension configurations.
+    ///
+    /// Each one is fetched from the config source that the reference names, over its transport.
     #[arg(long, requires = "proxy_bootstrap")]
     pub(crate) follow: bool,
 
-    /// The node id to send [default: xds-watch, or the bootstrap's].
+    /// Node id to send [default: xds-watch, or the id in the bootstrap].
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
 
-    /// The node's cluster to send [default: none, or the bootstrap's]. Some servers choose by it what to answer.
+    /// Cluster of the node to send [default: none, or the cluster in the bootstrap].
+    ///
+    /// Some servers select the resources by this value.
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
 
-    /// Ask for changes only: the incremental (delta) variant of the protocol.
+    /// Use the incremental (delta) variant of the protocol instead of state of the world.
     #[arg(long)]
     pub(crate) delta: bool,
 
-    /// Open a stream for each type, to its own discovery service, instead of the aggregated one.
+    /// Open one stream for each type, to its own discovery service, instead of one aggregated
+    /// stream.
     #[arg(long)]
     pub(crate) per_type: bool,
 
-    /// Ask for each type again and again over REST-JSON, with this pause after each answer, instead of over a
-    /// stream.
+    /// Poll each type over REST-JSON instead of using a stream. The value is the pause after each
+    /// response, such as 5s.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["bootstrap", "delta", "per_type"])]
     pub(crate) poll: Option<Duration>,
 
-    /// Another server, asked while those before it fail. May be given several times.
+    /// Fallback server, used while the servers before it fail. May be given several times.
     #[arg(long, value_name = "ADDR")]
     pub(crate) fallback: Vec<String>,
 
-    /// How to print changes.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: WatchOutput,
 
-    /// Stop by itself after this time, as in 500ms, 20s or 5m.
+    /// Exit after this time, such as 500ms, 20s or 5m. Without it, run until interrupted.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
 
-    /// What to watch: all resources of a type, as in cds, one, as in eds:backend, or with --delta those
-    /// that a glob stands for, as in lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
+    /// Resources to watch: TYPE for all resources of a type, such as cds, or TYPE:NAME for one
+    /// resource, such as eds:backend.
     ///
-    /// Types are lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
+    /// NAME may be a glob, for example
+    /// lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*. A server needs --delta for
+    /// this.
+    ///
+    /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
     #[arg(required = true, value_name = "TYPE[:NAME]")]
     pub(crate) subscriptions: Vec<Subscription>,
@@ -188,48 +210,48 @@ pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
 
-    // Last: its heading is that of all flags behind it, too.
+    // Must be last: its heading also applies to all options after it.
     #[command(flatten)]
     pub(crate) channel: ChannelArgs,
 }
 
-/// How the channel to servers on the command line is secured.
+/// TLS options of connections to the servers given on the command line.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "TLS (any of these asks for it, as https:// does)")]
 pub(crate) struct ChannelArgs {
-    /// Speak TLS, and believe whom the system's root certificates vouch for.
+    /// Use TLS, and verify the server with the system's root certificates.
     #[arg(long, conflicts_with = "bootstrap")]
     pub(crate) tls: bool,
 
-    /// Believe whom the root certificates in this file vouch for instead (PEM).
+    /// Verify the server with the root certificates in this file (PEM) instead.
     #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// Show the server this certificate (PEM).
+    /// Client certificate to present to the server (PEM).
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "bootstrap")]
     pub(crate) cert: Option<PathBuf>,
 
-    /// The private key of the certificate (PEM).
+    /// Private key of the client certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "cert", conflicts_with = "bootstrap")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Expect the server's certificate to be for this name rather than for the host in its address.
+    /// Name expected in the server's certificate, instead of the host in the address.
     #[arg(long, value_name = "NAME", conflicts_with = "bootstrap")]
     pub(crate) server_name: Option<String>,
 
-    /// Send the JWT in this file with each call; it is read for each.
+    /// Send the JWT in this file with each call. The file is read again for each call.
     #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
 impl ChannelArgs {
-    /// Whether any of them is given.
+    /// Whether any TLS option is given.
     pub(crate) fn says_tls(&self) -> bool {
         let files = [&self.ca, &self.cert, &self.key, &self.token_file];
         self.tls || self.server_name.is_some() || files.iter().any(|file| file.is_some())
     }
 
-    /// The flag that names the file that something is wrong with, to stand before what is.
+    /// Returns the flag that names the file with the fault, followed by `: `, for use as a prefix.
     pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
         flag_of(
             why,
@@ -245,24 +267,24 @@ impl ChannelArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WatchOutput {
-    /// Lines for people: what came, which fields changed, what went.
+    /// Text for people: added, changed and removed resources, with the changed fields.
     Text,
-    /// One JSON object for each event.
+    /// One JSON object per event.
     Ndjson,
-    /// Each changed resource as a YAML document.
+    /// One YAML document per changed resource.
     Yaml,
 }
 
-/// What one `TYPE[:NAME]` asks for.
+/// Subscription given as `TYPE[:NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subscription {
     pub(crate) type_url: TypeUrl,
-    /// One resource, or those that a glob stands for; without a name all of them.
+    /// Name of one resource, or a glob. `None` subscribes to all resources of the type.
     pub(crate) name: Option<ResourceName>,
 }
 
 impl Subscription {
-    /// The authority that the name states, if it has one.
+    /// Returns the authority of the name, if the name has one.
     pub(crate) fn authority(&self) -> Option<Arc<str>> {
         match Authority::of(self.name.as_ref()?.as_str()) {
             Ok(Authority::Named(name)) => Some(name),
@@ -270,7 +292,7 @@ impl Subscription {
         }
     }
 
-    /// The glob, if it asks for what one stands for.
+    /// Returns the name if it is a glob.
     pub(crate) fn glob(&self) -> Option<&ResourceName> {
         let name = self.name.as_ref()?;
         let is_glob = XdstpName::parse(name.as_str()).is_ok_and(|name| name.is_glob());
@@ -294,7 +316,7 @@ impl FromStr for Subscription {
     type Err = InvalidSubscription;
 
     fn from_str(text: &str) -> Result<Self, InvalidSubscription> {
-        // Type URLs have no colon, names may.
+        // Type URLs contain no colon; names may.
         let (type_name, name) = match text.split_once(':') {
             Some((type_name, name)) => (type_name, Some(name)),
             None => (text, None),

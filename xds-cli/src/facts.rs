@@ -1,15 +1,15 @@
-//! What a resource says, as far as people and followers of references ask: addresses, routes, names
-//! of other resources.
+//! Facts about a resource for output and for following references: addresses, routes, names of
+//! other resources.
 //!
-//! Resources come as canonical JSON with proto field names. Whatever is missing or of another shape
-//! is left out.
+//! Resources are given as canonical JSON with proto field names. Fields that are missing or have an
+//! unexpected shape are ignored.
 
 use serde_json::Value as Json;
 use xds_core::types;
 
 use crate::text::count;
 
-/// A resource in a few words, as in `2 endpoints`.
+/// Summarizes a resource in a few words, such as `2 endpoints`.
 pub(crate) fn summary(type_url: &str, resource: &Json) -> Option<String> {
     match type_url {
         types::LISTENER => listener_address(resource),
@@ -23,12 +23,13 @@ pub(crate) fn summary(type_url: &str, resource: &Json) -> Option<String> {
     }
 }
 
-/// Where a listener listens, as in `127.0.0.1:8080`.
+/// Returns the address of a listener, such as `127.0.0.1:8080`.
 pub(crate) fn listener_address(listener: &Json) -> Option<String> {
     socket_address(listener.pointer("/address/socket_address")?)
 }
 
-/// The route configurations that the HTTP filters of a listener refer to, sorted.
+/// Returns the sorted names of the route configurations that the HTTP filters of a listener refer
+/// to.
 pub(crate) fn route_configurations(listener: &Json) -> Vec<String> {
     let mut names = Vec::new();
     collect(listener, "route_config_name", &mut names);
@@ -37,14 +38,14 @@ pub(crate) fn route_configurations(listener: &Json) -> Vec<String> {
     names
 }
 
-/// One route: what it matches, and the clusters it leads to.
+/// Route: its match and its clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) matches: String,
     pub(crate) clusters: Vec<String>,
 }
 
-/// All routes of all virtual hosts, in their order.
+/// Returns all routes of all virtual hosts, in order.
 pub(crate) fn routes(configuration: &Json) -> Vec<Route> {
     list(configuration, "/virtual_hosts")
         .flat_map(|host| list(host, "/routes"))
@@ -66,7 +67,7 @@ pub(crate) fn routes(configuration: &Json) -> Vec<Route> {
         .collect()
 }
 
-/// The name under which a cluster's endpoints are asked for; none if it does not use EDS.
+/// Returns the EDS resource name of a cluster; `None` if the cluster does not use EDS.
 pub(crate) fn endpoints_name(cluster: &Json) -> Option<String> {
     if text(cluster, "/type") != Some("EDS") {
         return None;
@@ -75,12 +76,12 @@ pub(crate) fn endpoints_name(cluster: &Json) -> Option<String> {
     service.or_else(|| text(cluster, "/name")).map(str::to_owned)
 }
 
-/// How long a cluster waits for a connection, as in `0.250s`.
+/// Returns the connect timeout of a cluster, such as `0.250s`.
 pub(crate) fn connect_timeout(cluster: &Json) -> Option<&str> {
     text(cluster, "/connect_timeout")
 }
 
-/// The addresses of all endpoints, in their order.
+/// Returns the addresses of all endpoints, in order.
 pub(crate) fn endpoints(assignment: &Json) -> Vec<String> {
     list(assignment, "/endpoints")
         .flat_map(|locality| list(locality, "/lb_endpoints"))
@@ -104,7 +105,7 @@ fn list<'j>(json: &'j Json, pointer: &str) -> impl Iterator<Item = &'j Json> {
     json.pointer(pointer).and_then(Json::as_array).into_iter().flatten()
 }
 
-/// The texts of all fields of this name, wherever they are.
+/// Collects the strings of all fields with this name, at any depth.
 fn collect(json: &Json, field: &str, found: &mut Vec<String>) {
     match json {
         Json::Object(members) => {

@@ -1,4 +1,4 @@
-//! How a command fails, and with which exit code.
+//! Errors of commands, and their exit codes.
 
 use std::{io, path::PathBuf, process::ExitCode};
 
@@ -19,19 +19,19 @@ pub(crate) enum Failure {
     Resolve { address: String, why: io::Error },
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
-    /// The file, and the field in it if it is one's fault.
+    /// Error in a proxy bootstrap, with the file and, if one field is at fault, its position.
     #[error("{place}: {why}")]
     ProxyBootstrap { place: String, why: String },
     #[error("{place}: {why}")]
     Server { place: String, why: Box<Self> },
-    /// The field, with what separates it from the rest.
+    /// Error of credentials, with the field and a separator.
     #[error("{field}{why}")]
     Credentials { field: String, why: CredentialsError },
     #[error("there is no server to watch")]
     NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
-    /// What is wrong has been told.
+    /// Invalid files at the start. Each error has already been printed.
     #[error(
         "{} is not served: {}, and --strict and --validate serve only what is valid from the start",
         .directory.display(), count(*.errors, "error")
@@ -39,17 +39,17 @@ pub(crate) enum Failure {
     NotValid { directory: PathBuf, errors: u32 },
     #[error("cannot export to {}: {why}", .directory.display())]
     Export { directory: PathBuf, why: io::Error },
-    /// What was found has been told.
+    /// Errors found by a check. Each has already been printed.
     #[error("{}", count(*.0, "error"))]
     Found(u32),
     #[error("cannot read {}: {why}", .file.display())]
     Unreadable { file: PathBuf, why: io::Error },
     #[error("{}: the descriptor set is empty", .file.display())]
     EmptyDescriptors { file: PathBuf },
-    /// The error names the file.
+    /// Error in a schema. It names the file.
     #[error(transparent)]
     Schema(#[from] FormatError),
-    /// What they are has been told.
+    /// Incompatible changes of a schema. Each has already been printed.
     #[error("{}", count(*.0, "break"))]
     Incompatible(u32),
     #[error("cannot start: {0}")]
@@ -58,10 +58,10 @@ pub(crate) enum Failure {
     Serving(String),
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
-    /// What happened has been told.
+    /// Failed simulation. The details have already been printed.
     #[error("{0}")]
     Simulated(String),
-    /// What was done by then has been told.
+    /// Interrupted command. The results have already been printed.
     #[error("interrupted")]
     Interrupted,
     #[error("cannot write {}: {why}", .file.display())]
@@ -70,11 +70,12 @@ pub(crate) enum Failure {
     Demo(#[from] DemoFailure),
 }
 
-/// The exit code of what was interrupted, as shells have it.
+/// Exit code of an interrupted command, as shells define it (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Whether there is nothing to say: whoever read the output has gone, as `head` does.
+    /// Whether the error is not printed because the reader of standard output has gone, as with
+    /// `head`.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,22 +1,23 @@
-//! What differs between two states of a resource, field by field.
+//! Differences between two states of a resource, field by field.
 
 use core::fmt;
 
 use serde_json::Value as Json;
 
-/// One field that differs.
+/// Field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Difference<'a> {
-    /// The way to the field, as in `endpoints[0].lb_endpoints[3]`.
+    /// Path of the field, such as `endpoints[0].lb_endpoints[3]`.
     pub(crate) path: String,
-    /// Its value before, if it had one.
+    /// Old value, if the field existed.
     pub(crate) old: Option<&'a Json>,
-    /// Its value now, if it has one.
+    /// New value, if the field exists.
     pub(crate) new: Option<&'a Json>,
 }
 
-/// The fields that differ, in the order of the new state. Elements of a list are paired from both
-/// ends, so that one inserted anywhere is one difference.
+/// Returns the fields that differ, in the order of the new state.
+///
+/// Elements of a list are compared from both ends, so that one inserted element is one difference.
 pub(crate) fn differences<'a>(old: &'a Json, new: &'a Json) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
     compare(old, new, String::new(), &mut found);

@@ -1,4 +1,4 @@
-//! What is logged on standard error.
+//! Log output on standard error.
 
 use std::{borrow::Cow, env, io};
 
@@ -7,20 +7,20 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{output::Stderr, style::Style};
 
-/// What is logged when nobody asks for more.
+/// Log level without `-v`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quietest {
     Errors,
     Warnings,
 }
 
-/// `RUST_LOG` decides, if it is set; else the number of `-v`.
+/// Starts logging. `RUST_LOG` selects the level if it is set, otherwise the number of `-v`.
 pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
     let directives = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|var| !var.trim().is_empty());
     let default = match (quietest, verbose) {
         (Quietest::Errors, 0) => "error",
         (Quietest::Warnings, 0) => "warn",
-        // Other people's crates tell of every HTTP/2 frame.
+        // Crates such as h2 log every HTTP/2 frame at these levels.
         (_, 1) => "warn,xds=debug,xds_grpc=debug",
         (_, _) => "warn,xds=trace,xds_grpc=trace,xds_handle=trace",
     };
@@ -34,11 +34,11 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
         .init();
 }
 
-/// How long a line may be until somebody asks for more: a proxy's reason for a rejection quotes the
-/// whole resource.
+/// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote a whole
+/// resource.
 const LINE: usize = 400;
 
-/// Standard error, line by line. A reader that does not read holds up nobody who logs.
+/// Line writer to standard error. A reader that does not read does not block the caller.
 struct Lines {
     widest: usize,
     style: Style,
@@ -60,9 +60,9 @@ fn cut(line: &[u8], widest: usize, style: Style) -> Cow<'_, [u8]> {
         return line.into();
     };
     let text = String::from_utf8_lossy(shown);
-    // The cut may have gone through a character.
+    // The cut may have split a character.
     let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    // In a quiet colour, which also ends whatever colour was cut off from its end.
+    // The styled text also resets a color whose end was cut off.
     let rest = style.quiet("… (-v shows all)");
     format!("{text}{rest}\n").into_bytes().into()
 }

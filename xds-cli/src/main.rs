@@ -1,15 +1,15 @@
 //! The `xds` command.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `args.rs` | what can be said on the command line |
+//! | `args.rs` | command-line arguments |
 //! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
-//! | `directory/` | resources in files: which there are, what changed, which are the last good ones |
-//! | `resource_types.rs`, `schema.rs` | what our clients accept; the schema, with what `--descriptors` adds |
-//! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
-//! | `server_table.rs` | who has accepted what, as a table |
-//! | `output/` | standard output and error, which nobody may be reading |
-//! | `failure.rs`, `logging.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
+//! | `directory/` | resources in files: their changes and their last valid states |
+//! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
+//! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
+//! | `server_table.rs` | table of subscriptions and accepted versions |
+//! | `output/` | standard output and standard error, which may not be read |
+//! | `failure.rs`, `logging.rs`, `stop.rs`, `style.rs`, `text.rs` | errors, logs, signals, text |
 
 mod args;
 mod commands;
@@ -38,7 +38,8 @@ use crate::{
     failure::Failure,
 };
 
-/// A simulation is made of short-lived things: a sixth of its time is the allocator's otherwise.
+/// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
+/// their time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     let runtime = match runtime.map_err(Failure::Runtime) {
         Ok(runtime) => runtime,
         Err(failure) => {
-            // Without a runtime nothing is queued.
+            // Without a runtime there is no output queue.
             let _ = writeln!(io::stderr(), "xds: {failure}");
             return failure.exit_code();
         }
@@ -66,14 +67,14 @@ fn main() -> ExitCode {
         output::finish().await;
         code
     });
-    // A file that is being read must not hold up the end.
+    // A blocking read of a file must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
 async fn run(cli: Cli) -> Result<(), Failure> {
     let quietest = match cli.command {
-        // It tells in its own words what goes wrong, and some of it goes wrong on purpose.
+        // The demo reports problems in its story, and causes some of them on purpose.
         Command::Demo => logging::Quietest::Errors,
         Command::Serve(_)
         | Command::Watch(_)

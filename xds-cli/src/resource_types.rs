@@ -1,5 +1,5 @@
-//! What our clients accept: what decodes, and where they play a proxy, what keeps the constraints of the
-//! API.
+//! Resource types of the clients: they accept a resource that decodes and, with validation, that
+//! satisfies the constraints of the API.
 
 use core::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{
     text::escaped,
 };
 
-/// A type of the Envoy API, or any other, whose resources are then taken as bytes.
+/// Resource type of the Envoy API. Resources of a type that the schema lacks are accepted as bytes.
 #[derive(Debug)]
 pub(crate) struct EnvoyType {
     type_url: TypeUrl,
@@ -35,7 +35,7 @@ impl ResourceType for EnvoyType {
         &self.type_url
     }
 
-    /// Decodes a resource down to the last field. The value is what [`json`] gives back.
+    /// Decodes the whole resource. The value is the JSON that [`json`] returns.
     fn validate(
         &self,
         resource: &Bytes,
@@ -47,7 +47,8 @@ impl ResourceType for EnvoyType {
     }
 }
 
-/// Whether resources are held against the constraints of the API, as proxies do (X39).
+/// Whether resources are checked against the constraints of the API, as proxies do.
+// X39
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Validation {
     #[default]
@@ -56,7 +57,7 @@ pub(crate) enum Validation {
 }
 
 impl Validation {
-    /// The resource type, with or without the constraints.
+    /// Adds a resource type to the configuration, with or without the constraints.
     pub(crate) fn register(self, config: ClientConfig, type_url: TypeUrl) -> ClientConfig {
         let plain = EnvoyType::new(type_url);
         match self {
@@ -65,7 +66,7 @@ impl Validation {
         }
     }
 
-    /// Why proxies reject a resource: each constraint that it breaks.
+    /// Returns the reasons why proxies reject a resource: the constraints that it violates.
     pub(crate) fn rejections(self, type_url: &str, resource: &[u8]) -> Vec<String> {
         if self == Self::Off {
             return Vec::new();
@@ -83,14 +84,15 @@ impl From<bool> for Validation {
     }
 }
 
-/// A resource of an [`EnvoyType`] as canonical JSON with its secrets hidden.
+/// Returns a resource of an [`EnvoyType`] as canonical JSON without its secrets.
 pub(crate) fn json(resource: &Resource) -> Arc<Json> {
     resource.value.as_ref().and_then(Value::downcast::<Json>).unwrap_or_default()
 }
 
-/// Lists the parts of a resource that are printed as bytes: each `Any` of a type that the schema lacks, with its path.
+/// Lists the parts of a resource that are printed as bytes: each `Any` of a type that the schema
+/// lacks, with its path.
 pub(crate) fn shown_as_bytes(type_url: &str, resource: &[u8]) -> Vec<String> {
-    // What does not decode is not printed at all.
+    // A resource that does not decode is not printed.
     let listed = unprintable(schema(), type_url, resource).unwrap_or_default();
     listed.iter().map(|why| escaped(&why.to_string())).collect()
 }
@@ -99,7 +101,7 @@ fn printed(type_url: &str, resource: &[u8]) -> Result<Json, xds_format::FormatEr
     to_json(schema(), type_url, resource, &PrintOptions::default())
 }
 
-/// Resources in logs (`-vv`): as JSON on one line, secrets hidden.
+/// Printer of resources in logs (`-vv`): JSON on one line, without secrets.
 #[derive(Debug)]
 pub(crate) struct JsonPayloads;
 

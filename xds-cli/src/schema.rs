@@ -1,4 +1,4 @@
-//! The schema by which resources are read and printed: Envoy's, and what `--descriptors` adds.
+//! Schema that resources are parsed and printed with: Envoy's, plus the types of `--descriptors`.
 
 use std::{fs, path::PathBuf, sync::OnceLock};
 
@@ -7,15 +7,15 @@ use xds_format::{ParseOptions, Schema, Validator};
 
 use crate::{failure::Failure, text::count};
 
-/// Files are written for Envoy, so they are read as Envoy reads them.
+/// Parse options of resource files: as Envoy reads them.
 pub(crate) const FILES: ParseOptions = ParseOptions::envoy();
 
 static EXTENDED: OnceLock<(Schema, Validator)> = OnceLock::new();
 
-/// How many definitions that are passed over are named.
+/// Number of unused definitions that a warning names.
 const MOST_NAMES: usize = 5;
 
-/// Adds descriptor sets to the schema, once, before anybody asks for it.
+/// Adds descriptor sets to the schema. Called once, before the first use of the schema.
 pub(crate) fn extend(files: &[PathBuf]) -> Result<(), Failure> {
     let Some((first, others)) = files.split_first() else { return Ok(()) };
     let mut schema = with_file(Schema::envoy(), first)?;
@@ -23,7 +23,7 @@ pub(crate) fn extend(files: &[PathBuf]) -> Result<(), Failure> {
         schema = with_file(&schema, file)?;
     }
     let validator = Validator::new(&schema)?;
-    // Nobody else sets it.
+    // This is the only place that sets it.
     let _ = EXTENDED.set((schema, validator));
     Ok(())
 }
@@ -47,12 +47,12 @@ fn with_file(schema: &Schema, file: &PathBuf) -> Result<Schema, Failure> {
     Ok(extended)
 }
 
-/// The schema.
+/// Returns the schema.
 pub(crate) fn schema() -> &'static Schema {
     EXTENDED.get().map_or_else(|| Schema::envoy(), |(schema, _)| schema)
 }
 
-/// The constraints that it states.
+/// Returns the validator of the schema's constraints.
 pub(crate) fn validator() -> &'static Validator {
     EXTENDED.get().map_or_else(|| Validator::envoy(), |(_, validator)| validator)
 }

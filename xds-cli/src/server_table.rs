@@ -1,4 +1,4 @@
-//! Who subscribes to what and has accepted what, row by row.
+//! Table of the subscriptions of all streams and the versions that clients accepted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,22 +13,22 @@ use crate::{
     text::{one_line, type_name},
 };
 
-/// One stream and one type, in the words of the output.
+/// One type on one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) node: String,
     pub(crate) stream: String,
     pub(crate) type_name: String,
     pub(crate) subscribed: Subscribed,
-    /// The version sent last; empty if none was.
+    /// Last version sent; empty if none was.
     pub(crate) sent: String,
-    /// The version accepted last; empty if none was.
+    /// Last version ACKed; empty if none was.
     pub(crate) acked: String,
     pub(crate) state: State,
     pub(crate) responses: u64,
     pub(crate) acks: u64,
     pub(crate) nacks: u64,
-    /// Why the last response was rejected, as the client put it.
+    /// Reason of the last NACK, in the words of the client.
     pub(crate) error: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum State {
     Sent,
     Acked,
     Nacked,
-    /// The stream has ended, or the client no longer asks for the type.
+    /// The stream has ended, or the client has unsubscribed from the type.
     Gone,
 }
 
@@ -88,16 +88,16 @@ impl From<SubscriptionSnapshot> for Row {
     }
 }
 
-/// All rows, and which of them are not as they were.
+/// All rows, and the rows that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowChanges {
     pub(crate) rows: Vec<Row>,
-    /// New rows, and those that differ, in their order; then those that are gone.
+    /// New and changed rows in order, followed by removed rows.
     pub(crate) changed: Vec<Row>,
 }
 
 impl RowChanges {
-    /// What is different in `rows`.
+    /// Compares `rows` with the rows before.
     pub(crate) fn between(before: &[Row], rows: Vec<Row>) -> Self {
         let before: BTreeMap<_, _> = before.iter().map(|row| (row.key(), row)).collect();
         let keys: BTreeSet<_> = rows.iter().map(Row::key).collect();
@@ -110,24 +110,24 @@ impl RowChanges {
 }
 
 impl Row {
-    /// What tells it from the other rows.
+    /// Stream and type, which identify a row.
     fn key(&self) -> (&str, &str) {
         (&self.stream, &self.type_name)
     }
 }
 
-/// Which part of a version is enough to tell it from others at a glance.
+/// Number of characters of a version that are shown.
 const VERSION: usize = 8;
-/// How much of a reason is shown behind a row. A proxy's begins with some 150 characters of reason,
+/// Number of characters of a NACK's reason that are shown. Envoy's begins with about 150 characters
 /// before it quotes the resource.
 const REASON: usize = 200;
-/// How much of a name that a client chose is shown.
+/// Number of characters of a node id or type name that are shown.
 const NAME: usize = 40;
 
 const HEADINGS: [&str; 9] =
     ["NODE", "STREAM", "TYPE", "SUBSCRIBED", "RESPONSES", "ACKS", "NACKS", "SENT", "ACKED"];
 
-/// The rows as a table, one line each; the reason of a rejection comes last.
+/// Formats the rows as a table, one line each. The reason of a NACK is at the end.
 pub(crate) fn table(rows: &[Row], style: Style) -> String {
     let cells: Vec<[String; 9]> = rows.iter().map(cells).collect();
     let mut widths = HEADINGS.map(str::len);

@@ -1,4 +1,4 @@
-//! When a command that runs until it is told to stop is told to.
+//! Signals and time limits that stop a command.
 
 use core::{future::pending, time::Duration};
 use std::{io, sync::OnceLock};
@@ -11,14 +11,16 @@ use tokio::{
 
 use crate::failure::Failure;
 
-/// How many interrupt and termination signals the process has received since it listens to them.
+/// Counter of the interrupt and termination signals received since the first call of
+/// [`Signals::listen`].
 #[derive(Clone, Debug)]
 pub(crate) struct Signals(watch::Receiver<u64>);
 
 static SIGNALS: OnceLock<Signals> = OnceLock::new();
 
 impl Signals {
-    /// Starts to count signals, which no longer kill the process from then on. Later calls return the same count.
+    /// Starts counting signals, which no longer kill the process. Later calls return the same
+    /// counter.
     pub(crate) fn listen() -> io::Result<Self> {
         if let Some(signals) = SIGNALS.get() {
             return Ok(signals.clone());
@@ -52,7 +54,7 @@ impl Signals {
     #[cfg(not(unix))]
     fn forward(count: watch::Sender<u64>) -> io::Result<()> {
         tokio::spawn(async move {
-            // Without the handler the process is killed, which is an end as well.
+            // If the handler fails, the next signal kills the process, which also stops it.
             while tokio::signal::ctrl_c().await.is_ok() {
                 count.send_modify(|count| *count += 1);
             }
@@ -60,7 +62,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The number of signals until now. [`next`](Self::next) waits for a later one.
+    /// Number of signals so far. [`next`](Self::next) waits for a later one.
     pub(crate) fn count(&mut self) -> u64 {
         *self.0.borrow_and_update()
     }
@@ -73,7 +75,7 @@ impl Signals {
     }
 }
 
-/// The interrupt and termination signals, and the end of the time asked for.
+/// Signals and the time limit of `--for`.
 #[derive(Debug)]
 pub(crate) struct Stop {
     signals: Signals,
@@ -81,13 +83,13 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// From here on signals no longer kill the process.
+    /// Starts catching signals, which no longer kill the process.
     pub(crate) fn after(lifetime: Option<Duration>) -> Result<Self, Failure> {
         let signals = Signals::listen().map_err(Failure::Runtime)?;
         Ok(Self { signals, end: end(lifetime) })
     }
 
-    /// Waits until it is time to stop. Cancel safe.
+    /// Waits for a signal or for the end of the time limit. Cancel safe.
     pub(crate) async fn requested(&mut self) {
         let end = self.end;
         let time_is_over = async {
@@ -103,7 +105,8 @@ impl Stop {
     }
 }
 
-/// `None` if that never comes, or lies beyond what the clock can tell.
+/// Returns the end of the time limit; `None` if there is none, or if it exceeds the range of the
+/// clock.
 fn end(lifetime: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(lifetime?)
 }

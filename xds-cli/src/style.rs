@@ -1,11 +1,11 @@
-//! Colours, where they are wanted.
+//! Colors of the output.
 
 use core::fmt;
 use std::io::IsTerminal;
 
 use clap::ColorChoice;
 
-/// Whether and how to colour what goes to one stream.
+/// Whether the output to one stream is colored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     is_on: bool,
@@ -54,7 +54,7 @@ impl Style {
     }
 }
 
-/// A text in its colour. Padding counts without it.
+/// Text with a color. The color does not count for padding.
 #[derive(Debug)]
 pub(crate) struct Coloured<T> {
     code: Option<&'static str>,

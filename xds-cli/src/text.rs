@@ -1,17 +1,18 @@
-//! Text from elsewhere on its way to a terminal, and the time of day.
+//! Escaping of text for a terminal, and the time of day.
 
 use core::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xds_core::types;
 
-/// A type as people call it: `cds`, or else its URL.
+/// Returns the short name of a type, such as `cds`, or its URL.
 pub(crate) fn type_name(type_url: &str) -> &str {
     types::short_name(type_url).unwrap_or(type_url)
 }
 
-/// One line without control characters, which a peer could use to paint over the terminal. Whatever
-/// is longer than `longest` characters, or has further lines, ends in an ellipsis.
+/// Returns the first line of a text without control characters, which a peer could use to
+/// manipulate the terminal. Ends in an ellipsis if the line exceeds `longest` characters or more
+/// lines follow.
 pub(crate) fn one_line(text: &str, longest: usize) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.next().unwrap_or_default();
@@ -30,7 +31,7 @@ pub(crate) fn one_line(text: &str, longest: usize) -> String {
     out
 }
 
-/// All of a text on one line.
+/// Returns the whole text on one line, with control characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|character| push_printable(&mut out, character));
@@ -46,7 +47,7 @@ fn push_printable(out: &mut String, character: char) {
     }
 }
 
-/// The time of day in UTC, as in `12:00:01.003`.
+/// Returns the time of day in UTC, such as `12:00:01.003`.
 pub(crate) fn time_of_day() -> String {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let (seconds, millis) = (millis / 1_000 % 86_400, millis % 1_000);
@@ -54,7 +55,7 @@ pub(crate) fn time_of_day() -> String {
     format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
 }
 
-/// `1 resource`, `2 resources`.
+/// Formats a number with a noun: `1 resource`, `2 resources`.
 pub(crate) fn count(number: impl Into<u64>, what: &str) -> String {
     let number = number.into();
     let plural = if number == 1 { "" } else { "s" };

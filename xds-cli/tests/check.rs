@@ -1,4 +1,4 @@
-//! `xds check`, and the references that `xds serve` warns of.
+//! `xds check`, and the dangling references that `xds serve` reports.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn check(directory: &TempDir, options: &[&str]) -> Ended {
     run(&args)
 }
 
-/// Standard output with the directory left out.
+/// Standard output without the path of the directory.
 fn shown(directory: &TempDir, ended: &Ended) -> String {
     ended.stdout.replace(&format!("{}/", directory.path().display()), "")
 }
@@ -126,13 +126,13 @@ fn serve_warns_of_each_reference_that_newly_leads_nowhere() {
     assert_eq!(found[0]["finding"], "cds `cart` refers to eds `cart`, which is missing");
     assert_eq!(serve.events()[0]["event"], "serving", "always the first line");
 
-    // It is served all the same; once said, it is not said again.
+    // The resource is served nevertheless. The warning is not repeated.
     directory.save("more.yaml", &clusters("more"));
     serve.wait_count("reloaded", 1);
     directory.save("eds.yaml", &endpoints("cart", &[1]));
     serve.wait_count("reloaded", 2);
     serve.wait_count("finding", 1);
-    // Gone again, it is news.
+    // Once it is dangling again, there is a new warning.
     directory.remove("eds.yaml");
     let found = serve.wait_count("finding", 2);
     assert!(found[1]["file"].as_str().unwrap().ends_with("cds.yaml"), "{found:?}");
@@ -157,7 +157,7 @@ fn a_strict_server_does_not_serve_what_dangles() {
     };
     assert_eq!(names(&watch, 1), ["cart"]);
 
-    // What is good by itself is not served beside what dangles.
+    // A valid resource is not served if the same change leaves a dangling reference.
     directory.save("more.yaml", &(clusters("more") + "\n---\n" + ROUTES));
     let refused = serve.wait_count("refused", 1);
     assert_eq!((&refused[0]["dangling"], &refused[0]["resources"]), (&1.into(), &2.into()));
@@ -243,7 +243,8 @@ fn what_is_deprecated_is_a_warning() {
     println!("covers: S4.011");
 }
 
-/// `acme.v1.Thing { string name = 1; string note = 2; }`, in a file that imports others.
+/// Descriptor set with `acme.v1.Thing { string name = 1; string note = 2; }`, in a file with
+/// imports.
 fn thing(imports: &[&str]) -> Vec<u8> {
     let field = |name: &str, number| FieldDescriptorProto {
         name: Some(name.to_owned()),
@@ -326,7 +327,7 @@ fn what_is_wrong_with_a_descriptor_set_names_the_file_and_what_to_do() {
     let missing = check(&directory, &["--descriptors", "no/such.binpb"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.starts_with("xds: cannot read no/such.binpb: "), "{}", missing.stderr);
-    // A newer version of a file that is known stays unused, and that is told.
+    // A newer version of a known file is not used, which causes a warning.
     let newer = FileDescriptorProto {
         name: Some("envoy/config/cluster/v3/cluster.proto".to_owned()),
         package: Some("envoy.config.cluster.v3".to_owned()),

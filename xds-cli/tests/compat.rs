@@ -13,7 +13,7 @@ use xds_format::prost_reflect::prost_types::{
     field_descriptor_proto::{Label, Type},
 };
 
-/// `acme.v1.Thing` with string fields, each as `name=number`, as a descriptor set.
+/// Descriptor set with `acme.v1.Thing` and string fields, each given as `name=number`.
 fn thing(package: &str, fields: &str) -> Vec<u8> {
     let field = |field: &str| {
         let (name, number) = field.split_once('=').unwrap();

@@ -1,4 +1,4 @@
-//! `xds serve --csds`: what operators are told of clients, over real connections.
+//! `xds serve --csds`: client status over real connections.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn ask(address: &str) -> Result<ClientStatusResponse, Status> {
     })
 }
 
-/// M234: what each client has, and that it is told nowhere else.
+// M234: CSDS reports the resources of each client, on its own address only.
 #[test]
 fn operators_are_told_what_clients_have_and_nobody_else_is() {
     let directory = TempDir::new();
@@ -52,7 +52,7 @@ fn operators_are_told_what_clients_have_and_nobody_else_is() {
     });
     assert_eq!(ask(csds).unwrap().config[0].node.as_ref().unwrap().id, "test");
 
-    // Neither has the clients' address the operators' service, nor theirs the clients'.
+    // The discovery address does not serve CSDS, and the CSDS address does not serve discovery.
     assert_eq!(ask(&discovery).unwrap_err().code(), tonic::Code::Unimplemented);
     let stray = Xds::watch(csds, &["cds"]);
     stray.wait_event("refused", |event| event["event"] == "ambient" || event["event"] == "error");

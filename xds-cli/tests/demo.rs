@@ -1,4 +1,4 @@
-//! `xds demo` ends well, and says what it promises.
+//! `xds demo` exits with 0 and prints the expected story.
 
 mod support;
 
@@ -10,20 +10,20 @@ fn the_demo_tells_its_story_and_exits_with_zero() {
     let lines: Vec<&str> = demo.stdout.lines().collect();
     let has = |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|it| line.contains(it)));
     for parts in [
-        // What arrived, each found through the one before.
+        // Resources that arrived, each found through the one before.
         &["listener shop on 127.0.0.1:8080"][..],
         &["routes shop-routes"],
         &["/reviews", "cluster reviews", "10.0.3.11:9000"],
-        // The live changes.
+        // The changes.
         &["~ endpoints cart: + endpoint 10.0.1.13:9000"],
         &["- cluster reviews"],
         &["- endpoints reviews.shop.internal"],
-        // The bad cluster is rejected with its reason, the good one is used.
+        // The invalid cluster is rejected with its reason; the valid one is used.
         &["! cluster cart", "connect_timeout: must be greater than 0s"],
         &["~ cluster catalog", "LEAST_REQUEST"],
         &["cds", "NACKED", "cart", "connect_timeout: must be greater than 0s"],
         &["none in the 700 ms since"],
-        // And repaired.
+        // The repaired cluster.
         &["~ cluster cart", "0.500s", "0.750s"],
     ] {
         assert!(has(parts), "no line with {parts:?} in\n{}", demo.stdout);

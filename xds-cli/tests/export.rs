@@ -1,4 +1,4 @@
-//! `xds serve --export`: what is served, as files.
+//! `xds serve --export`: files with the served resources.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use support::{TempDir, Xds, clusters};
 
-/// What is served over streams can be subscribed to as files, too.
+/// A client can subscribe to the exported files and gets the resources of the streams.
 #[test]
 fn what_is_served_is_exported() {
     let (directory, to) = (TempDir::new(), TempDir::new());
@@ -30,7 +30,7 @@ fn what_is_served_is_exported() {
     directory.replace("all.yaml", &clusters("two three"));
     told(&["one", "three", "two"], "changed");
     told(&["one"], "removed");
-    // A broken file changes nothing there, either.
+    // A broken file does not change the exported files.
     let before = fs::read(&file).unwrap();
     directory.replace("all.yaml", "resources: [");
     serve.wait_count("file_error", 1);

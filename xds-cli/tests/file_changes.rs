@@ -1,4 +1,4 @@
-//! `xds serve`: changes of files that look like deletions, and what is made of them.
+//! `xds serve`: changes of files that look like deletions, and their results.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn serve(directory: &TempDir, flags: &[&str]) -> (Xds, Xds) {
     (serve, watch)
 }
 
-/// Nothing was removed, and the server goes on: `more.yaml` is changed, and that arrives.
+/// Expects that nothing was removed and that the server still follows changes, using `more.yaml`.
 #[track_caller]
 fn expect_nothing_removed(directory: &TempDir, serve: &Xds, watch: &Xds) {
     directory.replace("more.yaml", &clusters("more=9s"));
@@ -38,7 +38,7 @@ fn a_directory_in_the_place_of_a_file_is_an_error_and_deletes_nothing() {
     let (serve, watch) = serve(&directory, &[]);
     watch.wait_count("changed", 2);
     fs::rename(directory.join("cds.yaml"), directory.join(".cds.yaml.old")).unwrap();
-    // It has no moment in which there is nothing: the state in between is not read.
+    // The state in between, without the file, is too short to be read.
     fs::create_dir(directory.join("cds.yaml")).unwrap();
     let error = serve.wait_count("file_error", 1);
     let text = error[0]["error"].as_str().unwrap();
@@ -46,7 +46,7 @@ fn a_directory_in_the_place_of_a_file_is_an_error_and_deletes_nothing() {
     expect_nothing_removed(&directory, &serve, &watch);
 }
 
-/// Whoever mounts a file into a container that is not there gets a directory.
+/// Mounting a missing file into a container creates a directory.
 #[test]
 fn a_directory_with_the_name_of_a_file_is_waited_for() {
     let directory = TempDir::new();
@@ -59,7 +59,7 @@ fn a_directory_with_the_name_of_a_file_is_waited_for() {
     watch.wait_count("changed", 1);
 }
 
-/// The first half is a valid file by itself.
+/// The first half is a valid file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_written_in_two_steps_is_read_when_it_is_closed() {
@@ -71,7 +71,7 @@ fn a_file_that_is_written_in_two_steps_is_read_when_it_is_closed() {
     let (first, second) = content.split_at(clusters("one=2s").len());
     let mut file = File::create(directory.join("cds.yaml")).unwrap();
     file.write_all(first.as_bytes()).unwrap();
-    // Longer than it is quiet before files are read.
+    // Takes longer than the quiet time before files are read.
     let (other, _) = Xds::serve(directory.path());
     let read = other.wait_event("serving", |event| event["event"] == "serving");
     assert_eq!(read["resources"], 1, "the half is valid");
@@ -115,7 +115,7 @@ fn a_file_that_is_cut_off_or_cannot_be_read_deletes_nothing() {
         expect_error("cds.yaml: Too many levels of symbolic links");
     }
     expect_nothing_removed(&directory, &serve, &watch);
-    // That there are no resources has to be said.
+    // An empty list of resources must be explicit.
     directory.replace("cds.yaml", "resources: []\n");
     let reloaded = serve.wait_count("reloaded", 2);
     assert_eq!(reloaded[1]["removed"], 2, "{reloaded:?}");
@@ -144,7 +144,7 @@ fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
     });
     assert_eq!((&refused["max_removal"], &refused["resources"]), (&json!(50), &json!(4)));
 
-    // Two of four are half of them. What changes beside them is served as well.
+    // Removing two of four resources is allowed. Another change in the same update is served too.
     directory.save("a.yaml", &clusters("a=9s"));
     directory.save("b.yaml", &clusters("b"));
     let reloaded = guarded
@@ -161,12 +161,12 @@ fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
          to remove them, restart xds serve, or remove them in smaller steps\n       \
          what is served stays: 4 resources",
     );
-    // A restart takes the files as they are.
+    // After a restart the files are served as they are.
     let (restarted, _) = serve(&directory, &["--max-removal", "0"]);
     assert_eq!(restarted.events()[0]["resources"], 3);
 }
 
-/// A pipe would never end, and be taken for nothing.
+/// Reading a pipe would never end.
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_an_error() {

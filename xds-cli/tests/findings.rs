@@ -1,4 +1,5 @@
-//! Faults that were found from outside, by using the commands: one test for each folder of `tests/findings/`.
+//! Regression tests for faults found by using the commands, one for each folder of
+//! `tests/findings/`.
 
 mod support;
 
@@ -11,7 +12,7 @@ use std::{
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, eventually, run};
 
-/// The input of a finding.
+/// Path of the input of a finding.
 fn finding(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/findings").join(name)
 }
@@ -22,20 +23,20 @@ fn assert_accepted(args: &[&str]) {
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
 }
 
-/// `{}` in the place of an `Any` turns a filter on for a route.
+/// `{}` as an `Any` enables a filter for a route.
 #[test]
 fn empty_object_is_a_present_any() {
     assert_accepted(&["check", finding("any-empty-object").to_str().unwrap()]);
 }
 
-/// A header name that need not be strict may be empty: that of each cluster with a weight and of each mirror is.
+/// A header name without the strict constraint may be empty, as in weighted clusters and mirrors.
 #[test]
 fn unset_header_names_keep_the_constraints() {
     let directory = finding("header-name-loose-empty");
     let directory = directory.to_str().unwrap();
     assert_accepted(&["check", "--validate", "--elsewhere", "cds", directory]);
 
-    // A client that validates takes the routes.
+    // A client that validates accepts the routes.
     let (_serve, address) = Xds::serve(Path::new(directory));
     let watch = Xds::watch(&address, &["rds:split"]);
     watch.wait_event("the routes", |event| event["event"] == "changed" && event["name"] == "split");
@@ -56,7 +57,8 @@ fn export_is_readable_and_names_what_json_has_no_form_for() {
     let filters = &exported("rds.json")[0]["virtual_hosts"][0]["typed_per_filter_config"];
     assert_eq!(filters["buffer"]["config"], json!({}));
 
-    // The first file of clusters is written without the one that JSON has no form for, which is named and counted.
+    // The first file of clusters is written without the cluster that has no JSON form, which is
+    // named and counted.
     let clusters = exported("cds.json");
     let names: Vec<_> = clusters.as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["plain"]);
@@ -64,7 +66,7 @@ fn export_is_readable_and_names_what_json_has_no_form_for() {
     serve.wait_stderr("lacks the type `type.googleapis.com/acme.v1.Socket`");
     assert_accepted(&["check", "--elsewhere", "cds", out.to_str().unwrap()]);
 
-    // Those who watch it see a mark.
+    // A watch marks the part that is shown as bytes.
     let watch = Xds::watch(&address, &["cds:custom"]);
     let event = watch.wait_event("the cluster", |event| event["event"] == "changed");
     let socket = &event["resource"]["transport_socket"]["typed_config"];
@@ -73,8 +75,8 @@ fn export_is_readable_and_names_what_json_has_no_form_for() {
     assert!(mark.starts_with("transport_socket.typed_config: an `Any` cannot"), "{mark}");
 }
 
-/// A client that subscribes to clusters, listeners and routes, and to no endpoints, was not sent any listener or route
-/// for as long as its own does-not-exist timer runs, and reported them missing first.
+/// A client that subscribes to clusters, listeners and routes but not to endpoints must get
+/// listeners and routes before its does-not-exist timer expires.
 #[test]
 fn ack_gated_ordering_does_not_wait_for_a_type_without_subscription() {
     let flags = ["--listen", "127.0.0.1:0", "--ordering", "ack-gated"];

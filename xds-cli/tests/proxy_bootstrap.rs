@@ -1,4 +1,4 @@
-//! `xds watch --proxy-bootstrap`: what a proxy with this file would have.
+//! `xds watch --proxy-bootstrap`: resources that a proxy with this bootstrap would get.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn static_cluster(name: &str, address: &str) -> Json {
     })
 }
 
-/// A bootstrap as the API's documentation prints one: an aggregated stream to a static cluster.
+/// Bootstrap in the form of the API's documentation: an aggregated stream to a static cluster.
 fn bootstrap(address: &str) -> Json {
     json!({
         "node": { "id": "proxy-1", "cluster": "edge" },
@@ -56,7 +56,7 @@ fn static_clusters_and_those_of_the_server_are_there() {
     assert_eq!(names, ["one", "xds"]);
     serve.wait_row("cds", |row| row["node"] == "proxy-1" && row["state"] == "ACKED");
 
-    // The same in YAML, and as somebody else.
+    // The bootstrap as YAML, with another node id.
     files.save("bootstrap.yaml", &format!("# {address}\n{}", bootstrap(&address)));
     let file = files.join("bootstrap.yaml").to_str().unwrap().to_owned();
     let seen = watch(&file, &["--node", "other"]);
@@ -95,7 +95,7 @@ fn what_is_wrong_with_it_names_the_file_and_the_field() {
     }
 }
 
-/// The place of an error is a line of the file, in YAML and in JSON, in a static resource as anywhere else.
+/// Errors name the line of the file, in YAML and JSON, also in static resources.
 #[test]
 fn errors_have_lines_of_the_file() {
     let files = TempDir::new();
@@ -149,7 +149,7 @@ static_resources:
             json.replace("\"name\": \"xds\"", "\"name\": \"xds\", \"type\": \"STATICC\""),
             ": static_resources.clusters[0].type: unknown value `STATICC`",
         ),
-        // In words of version 2: the message is another, the place is that of what is around it.
+        // API version 2: the message is converted, and the error names the position of its parent.
         (
             "b.yaml",
             yaml.replace("5s", "5s\n    type: STATICC\n    http2_protocol_options: {}"),
@@ -171,8 +171,8 @@ static_resources:
     }
 }
 
-/// Listeners and clusters come over the aggregated stream; one cluster's endpoints do as well, another's are in a
-/// file, and the routes are polled for.
+/// Listeners and clusters come over the aggregated stream, and so do the endpoints of one cluster.
+/// Those of another cluster come from a file, and routes are polled.
 #[test]
 fn what_they_refer_to_comes_from_where_they_say() {
     println!("covers: S0.052 S0.053 S0.054");
@@ -218,7 +218,7 @@ fn what_they_refer_to_comes_from_where_they_say() {
     served.save("rds.json", &routes.to_string());
     served.save("eds.yaml", &endpoints("streamed", &[1]));
     files.save("endpoints.yaml", &endpoints("filed", &[2]));
-    // A proxy waits for a second.
+    // A proxy's request timeout is 1 s.
     let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "300ms"];
     let (serve, address) = Xds::serve_with(served.path(), &flags);
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
@@ -250,7 +250,7 @@ fn what_they_refer_to_comes_from_where_they_say() {
     assert_eq!(names, all);
     assert!(seen.events_of("error").is_empty(), "{:?}", seen.events());
 
-    // Only the file's endpoints change with the file, and what nothing refers to is let go of.
+    // A change of the file affects only its endpoints. Resources without a reference are unwatched.
     files.replace("endpoints.yaml", &endpoints("filed", &[2, 3]));
     assert_eq!(seen.wait_count("changed", 9)[8]["name"], "filed");
     served.replace("cds.json", &json!([eds("filed", &file)]).to_string());
@@ -269,7 +269,7 @@ fn what_they_refer_to_comes_from_where_they_say() {
     });
 }
 
-/// A listener's scopes come over the stream that the listener came over, and the routes that they name from a file.
+/// The scopes of a listener come over the listener's stream, and the routes they name from a file.
 #[test]
 fn scopes_lead_to_routes_wherever_the_listener_says() {
     println!("covers: S0.052 S0.056");
@@ -331,7 +331,7 @@ fn scopes_lead_to_routes_wherever_the_listener_says() {
     let first = ["cds:xds", "lds:ingress", "rds:first", "rds:second", "srds:a", "srds:b"];
     assert_eq!(names(6), first);
 
-    // Another scope, which leads to other routes.
+    // A changed scope refers to other routes.
     let changed = json!([scope("a", "first"), scope("b", "third")]);
     served.replace("srds.json", &changed.to_string());
     assert!(names(8).contains(&"rds:third".to_owned()));

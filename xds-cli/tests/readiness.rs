@@ -1,4 +1,4 @@
-//! `xds serve` answers nobody until every file has been valid once.
+//! `xds serve` answers no request until every file has been valid once.
 
 mod support;
 
@@ -16,7 +16,7 @@ use tonic::{
     transport::Endpoint,
 };
 
-/// What the health service says of the server as a whole: 1 is `SERVING`, 2 is `NOT_SERVING`.
+/// Health of the whole server: 1 is `SERVING`, 2 is `NOT_SERVING`.
 fn health(address: &str) -> u8 {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -57,12 +57,12 @@ fn clients_wait_until_every_file_has_been_valid_once() {
     assert!(files.len() == 1 && files[0].as_str().unwrap().ends_with("bad.yaml"), "{waits:?}");
     assert_eq!(health(&address), NOT_SERVING);
 
-    // Nothing of a type is answered, whichever types the broken file might hold.
+    // Requests of no type are answered, because the broken file may define resources of any type.
     let watch = Xds::spawn(&[
         "watch", "--server", &address, "--node", "test", "-o", "ndjson", "-vv", "cds", "eds:one",
     ]);
     watch.wait_stderr("T=eds");
-    // What changes meanwhile is not served, either.
+    // Changes are not served before the server is ready.
     directory.replace("good.yaml", &clusters("one=2s"));
     directory.save("other.yaml", "{");
     serve.wait_count("file_error", 2);
@@ -71,7 +71,7 @@ fn clients_wait_until_every_file_has_been_valid_once() {
     assert_eq!(health(&address), NOT_SERVING);
     assert!(watch.events_of("changed").is_empty(), "{:?}", watch.events());
 
-    // A file that goes is waited for no longer.
+    // The server does not wait for a deleted file.
     directory.remove("other.yaml");
     serve.wait_count("not_ready", 3);
     directory.replace("bad.yaml", &clusters("two"));
@@ -83,7 +83,7 @@ fn clients_wait_until_every_file_has_been_valid_once() {
     assert_eq!(row["responses"], 1, "the first answer has all of it: {row}");
     assert_eq!(health(&address), SERVING);
 
-    // Once ready, it stays ready: what is broken keeps its last good state, or is left out.
+    // A ready server stays ready: a broken file keeps its last valid state or is left out.
     directory.replace("bad.yaml", BROKEN);
     directory.save("late.yaml", "{");
     serve.wait_count("file_error", 4);
@@ -111,7 +111,8 @@ fn a_file_that_clashes_with_another_one_from_the_start_is_waited_for() {
     serve.wait_stdout("ready: 2 resources");
 }
 
-/// "Not modified" would say that there is nothing, and after 15 s the client would report it missing.
+/// "Not modified" would mean that there are no resources, and after 15 s the client would report
+/// them missing.
 #[test]
 fn polls_fail_until_the_server_is_ready() {
     let directory = TempDir::new();
@@ -134,11 +135,11 @@ fn polls_fail_until_the_server_is_ready() {
     serve.wait_count("ready", 1);
     // `one` is watched twice.
     watch.wait_count("changed", 3);
-    // From now on there is really nothing new.
+    // From now on "not modified" is correct.
     watch.wait_stderr("nothing new");
 }
 
-/// The address is taken: whoever listens first fails with another code.
+/// The address is in use, so a command that listens first fails with another exit code.
 #[test]
 fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -162,7 +163,7 @@ fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
         let last = format!("{path} is not served: 1 error, and --strict and --validate");
         assert!(ended.stderr.contains(&last), "{flag}: {}", ended.stderr);
         assert!(ended.stdout.is_empty() && !export.exists(), "{flag}: {}", ended.stdout);
-        // Without the fault it gets as far as to the address.
+        // Without the fault the command tries to listen.
         directory.remove("bad.yaml");
         assert_eq!(run(&["serve", path, "--listen", &taken, flag]).code, Some(3), "{flag}");
     }

@@ -1,4 +1,4 @@
-//! `xds serve` and `xds watch` over TLS, and `xds watch` as a bootstrap says.
+//! `xds serve` and `xds watch` over TLS, and `xds watch` with a bootstrap.
 
 mod support;
 
@@ -6,7 +6,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, clusters, run};
 
-/// Certificates of one authority, in files: `ca.pem`, `server.pem` and `.key`, `client.pem` and `.key`.
+/// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`, `client.pem` and
+/// `.key`.
 fn certificates(directory: &TempDir) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -66,7 +67,7 @@ fn flags_say_whom_to_believe_and_what_to_show() {
     for (flags, words) in [
         (&["--ca", &cert, "--cert", &cert, "--key", &key][..], "TLS: invalid peer certificate"),
         (&[&all[..], &["--server-name", "xds.example"]].concat(), "not valid for"),
-        // Whoever shows no certificate is hung up on, and so is whoever speaks no TLS.
+        // Connections without a client certificate, or without TLS, are closed.
         (&["--ca", &ca], &stage.address),
         (&[], &stage.address),
     ] {
@@ -76,7 +77,7 @@ fn flags_say_whom_to_believe_and_what_to_show() {
     }
 }
 
-/// REST has the same certificates as the streams beside it.
+/// REST-JSON uses the certificates of the streams.
 #[test]
 fn rest_is_secured_as_streams_are() {
     let stage = Stage::serving(&["--rest", "127.0.0.1:0"]);
@@ -222,7 +223,7 @@ fn mistakes_name_the_file_and_the_field() {
     assert!(ended.stderr.contains(&format!("{nowhere}: cannot read: ")), "{}", ended.stderr);
 }
 
-/// What is in a file is told by its kind, and what to do.
+/// An error about a wrong file names its kind and the remedy.
 #[test]
 fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
     let stage = Stage::new();
@@ -243,7 +244,7 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
     let (cut, encrypted) = (stage.path("cut"), stage.path("encrypted"));
     let list = "is not a list of certificates in PEM form";
     let private = "is not a private key in PEM form";
-    // The flag of the certificate comes first, that of the key second.
+    // Flags of the certificate first, then flags of the key.
     for (certificate, private_key, [served, watched], told) in [
         (&nowhere, &key, ["--tls-cert", "--cert"], format!("cannot read {nowhere}: No such file")),
         (

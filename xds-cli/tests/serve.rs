@@ -1,4 +1,4 @@
-//! `xds serve`: the ways in which files change, seen from its events and from a client.
+//! `xds serve`: changes of files, as seen in its events and by a client.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, clusters, endpoints};
 
-/// A server on a directory, and a client that follows its clusters.
+/// Server on a directory, and a client that watches its clusters.
 struct World {
     directory: TempDir,
     serve: Xds,
@@ -25,12 +25,13 @@ impl World {
         Self { directory, serve, watch }
     }
 
-    /// Waits until the client has so many news of clusters: `+name` and `-name`, in order.
+    /// Waits until the client has reported these changes of clusters: `+name` and `-name`, in
+    /// order.
     #[track_caller]
     fn expect_news(&self, expected: &[&str]) {
         let news = self.watch.wait(&format!("{expected:?}"), |events| {
             let mut news: Vec<String> = events.iter().filter_map(news).collect();
-            // Those of one response come in the order of the response; here it does not matter.
+            // The order within one response does not matter.
             let complete = news.len() >= expected.len();
             news.sort();
             complete.then_some(news)
@@ -40,7 +41,7 @@ impl World {
         assert_eq!(news, expected);
     }
 
-    /// All reloads until now: resources, changed, removed.
+    /// Expects these reloads so far, each as the numbers of resources, changed and removed.
     #[track_caller]
     fn expect_reloads(&self, expected: &[(u64, u64, u64)]) {
         let seen: Vec<_> = self
@@ -73,7 +74,7 @@ fn one_edit_is_one_reload_however_it_is_made() {
     assert_eq!(serving["resources"], 3);
     world.expect_news(&["+one", "+two", "+one"]);
 
-    // Saved in place: the file is empty for a moment, and that is not its new state.
+    // Saved in place: the file is empty for a moment, which is not taken as its new state.
     directory.save("cds.yaml", &clusters("one=2s two"));
     world.expect_news(&["+one", "+two", "+one", "+one"]);
     world.expect_reloads(&[(3, 1, 0)]);
@@ -88,13 +89,14 @@ fn one_edit_is_one_reload_however_it_is_made() {
     ] });
     directory.replace("four.json", &four.to_string());
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0)]);
-    // A file deleted. The endpoints of a cluster that is gone are not taken back on this protocol.
+    // A deleted file. State of the world cannot remove endpoints, so the client keeps those of the
+    // cluster.
     directory.remove("four.json");
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2)]);
     world.expect_news(&[
         "+one", "+two", "+one", "+one", "+three", "-two", "+four", "+four", "-four",
     ]);
-    // What does not change what is served is no reload: hidden files, other suffixes, other spellings.
+    // Changes without an effect cause no reload: hidden files, other suffixes, other spellings.
     directory.save(".hidden.yaml", &clusters("hidden"));
     directory.save("README.md", "not a resource");
     directory.save("cds.yaml", &format!("# The same.\n{}", clusters("three one=2.0s")));
@@ -117,14 +119,14 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
     let error = errors[0]["error"].as_str().unwrap();
     assert!(error.contains("cds.yaml:4:3: "), "a place: {error}");
     assert!(error.contains("did you mean `connect_timeout`?"), "a reason: {error}");
-    // Garbage of another kind in the same file, and an empty one that stays empty.
+    // Invalid content of another kind, and a file that stays empty.
     directory.replace("cds.yaml", "\u{0}\u{1}[{");
     serve.wait_count("file_error", 2);
     directory.save("cds.yaml", "");
     let errors = serve.wait_count("file_error", 3);
     assert!(errors[2]["error"].as_str().unwrap().contains("empty"), "{errors:?}");
 
-    // The other files go on, and the repaired one is taken over.
+    // The other files are still followed, and the repaired file is used.
     directory.replace("more.yaml", &clusters("two=7s"));
     world.expect_news(&["+one", "+two", "+two"]);
     directory.replace("cds.yaml", &clusters("one=7s"));
@@ -143,7 +145,7 @@ fn a_file_that_is_too_large_is_not_read() {
     let World { directory, serve, watch } = &world;
     world.expect_news(&["+one", "+two"]);
 
-    // Without content on the disk, too.
+    // A sparse file that exceeds the size limit.
     let new = directory.join(".cds.yaml.new");
     fs::File::create(&new).unwrap().set_len((256 << 20) + 1).unwrap();
     fs::rename(new, directory.join("cds.yaml")).unwrap();
@@ -182,7 +184,7 @@ fn a_resource_in_two_files_is_an_error_that_names_both() {
         error.contains("`two`") && error.contains("a.yaml") && error.contains("b.yaml"),
         "{error}"
     );
-    // Once the other file lets go, the whole of it is taken over.
+    // Once the other file no longer defines the resource, the whole file is used.
     directory.replace("b.yaml", &clusters("three"));
     world.expect_news(&["+one", "+two", "+one", "+two", "+three"]);
     world.expect_reloads(&[(3, 3, 0)]);
@@ -193,7 +195,7 @@ fn a_resource_in_two_files_is_an_error_that_names_both() {
 fn the_swap_of_a_config_map_is_one_reload() {
     use std::os::unix::fs::symlink;
 
-    // As the kubelet lays it out: files are links through `..data`, and only that is swapped.
+    // Layout of the kubelet: files are links through `..data`, and only this link is swapped.
     let mount = |directory: &TempDir, revision: u32, cds: &str| {
         let files = [("cds.yaml", clusters(cds)), ("eds.yaml", endpoints("one", &[1]))];
         let name = format!("..revision-{revision}");
@@ -218,11 +220,11 @@ fn the_swap_of_a_config_map_is_one_reload() {
     mount(&world.directory, 2, "one=2s");
     world.expect_news(&["+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0)]);
-    // The watches went along with the swap.
+    // The watches follow the swap.
     mount(&world.directory, 3, "one=3s");
     world.expect_news(&["+one", "+one", "+one"]);
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
-    // A key that is taken out of the map is a file deleted: the link goes after the swap.
+    // A key removed from the config map: its link is deleted after the swap.
     fs::remove_file(world.directory.join("eds.yaml")).unwrap();
     world.expect_reloads(&[(2, 1, 0), (2, 1, 0), (1, 0, 1)]);
     assert!(world.serve.events_of("file_error").is_empty());
@@ -233,8 +235,8 @@ fn the_swap_of_a_config_map_is_one_reload() {
 fn links_are_followed_wherever_they_lead() {
     use std::os::unix::fs::symlink;
 
-    // The directory is a link that is swapped, as a deployment by links does it, and a file in it is
-    // a link to somewhere else.
+    // The directory is a link that is swapped, as in deployments with links, and a file in it is a
+    // link to another directory.
     let base = TempDir::new();
     for (revision, content) in [("first", "one"), ("second", "one=2s")] {
         fs::create_dir(base.join(revision)).unwrap();
@@ -278,7 +280,7 @@ fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
     fs::create_dir(&path).unwrap();
     fs::write(path.join("cds.yaml"), clusters("one=2s")).unwrap();
     world.expect_news(&["+one", "+one"]);
-    // And is followed again.
+    // Further changes are followed.
     fs::write(path.join("cds.yaml"), clusters("one=3s")).unwrap();
     world.expect_news(&["+one", "+one", "+one"]);
 }
@@ -298,12 +300,12 @@ fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
     assert!(reason.contains("bad") && reason.contains("connect_timeout"), "{reason}");
     assert_eq!(row["acked"], first["sent"]);
     assert_ne!(row["sent"], first["sent"]);
-    // The good part of it is in use, and the old one of what was rejected.
+    // The valid part of the response is in use, and the old version of the rejected resource.
     world.expect_news(&["+good", "+bad", "+good", "!bad"]);
     serve.wait_stderr("rejected a response (NACK)");
     watch.wait_stderr("rejected a response (NACK)");
 
-    // Something else changes meanwhile, and once that is settled nothing was sent for clusters.
+    // After another change has settled, nothing was sent for clusters.
     directory.save("eds.yaml", &endpoints("good", &[1]));
     serve.wait_row("eds", |row| row["acks"] == 1);
     let row = serve.wait_row("cds", |_| true);
@@ -348,7 +350,7 @@ fn the_table_is_for_people() {
     directory.replace("cds.yaml", "{");
     serve.wait_stderr("its last good state stays: 1 resource");
 
-    // Rows stand there once, until they change.
+    // A row is printed once, until it changes.
     let mut other = Xds::watch(address, &["eds:one"]);
     serve.wait_stdout("2 streams");
     let rows = |type_name: &str| {
@@ -375,7 +377,7 @@ fn it_stops_by_itself_and_when_told_to() {
     #[cfg(unix)]
     for signal in ["INT", "TERM"] {
         let (mut serve, address) = Xds::serve(directory.path());
-        // With a client, which is told so and does not hold up the end.
+        // The client is notified, and does not delay the exit.
         let watch = Xds::watch(&address, &["cds"]);
         serve.wait_row("cds", |_| true);
         assert_eq!(serve.signal(signal).code(), Some(0), "{signal}");
@@ -433,7 +435,7 @@ fn every_way_to_ask_is_served_and_has_its_rows() {
             row
         })
         .collect();
-    // The version is that of the content, whichever way it is asked for.
+    // The version depends on the content only, not on the variant or transport.
     assert!(first.iter().all(|row| row["sent"] == first[0]["sent"]), "{first:?}");
     directory.replace("cds.yaml", &clusters("one=2s two"));
     for (node, _) in ways {
@@ -443,7 +445,7 @@ fn every_way_to_ask_is_served_and_has_its_rows() {
     }
 }
 
-/// The same resources over REST-JSON, to a client that asks again and again.
+/// A polling client gets the same resources over REST-JSON.
 #[test]
 fn rest_is_served_beside_grpc() {
     let directory = TempDir::new();
@@ -474,7 +476,8 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
     }
 }
 
-/// Over socket files a server is what it is over TCP. They are the owner's, and gone with the server.
+/// Socket files serve clients as TCP does. They belong to the owner and are removed with the
+/// server.
 #[cfg(unix)]
 #[test]
 fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
@@ -504,7 +507,7 @@ fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
     assert_eq!(serve.signal("TERM").code(), Some(0));
     assert!(!sockets.join("s").exists() && !sockets.join("r").exists());
 
-    // What was killed leaves its file behind, which is no obstacle.
+    // The file of a killed server is replaced.
     let (mut killed, _) = Xds::serve_with(Path::new(directory), &["--listen", &listen]);
     killed.kill();
     assert!(sockets.join("s").exists());
@@ -514,7 +517,7 @@ fn socket_files_serve_streams_and_polls_and_go_with_the_server() {
     assert_eq!(mode & 0o777, 0o660);
 }
 
-/// As in programs in Go, a port without a host is on all interfaces.
+/// A port without a host listens on all interfaces, as in Go programs.
 #[test]
 fn a_port_alone_is_served_on_all_interfaces() {
     let directory = TempDir::new();

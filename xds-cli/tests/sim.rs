@@ -68,7 +68,7 @@ fn a_run_is_shown_in_each_form() {
     assert!(fs::read_to_string(file).unwrap().starts_with("<!doctype html>"));
 }
 
-/// The same seed is the same run in every process: what is shown of it is equal, byte for byte.
+/// A seed gives the same run in every process; the output is equal byte for byte.
 #[test]
 fn two_processes_make_the_same_run() {
     let show = || sim(&["replay", "--seed", "11", "--ndjson"]).stdout;
@@ -165,8 +165,8 @@ fn numbers_are_written_as_in_the_environment() {
     assert_eq!(shown("24_301"), shown("0x5eed"));
 }
 
-/// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
-/// to have the run again.
+/// A driver with a very coarse clock breaks rules. The report contains everything that is needed to
+/// repeat the run.
 #[test]
 fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
     let options = "clock_grain=1000s";
@@ -241,7 +241,7 @@ fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
     }
 }
 
-/// A report that nobody reads is never written to its end.
+/// Writing a report that nobody reads never ends.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_ends_all_at_once() {

@@ -1,4 +1,4 @@
-//! Nobody reads what a command prints: it goes on, ends when it is told to, and counts what it could not print.
+//! Commands whose output is not read continue, stop on a signal, and count dropped output.
 
 #![cfg(unix)]
 
@@ -15,12 +15,12 @@ use std::{
 use serde_json::Value as Json;
 use support::{TempDir, Xds, clusters, eventually};
 
-/// More than a pipe holds.
+/// More bytes than a pipe holds.
 const PIPE: usize = 256 << 10;
-/// Two of these are more than waits in the queue before one. Each still fits into a response.
+/// Two texts of this size exceed the limit of the queue. Each fits into a response.
 const HALF_QUEUE: usize = 3 << 20;
 
-/// A route to clusters that are not there: a warning for each, which together have so many bytes.
+/// Routes to missing clusters: one warning for each, `bytes` bytes together.
 fn dangling(name: &str, revision: u32, bytes: usize) -> String {
     const LONGEST: usize = 2_000;
     let mut routes = String::new();
@@ -35,7 +35,7 @@ fn dangling(name: &str, revision: u32, bytes: usize) -> String {
     )
 }
 
-/// A process of whose output nothing is read but what a test reads. Killed if the test ends first.
+/// Process whose output is only read where a test reads it. Killed when dropped.
 struct Unread(Child);
 
 impl Unread {
@@ -50,7 +50,7 @@ impl Unread {
         Self(child.unwrap())
     }
 
-    /// The first line; the reader may have read more than that.
+    /// Reads the first line. The reader may have buffered more.
     fn first_line(&mut self) -> (String, BufReader<ChildStdout>) {
         let mut out = BufReader::new(self.0.stdout.take().unwrap());
         let mut line = String::new();
@@ -94,7 +94,7 @@ fn a_server_goes_on_and_ends_though_nobody_reads_its_output() {
     let (line, _unread) = serve.first_line();
     let watch = Xds::watch(&listen_of(&line), &["cds", "rds:r"]);
     watch.wait_count("changed", 1);
-    // What is wrong is said before it is served.
+    // Warnings are printed before the change is served.
     directory.replace("rds.yaml", &dangling("r", 1, PIPE));
     watch.wait_event("the route", |event| event["event"] == "changed" && event["name"] == "r");
     directory.replace("cds.yaml", &clusters("one=2s"));
@@ -127,11 +127,11 @@ fn what_was_not_printed_is_counted_when_somebody_reads_again() {
         event["event"] == "dropped"
     });
     let dropped = dropped.unwrap()["events"].as_u64().unwrap();
-    // All findings are accounted for; the reloads behind them may be among the dropped ones.
+    // All findings are counted; the reloads after them may be among the dropped events.
     let all = 2 * (HALF_QUEUE / 2_000) as u64;
     assert!((all..=all + 2).contains(&(findings + dropped)), "{findings} + {dropped}, not {all}");
     assert!(dropped > 0 && findings > 0, "{findings} + {dropped}");
-    // What the clients have is told though it changed meanwhile.
+    // The status of the clients is printed although it changed meanwhile.
     let row = lines.find_map(|event| {
         let rows = event["rows"].as_array()?;
         rows.iter().find(|row| row["type"] == "rds" && row["acks"] == 2).cloned()
@@ -147,7 +147,7 @@ fn a_server_goes_on_though_nobody_reads_its_errors_and_logs() {
     let mut serve = Unread::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-vv"]);
     let (line, mut out) = serve.first_line();
     let (_, address) = line.rsplit_once(" on ").unwrap();
-    // As the resource is logged, too, this is twice as much.
+    // The resource is logged too, which doubles the output.
     directory.replace("rds.yaml", &dangling("r", 1, PIPE));
     let watch = Xds::watch(address, &["cds", "rds:r"]);
     watch.wait_count("changed", 2);
@@ -170,13 +170,13 @@ fn a_client_goes_on_and_ends_though_nobody_reads_its_output() {
     let (serve, address) = Xds::serve(directory.path());
     let args = ["watch", "--server", &address, "--node", "test", "-o", "ndjson", "rds:r"];
     let mut watch = Unread::spawn(&args);
-    // The client accepts what it has no room to print.
+    // The client accepts resources that it cannot print yet.
     for revision in 2..=4 {
         serve.wait_row("rds", |row| row["acks"] == u64::from(revision) - 1);
         directory.replace("rds.yaml", &dangling("r", revision, PIPE));
     }
     serve.wait_row("rds", |row| row["acks"] == 4);
-    // Nothing is dropped: what is newest comes once it is read.
+    // Nothing is dropped: the newest version is printed once the output is read.
     let (mut line, mut out) = watch.first_line();
     while !line.contains("4-0-x") {
         line.clear();
@@ -204,7 +204,7 @@ fn the_end_of_a_command_waits_for_a_reader_that_pauses() {
     let mut watch = Unread::spawn(&args);
     serve.wait_row("rds", |row| row["acks"] == 1);
     wait_no_clients(&serve);
-    // As a pager waits for its user.
+    // Like a pager that waits for its user.
     thread::sleep(Duration::from_secs(2));
     let mut printed = String::new();
     watch.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
@@ -242,7 +242,7 @@ fn a_slow_reader_delays_the_end_after_a_signal_by_seconds_only() {
     let watch = Xds::watch(&listen_of(&line), &["rds:r"]);
     directory.replace("rds.yaml", &dangling("r", 1, HALF_QUEUE));
     watch.wait_event("the route", |event| event["event"] == "changed");
-    // Reading all of it would take minutes.
+    // Reading everything would take minutes.
     let reader = thread::spawn(move || {
         let mut piece = [0; 4 << 10];
         while out.read(&mut piece).unwrap() > 0 {

@@ -1,4 +1,4 @@
-//! Exit codes: 0 all went well, 1 it did not, 2 wrong usage, 3 no such address.
+//! Exit codes: 0 success, 1 failure, 2 wrong usage, 3 an address that cannot be used.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn wrong_usage_is_told_with_two() {
     }
 }
 
-/// What stands under a heading of the help is about that.
+/// The TLS heading of the help contains only TLS options.
 #[test]
 fn only_flags_about_tls_stand_under_its_heading() {
     for (command, expected) in [

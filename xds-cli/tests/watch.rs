@@ -1,4 +1,4 @@
-//! `xds watch`: what it prints in its three formats, and how it behaves as a client.
+//! `xds watch`: its three output formats, and its behaviour as a client.
 
 mod support;
 
@@ -72,7 +72,7 @@ fn a_server_that_goes_is_told_of_and_come_back_to() {
     let watch = Xds::watch(&address, &["cds", "eds:missing"]);
     watch.wait_count("changed", 1);
     serve.kill();
-    // The cluster stays in use, the endpoints never came.
+    // The cluster stays in use; the endpoints never arrived.
     let ambient = watch.wait_event("ambient", |event| {
         event["event"] == "ambient" && event["type"] == "cds" && event["name"].is_null()
     });
@@ -173,7 +173,8 @@ fn text_shows_which_fields_changed() {
     }
 }
 
-/// A proxy rejects what breaks a constraint of the API, a client of gRPC does not look (X39).
+/// Proxies reject a resource that violates a constraint of the API; gRPC clients do not check them.
+// X39
 #[test]
 fn constraints_are_the_business_of_proxies() {
     let directory = TempDir::new();
@@ -238,7 +239,7 @@ fn a_fallback_that_does_not_resolve_is_no_reason_not_to_start() {
     let ended =
         support::run(&["watch", "--server", nowhere, "--fallback", "no-other.invalid:1", "cds"]);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    // What is no address is a mistake wherever it is.
+    // An invalid address is an error, even of a fallback server.
     let ended = support::run(&["watch", "--server", &address, "--fallback", "a b", "cds"]);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
 }

@@ -1,4 +1,4 @@
-//! What can be said of what is looked at before it is used: resources and schemas.
+//! Arguments of `xds check` and `xds compat`.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use xds_format::Axis;
 
 use super::{DescriptorArgs, ElsewhereArgs};
 
-/// Look at the resources in a directory before they are served.
+/// Check the resources in a directory without serving them.
 ///
-/// Tells which files are broken, which resources refer to others that are missing, and which nothing
-/// refers to; with --validate also which of them proxies would reject. With an error the exit code is 1; warnings are for what
-/// may be on purpose. Files are as for `xds serve`.
+/// Reports broken files, dangling references, resources that nothing refers to and deprecated
+/// fields. With --validate it also reports resources that proxies would reject. The exit code is 1
+/// if there is an error; warnings do not change it. Files are read as by `xds serve`.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
-    /// The directory.
+    /// Directory with the resource files.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Hold resources against the constraints that the API states (validate.rules): what breaks one,
-    /// proxies reject.
+    /// Check the constraints that the API states too (validate.rules). Proxies reject a resource
+    /// that violates one.
     #[arg(long)]
     pub(crate) validate: bool,
 
-    /// How to say what was found.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: CheckOutput,
 
@@ -37,35 +37,39 @@ pub(crate) struct CheckArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckOutput {
-    /// A line for each finding, and one with how many there are.
+    /// One line per finding, and a summary line with the counts.
     Text,
-    /// One JSON object for each finding.
+    /// One JSON object per finding.
     Ndjson,
 }
 
-/// Tell what breaks between two versions of a schema.
+/// Compare two versions of a protobuf schema and report incompatible changes.
 ///
-/// Whoever has the one version meets those who have the other: on the wire, in JSON and YAML, by the
-/// type URL of an "Any", at the path of a service, in generated code. Each change is told with the
-/// rule that it breaks and where. With a break the exit code is 1. The schemas are descriptor sets,
-/// from protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE.
+/// A change can break the binary encoding, JSON and YAML, the type URL of an Any, service and REST
+/// paths, validation, or programs that use generated code. Each finding names the changed element
+/// and the rule that it breaks. The exit code is 1 if there is an incompatible change.
+///
+/// OLD and NEW are descriptor sets, created with
+/// `protoc --include_imports --descriptor_set_out=FILE` or `buf build -o FILE`.
 #[derive(Args, Debug)]
 pub(crate) struct CompatArgs {
-    /// The descriptor set that is out there.
+    /// Descriptor set of the version in use.
     #[arg(value_name = "OLD")]
     pub(crate) old: PathBuf,
 
-    /// The one that is to follow it.
+    /// Descriptor set of the next version.
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 
-    /// What may break: binary, text, type-url, service-path, rest-path, validation, code (the
-    /// programs that use generated code) or policy (removed without a deprecation, a number left
-    /// free). May be given several times.
+    /// Ignore changes that break only this axis. May be given several times.
+    ///
+    /// The axes are binary, text, type-url, service-path, rest-path, validation, code (programs
+    /// that use generated code) and policy (a field removed without deprecation, or its number not
+    /// reserved).
     #[arg(long, value_name = "AXIS", value_parser = parse_axis)]
     pub(crate) ignore: Vec<Axis>,
 
-    /// How to say what was found.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: CheckOutput,
 }

@@ -1,4 +1,4 @@
-//! The command line of `xds serve`.
+//! Arguments of `xds serve`.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -9,77 +9,88 @@ use xds_tokio::credentials::CredentialsError;
 
 use super::{DescriptorArgs, ElsewhereArgs, flag_of, parse_duration};
 
-/// Serve the resources in a directory, and follow its files as they change.
+/// Serve the resources in a directory, and follow changes of its files.
 ///
-/// Files are .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each holds one resource (an
-/// object with "@type"), a list of them, several YAML documents, or an object with "resources".
-/// Hidden files and other suffixes are passed over. A file that is broken keeps the resources it
-/// had when it was last good. Until every file has been valid once, clients wait.
+/// Files end in .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each contains one resource
+/// (an object with "@type"), a list of resources, several YAML documents, or an object with
+/// "resources". Hidden files and files with other suffixes are ignored.
+///
+/// While a file is broken, the server keeps serving its last valid contents. Requests are answered
+/// once every file has been valid.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// The directory.
+    /// Directory with the resource files.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Where to listen: HOST:PORT, as in 127.0.0.1:18000, :PORT for all interfaces, or unix:PATH for a socket
-    /// file. With port 0 on a free port, which is printed.
+    /// Address to listen on: HOST:PORT such as 127.0.0.1:18000, :PORT for all interfaces, or
+    /// unix:PATH for a socket file.
+    ///
+    /// Port 0 selects a free port. The address in use is printed.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
-    /// The permissions of socket files, in octal: whoever may write to one may connect. Only the owner by default.
+    /// Permissions of socket files, in octal. Users with write permission can connect.
     #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "600")]
     pub(crate) socket_mode: u32,
 
-    /// Where to serve REST-JSON as well: a client posts its request to a path such as
-    /// /v3/discovery:clusters, and asks again after a while. With TLS it speaks TLS, too.
+    /// Serve REST-JSON on this address too. It uses TLS if --tls-cert is given.
+    ///
+    /// A client posts a request to a path such as /v3/discovery:clusters, and polls again later.
     #[arg(long, value_name = "ADDR")]
     pub(crate) rest: Option<String>,
 
-    /// How long a request over REST is held while there is nothing new: less than its client waits. Proxies
-    /// wait for 1s unless told otherwise.
+    /// Hold a REST request for at most this time while there is no newer response. It must be
+    /// shorter than the request timeout of the client, which is 1s by default in Envoy.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "25s", requires = "rest")]
     pub(crate) rest_hold: Duration,
 
-    /// Where to tell as well, over gRPC, what each client has been sent and has accepted: client status
-    /// discovery (CSDS). Whoever can call it reads the configuration of everybody but for secrets, so
-    /// listen where only operators come, as on 127.0.0.1:18002. With TLS it speaks TLS, too.
+    /// Serve client status (CSDS) over gRPC on this address: which resources each client was sent
+    /// and has accepted. It uses TLS if --tls-cert is given.
+    ///
+    /// WARNING: it exposes the configuration of all clients, except secrets, to everyone who can
+    /// connect. Bind it to an address that only operators can reach, such as 127.0.0.1:18002.
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 
-    /// Write what is served into this directory as well, one file of JSON for each type, as in cds.json: a
-    /// proxy can subscribe to these without a server. A file is replaced when its resources change, by
-    /// renaming. Secrets are written as they are, into files with mode 0600. The directory is created with
-    /// mode 0700; one that exists keeps its mode.
+    /// Export the served resources to this directory, one JSON file per type, such as cds.json.
+    /// A proxy can subscribe to these files without a server.
+    ///
+    /// A file is replaced, by renaming, when its resources change. Secrets are written in clear
+    /// text, into files with mode 0600. The directory is created with mode 0700; the mode of an
+    /// existing directory is not changed.
     #[arg(long, value_name = "DIR")]
     pub(crate) export: Option<PathBuf>,
 
-    /// Take a file for broken if one of its resources breaks a constraint that the API states
-    /// (validate.rules), so that proxies would reject it. If a file is broken at the start, exit with code 1
-    /// before listening.
+    /// Treat a file as broken if one of its resources violates a constraint of the API
+    /// (validate.rules). Proxies reject such a resource.
+    ///
+    /// If a file is broken at the start, exit with code 1 before listening.
     #[arg(long)]
     pub(crate) validate: bool,
 
-    /// Refuse a change of the files after which a reference would lead nowhere, as a route to a cluster that
-    /// is not there: it is said, and what is served stays as it is. If that, or a broken file, is found at
-    /// the start, exit with code 1 before listening. Otherwise it is only said, before it is served.
+    /// Reject changes that leave dangling references, such as a route to a cluster that does not
+    /// exist, and keep serving the last valid state. Without it, they are reported and served.
+    ///
+    /// If a reference is dangling or a file is broken at the start, exit with code 1 before
+    /// listening.
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Refuse a change of the files that removes a larger share of the served resources, which stay as they
-    /// are. By default any share may be removed.
+    /// Reject changes that remove more than this share of the served resources at once, and keep
+    /// serving all of them. There is no limit by default.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) max_removal: Option<u8>,
 
-    /// In what order a change goes to a client. With ack-gated each type waits until the client has accepted
-    /// what it refers to, but no longer than 5 s for what the client has asked for and never received.
+    /// Order in which the types of a change are sent on an aggregated stream.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,
 
-    /// How to say what happens.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: ServeOutput,
 
-    /// Stop by itself after this time, as in 500ms, 20s or 5m.
+    /// Exit after this time, such as 500ms, 20s or 5m. Without it, run until interrupted.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
 
@@ -89,30 +100,30 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
 
-    // Last: its heading is that of all flags behind it, too.
+    // Must be last: its heading also applies to all options after it.
     #[command(flatten)]
     pub(crate) tls: ServerTlsArgs,
 }
 
-/// How connections are secured.
+/// TLS options of the server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "TLS (files are read again when they change)")]
 pub(crate) struct ServerTlsArgs {
-    /// Speak TLS, and show clients this certificate (PEM).
+    /// Use TLS with this server certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
-    /// The private key of the certificate (PEM).
+    /// Private key of the server certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Take only clients whose certificates the root certificates in this file vouch for (PEM).
+    /// Require client certificates that are issued by the root certificates in this file (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
 
 impl ServerTlsArgs {
-    /// The flag that names the file that something is wrong with, to stand before what is.
+    /// Returns the flag that names the file with the fault, followed by `: `, for use as a prefix.
     pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
         flag_of(
             why,
@@ -125,24 +136,26 @@ impl ServerTlsArgs {
     }
 }
 
-/// In what order the types of one stream are sent.
+/// Order in which the types of one aggregated stream are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ordering {
-    /// As they become due.
+    /// Each type as soon as it is due.
     Off,
-    /// Clusters, endpoints, listeners, routes, one right behind the other; what is deleted last.
+    /// Clusters, endpoints, listeners, routes, directly one after the other, and removals last.
+    /// Nothing waits for an ACK.
     Order,
-    /// Make before break: listeners and routes once the client has accepted the clusters, endpoints and secrets that
-    /// they refer to, as far as it subscribes to them. Deleted resources stay until nothing that the client has
-    /// accepted refers to them.
+    /// Make before break: listeners and routes wait until the client has ACKed the clusters,
+    /// endpoints and secrets they refer to, if it subscribes to these types. Deleted resources are
+    /// kept until no ACKed resource refers to them. A resource that was requested and never sent
+    /// waits for 5 s at most.
     AckGated,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServeOutput {
-    /// A table of nodes and types whenever something changed.
+    /// Table of nodes and types, printed when something changed.
     Table,
-    /// One JSON object for each event.
+    /// One JSON object per event.
     Ndjson,
 }
 

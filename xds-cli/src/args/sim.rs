@@ -1,4 +1,4 @@
-//! What can be said of simulations.
+//! Arguments of `xds sim`.
 
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,60 +11,64 @@ use xds_sim::{
 
 use crate::output::complain;
 
-/// Simulate clients and management servers in virtual time, and judge what they do.
+/// Simulate clients and management servers in virtual time and check them against the protocol.
 ///
-/// Each seed is a run: some clients and servers of this project, a network, and whatever may go wrong
-/// between them, judged at every step by the rules of the protocol. A seed gives the same run on every
-/// machine.
+/// Each seed is one run: clients and servers of this project and a network between them, with
+/// injected faults. Every step is checked against the rules of the protocol. A seed produces the
+/// same run on every machine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
-    /// Make many runs, until one breaks a rule.
+    /// Run many simulations until one breaks a rule.
     ///
-    /// That one is made smaller and told with its last events and a test in Rust, and the exit code is 1.
-    /// An interrupt ends it when the runs under way are over, tells what they came to, and the exit code is 130; the
-    /// next interrupt ends it at once.
+    /// The failing run is made smaller (shrunk) and reported with its last events and a test in
+    /// Rust. The exit code is then 1.
     ///
-    /// The exit code is 1 also if 8,000 runs or more never come to a situation that they should come to, or if something
-    /// that can go wrong takes effect in none of them; but not with --options or --unjudged.
+    /// The exit code is also 1 if 8,000 runs or more never reach one of the expected situations, or
+    /// if one kind of fault has no effect in any of them. This is not checked with --options or
+    /// --unjudged.
+    ///
+    /// After an interrupt the command finishes the current runs, reports the results and exits with
+    /// code
+    /// 130. A second interrupt exits at once.
     Run(RunArgs),
-    /// Make one run again and show what happens in it.
+    /// Repeat one run and print its events.
     Replay(ReplayArgs),
-    /// Make a run that breaks a rule as small as it can be.
+    /// Find the smallest run that breaks the same rule as a given run.
     Shrink(ShrinkArgs),
-    /// List what can be said of runs in --options.
+    /// List the names that --options accepts.
     Options,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// How many runs to make.
+    /// Number of runs.
     #[arg(long, value_name = "N", default_value = "1_000", value_parser = parse_count)]
     pub(crate) seeds: u64,
 
-    /// For how many minutes to make runs instead: as many as there is time for.
+    /// Run for this number of minutes instead of a number of seeds.
     #[arg(long, value_name = "MINUTES", conflicts_with = "seeds", value_parser = parse_minutes)]
     pub(crate) minutes: Option<Duration>,
 
-    /// The seed of the first one; the others have the next ones.
+    /// Seed of the first run. The following runs use the next seeds.
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_number)]
     pub(crate) seed: u64,
 
-    /// Where to put the timeline of what broke a rule: with it go the events as NDJSON, the report and a test
-    /// in Rust.
+    /// Write the timeline (HTML), the events (NDJSON), the report and a Rust test of a failing run
+    /// to this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Go on after a run that breaks a rule, and list all of them in the end.
+    /// Continue after a failing run, and list all failing runs at the end.
     ///
-    /// Of each the report is written as soon as it is there. The exit code is 1 if there is any.
+    /// The report of each is written at once. The exit code is 1 if a run failed.
     #[arg(long)]
     pub(crate) keep_going: bool,
 
-    /// How many runs to make beside each other; without it as many as there are processors.
+    /// Number of runs to execute in parallel [default: the number of processors].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// Judge nothing: how fast are the cores alone?
+    /// Do not check the rules. This measures the speed of client and server alone.
     #[arg(long)]
     pub(crate) unjudged: bool,
 
@@ -72,26 +76,27 @@ pub(crate) struct RunArgs {
     pub(crate) fixed: Fixed,
 }
 
-/// What kind of run it is.
+/// Options that fix the kind of run.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Fixed {
-    /// Do not draw the options of a run, but take these, as they are printed; what is left out is as tame as
-    /// can be. `xds sim options` lists them.
+    /// Use these options instead of random ones, in the form in which reports print them, such as
+    /// "clients=2 faults={reset,lag}".
     ///
-    /// An example is "clients=2 faults={reset,lag}". Where actions, faults or lies are named, there are 20
-    /// operations unless it is said how many; but with --tape all is taken as it is printed.
+    /// `xds sim options` lists the names. Options left out have their simplest value. If actions,
+    /// faults or lies are given without a number of operations, there are 20 operations; with
+    /// --tape the options are used exactly as given.
     #[arg(long, value_name = "LINE", value_parser = parse_options)]
     pub(crate) options: Option<Line>,
 }
 
-/// Options as somebody wrote them.
+/// Parsed options with their original text.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     options: Options,
     text: String,
 }
 
-/// What goes wrong does so between operations, of which there are none by default.
+/// Default number of operations. Faults occur between operations, so zero would give none.
 const OPERATIONS: u32 = 20;
 
 impl Line {
@@ -99,7 +104,7 @@ impl Line {
         self.text.split_whitespace().any(|word| word.split_once('=').is_some_and(|it| it.0 == key))
     }
 
-    /// For whoever wants that to happen which is named.
+    /// Adds operations if actions, faults or lies are named, because they have no effect without.
     fn with_operations(mut self) -> Self {
         let Options { actions, faults, lies, .. } = self.options;
         let is_anything_named =
@@ -110,7 +115,7 @@ impl Line {
         self
     }
 
-    /// What is named and does not go together with the rest, and what it is then.
+    /// Lists the named options that conflict with the others, and the value that replaces each.
     fn changed(&self) -> Vec<String> {
         let (named, fitting) =
             (self.options.to_string(), self.options.clone().fitting().to_string());
@@ -124,7 +129,7 @@ impl Line {
 }
 
 impl Fixed {
-    /// How runs are made with them. A tape belongs to options just as they were printed.
+    /// Returns the configuration of the runs. With a tape the options are used exactly as printed.
     pub(crate) fn config(self, has_tape: bool) -> Config {
         let Some(line) = self.options else { return Config::default() };
         let changed = line.changed();
@@ -137,15 +142,15 @@ impl Fixed {
     }
 }
 
-/// Which run.
+/// Selects one run.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Source {
-    /// The run of this seed.
+    /// Seed of the run.
     #[arg(long, value_name = "SEED", value_parser = parse_number)]
     pub(crate) seed: Option<u64>,
 
-    /// The run of this tape, as a report of a failure has it.
+    /// Tape of the run, as printed in the report of a failure.
     #[arg(long, value_name = "TAPE", value_parser = parse_tape)]
     pub(crate) tape: Option<Arc<Tape>>,
 }
@@ -161,28 +166,28 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) form: Form,
 
-    /// How many of the last events a diagram has.
+    /// Number of last events that a diagram shows.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) last: usize,
 }
 
-/// How to show a run.
+/// Output form of a run.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(crate) struct Form {
-    /// As a timeline in this file, for a browser.
+    /// Write a timeline for a browser to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// As one JSON object for each event.
+    /// Print one JSON object per event.
     #[arg(long)]
     pub(crate) ndjson: bool,
 
-    /// As a diagram of characters (the default).
+    /// Print a text diagram (default).
     #[arg(long)]
     pub(crate) text: bool,
 
-    /// As a Mermaid sequence diagram.
+    /// Print a Mermaid sequence diagram.
     #[arg(long)]
     pub(crate) mermaid: bool,
 }
@@ -195,11 +200,11 @@ pub(crate) struct ShrinkArgs {
     #[command(flatten)]
     pub(crate) fixed: Fixed,
 
-    /// How many runs to make for it at most.
+    /// Maximum number of runs to try.
     #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]
     pub(crate) tries: u64,
 
-    /// Where to put the timeline, as for `xds sim run`.
+    /// Write the results to this directory, as `xds sim run` does.
     #[arg(long, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -210,7 +215,7 @@ fn parse_minutes(text: &str) -> Result<Duration, String> {
     time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
 }
 
-/// A number as `XDS_SIM_SEED` takes it.
+/// Parses a number in the form that `XDS_SIM_SEED` accepts.
 fn parse_number(text: &str) -> Result<u64, String> {
     number_of(text).ok_or_else(|| "it is no number such as 7, 1_000 or 0x5eed".into())
 }

@@ -1,4 +1,4 @@
-//! `xds check`: the resources in a directory, looked at before they are served.
+//! `xds check`: check of the resources in a directory before they are served.
 
 use std::io;
 
@@ -69,13 +69,13 @@ fn is_error(finding: &FileFinding) -> bool {
     finding.severity == Severity::Error
 }
 
-/// A broken file as an event.
+/// Formats a broken file as an event.
 pub(crate) fn error_object(error: &FileError) -> Json {
     let file = error.file.display().to_string();
     json!({ "event": "file_error", "file": file, "error": error.error })
 }
 
-/// A finding as an event.
+/// Formats a finding as an event.
 pub(crate) fn finding_object(finding: &FileFinding) -> Json {
     json!({
         "event": "finding",

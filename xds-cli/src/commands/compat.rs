@@ -1,4 +1,4 @@
-//! `xds compat`: what breaks between two versions of a schema.
+//! `xds compat`: incompatible changes between two versions of a schema.
 
 use std::{fs, io, path::Path};
 
@@ -53,7 +53,7 @@ fn schema(file: &Path) -> Result<Schema, Failure> {
     Ok(Schema::from_descriptor_set(&set).map_err(|why| why.in_file(&file.display().to_string()))?)
 }
 
-/// `2 breaks: text 2, code 1`.
+/// Formats the number of breaks, such as `2 breaks: text 2, code 1`.
 fn summary(found: &[Break]) -> String {
     let breaks: Vec<_> = found.iter().filter(|it| it.counts()).collect();
     let by_axis: Vec<_> = Axis::ALL
@@ -66,7 +66,7 @@ fn summary(found: &[Break]) -> String {
     if by_axis.is_empty() { total } else { format!("{total}: {}", by_axis.join(", ")) }
 }
 
-/// A finding as an event; each axis is broken or not.
+/// Formats a finding as an event. Each axis is `broken` or `kept`.
 fn object(found: &Break) -> Json {
     let axes = Axis::ALL.into_iter().map(|axis| {
         let state = if found.broken.contains(axis) { "broken" } else { "kept" };

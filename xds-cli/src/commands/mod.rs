@@ -1,4 +1,4 @@
-//! The commands.
+//! Implementations of the commands.
 
 pub(crate) mod check;
 pub(crate) mod compat;

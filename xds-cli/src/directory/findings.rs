@@ -1,4 +1,4 @@
-//! What is wrong with resources that are good by themselves, and in which file they stand.
+//! Findings about valid resources, each with the file that defines the resource.
 
 use std::{
     collections::HashMap,
@@ -15,26 +15,26 @@ use xds_format::deprecated_uses;
 use super::sources::Sources;
 use crate::{resource_types::Validation, schema::schema, text::escaped};
 
-/// Something that was found about a resource in a file.
+/// Finding about a resource in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFinding {
-    /// The file that the resource stands in.
+    /// File that defines the resource.
     pub(crate) file: PathBuf,
     pub(crate) resource: ResourceId,
     pub(crate) severity: Severity,
-    /// What it is; it names the resource.
+    /// Description of the finding. It names the resource.
     pub(crate) text: String,
 }
 
 impl FileFinding {
-    /// The finding on one line that begins with a coloured word, as in `error`.
+    /// Formats the finding as one line that begins with a colored word, such as `error`.
     pub(crate) fn line(&self, word: &str, colour: impl Fn(&str) -> String) -> String {
         let file = escaped(&self.file.display().to_string());
         format!("{}: {file}: {}", colour(word), escaped(&self.text))
     }
 }
 
-/// The references that lead nowhere among these resources, which the files define.
+/// Returns the dangling references of the resources that the files define.
 pub(super) fn dangling(
     sources: &Sources,
     contents: &ViewContents,
@@ -45,7 +45,7 @@ pub(super) fn dangling(
     in_files(sources, found)
 }
 
-/// All that can be found, by file.
+/// Returns all findings, sorted by file.
 pub(crate) fn findings(
     sources: &Sources,
     consistency: &Consistency<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn findings(
     let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
     let inconsistent = in_files(sources, consistency.check(set));
     let deprecated = sources.by_file().flat_map(|(file, key, bytes)| {
-        // What does not decode has been told by whoever reads the files.
+        // A resource that does not decode has already been reported as a broken file.
         let uses = deprecated_uses(schema(), key.type_url.as_str(), bytes);
         uses.unwrap_or_default().into_iter().map(|it| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };

@@ -1,4 +1,4 @@
-//! Keeps a management server at what the files of a directory say.
+//! Task that keeps a management server in sync with the files of a directory.
 
 use std::{
     io,
@@ -25,79 +25,81 @@ use super::{
 };
 use crate::resource_types::Validation;
 
-/// What came of looking at the directory, or of serving what was seen there. News of what is wrong come
-/// before what it is about is served: that waits until they are dropped.
+/// Outcome of reading the directory, or of applying a change to the server.
+///
+/// A reload with errors is sent before the change is applied. The change is applied once the
+/// receiver has dropped the reload.
 #[derive(Debug, Default)]
 pub(crate) struct Reload {
-    /// What is newly wrong.
+    /// New errors.
     pub(crate) errors: Vec<FileError>,
-    /// References that newly lead nowhere.
+    /// New dangling references.
     pub(crate) dangling: Vec<FileFinding>,
-    /// Why what the files say is not served.
+    /// Reason why the state of the files is rejected.
     pub(crate) refused: Option<Refused>,
-    /// How many resources the server has now.
+    /// Number of resources that the server has now.
     pub(crate) resources: usize,
-    /// What the server made of the changes, if there were any.
+    /// Result of applying the change, if there was one.
     pub(crate) applied: Option<Applied>,
-    /// Whether the server has become ready, or waits for other files than before.
+    /// Set if the server has become ready, or if it waits for other files than before.
     pub(crate) readiness: Option<ReadyNews>,
     _told: Option<oneshot::Sender<()>>,
 }
 
-/// A server is ready once every file has been valid, and stays so.
+/// Readiness of the server. A server becomes ready once every file has been valid, and stays ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadyNews {
     /// Clients wait until these files, or the directory, have been valid once.
     Waiting(Vec<PathBuf>),
-    /// Clients are answered from now on.
+    /// Requests of clients are answered from now on.
     Ready,
 }
 
-/// What becomes of a change after which a reference would lead nowhere.
+/// Handling of a change that leaves a dangling reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dangling {
-    /// It is told, and served.
+    /// The dangling reference is reported, and the change is served.
     Served,
-    /// It is told; what is served stays.
+    /// The dangling reference is reported, and the change is rejected.
     Refused,
 }
 
-/// A directory that a management server follows. Dropping it ends that.
+/// Directory that a management server follows. Dropping it stops following.
 #[derive(Debug)]
 pub(crate) struct Followed {
     reloads: mpsc::Receiver<Reload>,
     task: JoinHandle<()>,
 }
 
-/// What is asked of the resources in a directory.
+/// Requirements for the resources in a directory.
 #[derive(Debug)]
 pub(crate) struct Demands {
-    /// Finds the references that lead nowhere.
+    /// Check that finds dangling references.
     pub(crate) consistency: Consistency<'static>,
     pub(crate) dangling: Dangling,
-    /// How much one change may remove; as much as it likes by default.
+    /// Largest share that one change may remove. `None` means no limit.
     pub(crate) max_removal: Option<MaxRemoval>,
-    /// Whether a file is broken that proxies would reject something of.
+    /// Whether a resource that proxies would reject makes its file broken.
     pub(crate) validation: Validation,
 }
 
 impl Followed {
-    /// Brings the server to the state of the directory, and keeps it there.
+    /// Applies the contents of the directory to the server, and keeps following the directory.
     ///
-    /// As long as a file has never been valid, nothing is served: clients would take what it defines for deleted. The
-    /// server, which holds requests until then, is told that it is ready when all files have been valid once.
+    /// Nothing is served until every file has been valid once, because clients would take the
+    /// resources of a broken file for deleted. The server holds requests until then.
     ///
     /// # Errors
     ///
-    /// The directory cannot be read. Later on that is an error like that of a file: the last good
-    /// state stays.
+    /// Returns an error if the directory cannot be read. If this happens later, it is reported like
+    /// an error of a file, and the last valid state is kept.
     pub(crate) async fn start(
         directory: &Path,
         demands: Demands,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
         let mut follower = Follower::new(directory, demands, server)?;
-        // What happens before the directory is watched is seen when it is.
+        // Changes made before the watch started are included in this read.
         let files = follower.read().await?;
         let (mut first, change) = follower.look_at(files).await;
         if let Some(change) = change {
@@ -111,7 +113,7 @@ impl Followed {
         Ok((Self { reloads, task }, first))
     }
 
-    /// The next reload with news; `None` once the server has ended. Cancel safe.
+    /// Waits for the next reload to report; `None` once the server has ended. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Reload> {
         self.reloads.recv().await
     }
@@ -134,26 +136,26 @@ impl Reload {
 #[derive(Debug)]
 struct Follower {
     directory: Arc<Path>,
-    /// Something may have happened.
+    /// Notified when the directory may have changed.
     changed: Arc<Notify>,
     _watch: Watch,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
     policy: Dangling,
     max_removal: Option<MaxRemoval>,
-    /// The references that lead nowhere, as far as they were told.
+    /// Dangling references that have been reported.
     dangling: Vec<FileFinding>,
-    /// The removal that is refused, as far as it was told.
+    /// Rejected removal that has been reported.
     removal: Option<Removal>,
-    /// Why the directory cannot be read, or the server not be told.
+    /// Reported problem with the whole directory or with the server.
     trouble: Option<String>,
-    /// What the server waits for, as far as it was told; `None` once it is ready.
+    /// Files that the server waits for, as reported; `None` once it is ready.
     waiting: Option<Vec<PathBuf>>,
     server: ServerHandle,
 }
 
 impl Follower {
-    /// Watches the directory, and has not looked at it yet.
+    /// Starts watching the directory, without reading it.
     fn new(directory: &Path, demands: Demands, server: ServerHandle) -> io::Result<Self> {
         let directory: Arc<Path> = directory.into();
         let changed = Arc::new(Notify::new());
@@ -189,7 +191,7 @@ impl Follower {
                 if reloads.send(news).await.is_err() {
                     return;
                 }
-                // It says so by letting go of it.
+                // The receiver signals that it has reported the errors by dropping the reload.
                 let _ = is_told.await;
             }
             let Some(change) = change else { continue };
@@ -205,10 +207,10 @@ impl Follower {
         spawn_blocking(move || list_saved(&directory)).await?
     }
 
-    /// What is newly wrong in the files, and what the server is to be told then.
+    /// Returns the new errors in the files, and the transaction to apply, if there is one.
     async fn look_at(&mut self, files: Vec<File>) -> (Reload, Option<Transaction>) {
         let mut sources = core::mem::take(&mut self.sources);
-        // Large files take seconds to read; streams must not wait for that.
+        // Parsing large files takes seconds. It must not block streams.
         let updated = spawn_blocking(move || {
             let errors = sources.update(files);
             (sources, errors)
@@ -250,7 +252,7 @@ impl Follower {
         dangling.retain(|finding| !is_known.contains(finding));
         let wrong = self.dangling.iter().filter(|it| it.severity == Severity::Error).count();
         let is_refused = self.policy == Dangling::Refused && wrong > 0;
-        // What stays as bad as it was has been told.
+        // Dangling references that have not changed have already been reported.
         let is_new = !dangling.is_empty() || is_known.len() != self.dangling.len();
         let refused = (is_refused && is_new).then_some(Refused::Dangling(wrong));
         let mut reload = Reload { errors, dangling, refused, resources, ..Reload::default() };
@@ -263,7 +265,8 @@ impl Follower {
         (reload, is_change.then_some(change))
     }
 
-    /// Notes what the server waits for. `None` if that is no news, or the server is ready.
+    /// Records the files that the server waits for. Returns `None` if they have not changed, or if
+    /// the server is ready.
     fn wait_for(&mut self, files: Vec<PathBuf>) -> Option<ReadyNews> {
         let told = self.waiting.as_mut()?;
         if *told == files {
@@ -273,15 +276,16 @@ impl Follower {
         Some(ReadyNews::Waiting(files))
     }
 
-    /// What is served is what the files say: clients are answered. `None` if they were already.
+    /// Marks the server as ready. Returns `None` if it already was.
     async fn become_ready(&mut self) -> Option<ReadyNews> {
         self.waiting.take()?;
-        // There is nobody to tell if the server has ended.
+        // An error means that the server has ended.
         let _ = self.server.set_ready().await;
         Some(ReadyNews::Ready)
     }
 
-    /// Looks where the references of what is to be served lead, and returns which ones led nowhere before.
+    /// Checks the references of the state to be served. Returns the dangling references found
+    /// before.
     async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<FileFinding> {
         let sources = core::mem::take(&mut self.sources);
         let consistency = Arc::clone(&self.consistency);
@@ -310,7 +314,7 @@ impl Follower {
         }
     }
 
-    /// Trouble with the whole directory, said once until it is over.
+    /// Reports a problem with the whole directory, once until it is resolved.
     fn report(&mut self, error: String) -> Reload {
         let is_new = self.trouble.as_ref() != Some(&error);
         let file: PathBuf = self.directory.to_path_buf();

@@ -1,14 +1,14 @@
 //! Resources in the files of a directory.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `parse.rs` | one file into its resources |
-//! | `sources.rs` | what each file last said, and what it last said that was good |
-//! | `refused.rs` | what is not served though each file is good by itself |
-//! | `findings.rs` | what is wrong with resources that are good by themselves |
-//! | `follow.rs` | all of it in a loop, into a management server |
+//! | `parse.rs` | parsing of one file into resources |
+//! | `sources.rs` | the newest and the last valid state of each file |
+//! | `refused.rs` | states that are rejected although each file is valid |
+//! | `findings.rs` | findings about valid resources |
+//! | `follow.rs` | the task that applies changes of the files to a management server |
 //!
-//! Reading and watching files is in `xds-fs`.
+//! Reading and watching files is done by `xds-fs`.
 
 mod findings;
 mod follow;

@@ -1,4 +1,4 @@
-//! One file into its resources.
+//! Parsing of one file into resources.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -12,7 +12,7 @@ use crate::{
     text::type_name,
 };
 
-/// What a resource is known by.
+/// Type and name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) type_url: TypeUrl,
@@ -21,7 +21,7 @@ pub(crate) struct Key {
 
 pub(crate) type Resources = BTreeMap<Key, Bytes>;
 
-/// The resources of a file, or what is wrong with it, beginning with its path.
+/// Parses the resources of a file. An error begins with the path of the file.
 pub(crate) fn parse(
     path: &Path,
     format: Format,
@@ -54,7 +54,7 @@ pub(crate) fn parse(
     Ok(resources)
 }
 
-/// What the server would refuse a whole transaction for.
+/// Returns the fault for which the server would reject a whole transaction.
 fn fault_of(resource: &Resource, limits: &ServerLimits) -> Option<String> {
     let longest = resource.name.len().max(resource.type_url.len());
     if resource.name == "*" {

@@ -1,39 +1,39 @@
-//! States of the files that are not served, though each file is good by itself.
+//! States of the files that are rejected although each file is valid.
 
 use super::parse::Key;
 use crate::text::type_name;
 
-/// How many of the resources that would be removed are named.
+/// Number of removed resources that an error names.
 const MOST_NAMED: usize = 3;
 
-/// Why a state of the files is not served.
+/// Reason why a state of the files is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// So many references would lead nowhere.
+    /// Number of references that would be dangling.
     Dangling(usize),
-    /// More resources would be removed than may be at once.
+    /// Removal of more resources at once than is allowed.
     Removal(Removal),
 }
 
-/// A removal of more resources at once than is allowed.
+/// Removal of more resources at once than is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
-    /// How many would be removed.
+    /// Number of resources that would be removed.
     pub(crate) removed: usize,
-    /// How many are served.
+    /// Number of resources that are served.
     pub(crate) served: usize,
-    /// The share that is allowed, in per cent.
+    /// Allowed share, in percent.
     pub(crate) allowed: u8,
-    /// The first of the resources, as in ``cds `a` ``.
+    /// First removed resources, such as ``cds `a` ``.
     pub(crate) first: Vec<String>,
 }
 
-/// The share of the served resources that one change of the files may remove, in per cent.
+/// Share of the served resources that one change of the files may remove, in percent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaxRemoval(pub(crate) u8);
 
 impl MaxRemoval {
-    /// The removal, if it is too large.
+    /// Returns the removal if it exceeds this share.
     pub(super) fn exceeded_by(self, removed: &[Key], served: usize) -> Option<Removal> {
         if removed.len() * 100 <= usize::from(self.0) * served {
             return None;

@@ -1,10 +1,10 @@
-//! What the files say, and the one set of resources that is made of it.
+//! States of all files, and the one set of resources that results from them.
 //!
-//! Each file has a last good state, which stays in force while the file is broken. The good states
-//! of all files never define a resource twice: a file that newly defines what another one has is
-//! not taken over until one of them lets go.
+//! The last valid state of a file stays in use while the file is broken. The valid states of all
+//! files never define a resource twice: a new state of a file that defines a resource of another
+//! file is not used until one of the files no longer defines it.
 //!
-//! Nothing here reads a file or knows a server, so all of it can be tried without either.
+//! This module does no I/O and uses no server, so it can be tested without either.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,25 +19,25 @@ use xds_fs::File;
 use super::parse::{Key, Resources, parse};
 use crate::{resource_types::Validation, text::type_name};
 
-/// The state of all files.
+/// States of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     files: BTreeMap<PathBuf, Source>,
-    /// What the server has.
+    /// Resources that the server has.
     served: Resources,
     validation: Validation,
 }
 
-/// The state of one file.
+/// State of one file.
 #[derive(Debug, Default)]
 struct Source {
-    /// The content that was looked at last.
+    /// Newest content.
     seen: Option<Seen>,
-    /// The last good state, which is in force; `None` if the file has never been valid.
+    /// Last valid state, which is in use; `None` if the file has never been valid.
     good: Option<Resources>,
-    /// A newer state that is good by itself, but not beside the other files.
+    /// Newer state that is valid alone but conflicts with another file.
     pending: Option<Resources>,
-    /// What is wrong, and whether that was said.
+    /// Current error, and whether it has been reported.
     complaint: Option<Complaint>,
 }
 
@@ -53,17 +53,17 @@ struct Complaint {
     is_told: bool,
 }
 
-/// A file that keeps its last good state, and why.
+/// Error of a file. The last valid state of the file stays in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileError {
     pub(crate) file: PathBuf,
-    /// The reason; it names the file, and the place in it where one is known.
+    /// Reason. It names the file, and the position in it where one is known.
     pub(crate) error: String,
-    /// How many resources of it stay in force.
+    /// Number of resources of the file that stay in use.
     pub(crate) kept: usize,
 }
 
-/// What the server has to be told.
+/// Changes to apply to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     changed: Vec<(Key, Bytes)>,
@@ -71,12 +71,13 @@ pub(crate) struct Changes {
 }
 
 impl Sources {
-    /// No files yet. Under validation one whose resources proxies would reject is broken.
+    /// Creates the state without files. With validation, a file with a resource that proxies would
+    /// reject is broken.
     pub(crate) fn new(validation: Validation) -> Self {
         Self { validation, ..Self::default() }
     }
 
-    /// Takes the files as they are now: all of them, in any order. Returns what is newly wrong.
+    /// Updates the state with the current files, which must be complete. Returns the new errors.
     pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
         let mut files: BTreeMap<PathBuf, File> =
             files.into_iter().map(|file| (file.path.clone(), file)).collect();
@@ -88,30 +89,31 @@ impl Sources {
         self.files.iter_mut().filter_map(|(path, source)| source.complain(path)).collect()
     }
 
-    /// How many resources there are by the good states of all files.
+    /// Number of resources in the valid states of all files.
     pub(crate) fn resources(&self) -> usize {
         self.files.values().map(|source| source.in_force().len()).sum()
     }
 
-    /// The files that have never been valid beside the others.
+    /// Returns the files that have never been valid, alone or together with the others.
     pub(super) fn never_valid(&self) -> Vec<PathBuf> {
         let never = self.files.iter().filter(|(_, source)| source.good.is_none());
         never.map(|(path, _)| path.clone()).collect()
     }
 
-    /// How many resources the server has.
+    /// Number of resources that the server has.
     pub(super) fn served(&self) -> usize {
         self.served.len()
     }
 
-    /// The resources of the good states of all files, each with its file.
+    /// Returns the resources in the valid states of all files, each with its file.
     pub(super) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.files.iter().flat_map(|(path, source)| {
             source.in_force().iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
         })
     }
 
-    /// What differs between the good states of all files and what the server has.
+    /// Returns the difference between the valid states of all files and the resources of the
+    /// server.
     pub(crate) fn changes(&self) -> Changes {
         let desired = self.desired();
         let changed = desired
@@ -124,7 +126,7 @@ impl Sources {
         Changes { changed, removed }
     }
 
-    /// The server has been told of the [changes](Self::changes).
+    /// Records that the [changes](Self::changes) have been applied to the server.
     pub(crate) fn mark_served(&mut self) {
         self.served = self.desired();
     }
@@ -137,8 +139,8 @@ impl Sources {
             .collect()
     }
 
-    /// Takes over as many pending states as there is no conflict about. True if that may have
-    /// made room for others.
+    /// Accepts all pending states without a conflict. Returns true if that may have resolved the
+    /// conflict of another pending state.
     fn accept_pending(&mut self) -> bool {
         let mut refused: BTreeMap<PathBuf, String> = BTreeMap::new();
         while let Some((path, complaint)) = self.conflict(&refused) {
@@ -162,8 +164,8 @@ impl Sources {
         accepted > 0 && self.files.values().any(|source| source.pending.is_some())
     }
 
-    /// The first file whose pending state newly defines what another file has, if all pending states
-    /// that are not refused were taken over.
+    /// Returns the first file whose pending state newly defines a resource of another file,
+    /// assuming that all pending states except the rejected ones are accepted.
     fn conflict(&self, refused: &BTreeMap<PathBuf, String>) -> Option<(PathBuf, String)> {
         let mut owners: HashMap<&Key, &Path> = HashMap::new();
         let mut candidates = Vec::new();
@@ -171,7 +173,7 @@ impl Sources {
             match source.pending.as_ref().filter(|_| !refused.contains_key(path)) {
                 None => owners.extend(source.in_force().keys().map(|key| (key, path.as_path()))),
                 Some(pending) => {
-                    // What a file has and keeps is its own, whoever else wants it.
+                    // A resource that a file has and keeps belongs to this file.
                     let kept = pending.keys().filter(|key| source.in_force().contains_key(*key));
                     owners.extend(kept.map(|key| (key, path.as_path())));
                     candidates.push((path, pending));
@@ -188,7 +190,7 @@ impl Sources {
 }
 
 impl Source {
-    /// The resources of the last good state.
+    /// Returns the resources of the last valid state.
     fn in_force(&self) -> &Resources {
         static NONE: Resources = Resources::new();
         self.good.as_ref().unwrap_or(&NONE)
@@ -203,7 +205,7 @@ impl Source {
             return;
         }
         self.seen = Some(seen);
-        // Whatever was wrong was wrong with another content.
+        // Earlier errors were about another content.
         self.complaint = None;
         self.pending = None;
         let parsed = match &file.content {
@@ -241,14 +243,14 @@ fn complaint(path: &Path, key: &Key, owner: &Path) -> String {
 }
 
 impl Changes {
-    /// The names of what changed and of what was removed.
+    /// Returns the names of the changed and of the removed resources.
     #[cfg(test)]
     fn keys(&self) -> (Vec<&str>, Vec<&str>) {
         let changed = self.changed.iter().map(|(key, _)| key.name.as_str()).collect();
         (changed, self.removed.iter().map(|key| key.name.as_str()).collect())
     }
 
-    /// What the server has and the files do not.
+    /// Returns the resources that the server has and the files no longer define.
     pub(super) fn removed(&self) -> &[Key] {
         &self.removed
     }
@@ -277,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with clusters, each as `name` or `name=timeout`.
+    /// Creates a file with clusters, each given as `name` or `name=timeout`.
     fn file(path: &str, clusters: &str) -> File {
         let mut text = "resources:\n".to_owned();
         for cluster in clusters.split_whitespace() {
@@ -303,7 +305,7 @@ mod tests {
     struct Rig(Sources);
 
     impl Rig {
-        /// Updates and serves: the errors, what changed, what was removed.
+        /// Updates and serves. Returns the errors, the changed names and the removed names.
         fn step(&mut self, files: Vec<File>) -> (Vec<String>, String, String) {
             let errors = self.0.update(files).into_iter().map(|error| error.error).collect();
             let changes = self.0.changes();
@@ -353,7 +355,7 @@ mod tests {
         rig.expect_error(vec![raw("a", "resources: {"), file("b", "two three")], "a:");
         rig.expect(vec![file("a", "one=2s"), file("b", "two three")], "one", "");
         rig.expect_error(vec![broken("a"), file("b", "two three")], "a:");
-        // A file that is gone says nothing any more.
+        // A deleted file has no error.
         rig.expect(vec![file("b", "two three")], "", "one");
     }
 
@@ -388,13 +390,13 @@ mod tests {
     fn a_resource_in_two_files_is_refused_to_the_later_one() {
         let mut rig = Rig::default();
         rig.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
-        // The later one is the one that was edited later, whatever its name.
+        // The file that was edited later is rejected, whatever its name.
         rig.expect_error(
             vec![file("a", "one two=5s three"), file("b", "two")],
             "a: the cds resource `two` stands in b already",
         );
         rig.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
-        // It is taken over once the other file lets go.
+        // The state is accepted once the other file no longer defines the resource.
         rig.expect(vec![file("a", "one two=5s three"), file("b", "four")], "four three two", "");
     }
 
@@ -410,15 +412,15 @@ mod tests {
     fn a_resource_may_move_to_another_file() {
         let mut rig = Rig::default();
         rig.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
-        // At once, and even crosswise.
+        // Two resources swapped in one update.
         rig.expect(vec![file("a", "three two"), file("b", "one")], "", "");
-        // In two steps, the new place first.
+        // In two updates, the new file first.
         rig.expect_error(vec![file("a", "three two"), file("b", "one two")], "b: ");
         rig.expect(vec![file("a", "three"), file("b", "one two")], "", "");
-        // In two steps, the old place first.
+        // In two updates, the old file first.
         rig.expect(vec![file("a", ""), file("b", "one two")], "", "three");
         rig.expect(vec![file("a", ""), file("b", "one two three")], "three", "");
-        // Into a new file, while the old one is deleted.
+        // To a new file, while the old one is deleted.
         rig.expect(vec![file("a", ""), file("c", "one two three")], "", "");
     }
 
@@ -430,12 +432,13 @@ mod tests {
             "one three two",
             "",
         );
-        // a wants b's, which stays because b wants c's: a is refused, too; c is free to change.
+        // a needs a resource that b keeps because b itself is rejected: a is rejected too. c may
+        // change.
         let (errors, changed, removed) =
             rig.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
         assert_eq!((changed.as_str(), removed.as_str()), ("three", ""));
         assert_eq!(errors.len(), 2, "{errors:?}");
-        // When c lets go, both move on.
+        // Once c no longer defines the resource, both are accepted.
         rig.expect(vec![file("a", "one two"), file("b", "three"), file("c", "")], "three", "");
         assert_eq!(rig.0.resources(), 3);
     }

@@ -1,10 +1,11 @@
-//! Standard output and error. Whoever reads them may go away, or stop reading.
+//! Standard output and standard error, whose readers may go away or stop reading.
 //!
-//! Commands that end by themselves write standard output directly: they wait for their reader. Commands that run until
-//! they are stopped [queue](queue_stdout) it, so that a reader who does not read holds nothing up: `serve`
-//! [offers](offer) what happens, and what has no room is dropped and counted. What is only the newest state, as the
-//! table of `serve` and the resources of `watch`, waits for [room] instead, and nothing of it is lost. Standard
-//! error and the log are always offered. [finish] writes what is still queued before the process ends.
+//! Commands that end on their own write to standard output directly and wait for the reader.
+//! Commands that run until they are stopped [queue](queue_stdout) the output, so that a reader that
+//! does not read does not block them. `serve` [offers](offer) its events; events that do not fit
+//! into the queue are dropped and counted. Output of the newest state, such as the table of `serve`
+//! and the resources of `watch`, waits for [room] instead and is never lost. Standard error and the
+//! log are always offered. [finish] writes the queued output before the process exits.
 
 mod queue;
 
@@ -32,17 +33,18 @@ struct Stdout {
     loss: ReaderLoss,
 }
 
-/// What a command does when its standard output can no longer be written, as after its reader has gone.
+/// Behaviour of a command whose standard output can no longer be written, for example because the
+/// reader has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReaderLoss {
-    /// The command ends: printing fails.
+    /// The command ends: printing returns an error.
     Ends,
-    /// The command goes on: what is printed is discarded without an error.
+    /// The command continues: output is discarded without an error.
     Ignored,
 }
 
-/// From here on standard output is written by a thread of its own. `notice` makes a line of how many texts were
-/// dropped.
+/// Starts a thread that writes standard output. `notice` formats the line about a number of dropped
+/// texts.
 pub(crate) fn queue_stdout(notice: fn(u64) -> String, loss: ReaderLoss) {
     STDOUT.get_or_init(|| Stdout { queue: Queue::start(io::stdout(), notice), loss });
 }
@@ -56,12 +58,12 @@ impl Stdout {
     }
 }
 
-/// The line about dropped events in output for people.
+/// Formats the line about dropped events for text output.
 pub(crate) fn not_printed(events: u64) -> String {
     format!("{} not printed: standard output was not read", count(events, "event"))
 }
 
-/// The line about dropped events in lines of JSON.
+/// Formats the line about dropped events for NDJSON output.
 pub(crate) fn not_printed_json(events: u64) -> String {
     serde_json::json!({ "event": "dropped", "events": events }).to_string()
 }
@@ -74,7 +76,8 @@ fn stderr() -> &'static Queue {
     })
 }
 
-/// Prints one or several lines at once. If standard output is queued, the caller waits for [room] before the next call.
+/// Prints one or several lines at once. If standard output is queued, the caller waits for [room]
+/// before the next call.
 pub(crate) fn print(lines: &str) -> Result<(), Failure> {
     let text = whole_lines(lines);
     match STDOUT.get() {
@@ -86,7 +89,7 @@ pub(crate) fn print(lines: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints one or several lines if there is room for them, and otherwise counts them as dropped.
+/// Prints one or several lines if the queue has room for them, otherwise counts them as dropped.
 pub(crate) fn offer(lines: &str) -> Result<(), Failure> {
     match STDOUT.get() {
         Some(stdout) => stdout.outcome(stdout.queue.offer(whole_lines(lines)).map(drop)),
@@ -94,7 +97,7 @@ pub(crate) fn offer(lines: &str) -> Result<(), Failure> {
     }
 }
 
-/// Waits until there is room in the queue of standard output, if there is one. Cancel safe.
+/// Waits until the queue of standard output has room, if there is a queue. Cancel safe.
 pub(crate) async fn room() -> Result<(), Failure> {
     match STDOUT.get() {
         Some(stdout) => stdout.outcome(stdout.queue.room().await),
@@ -102,7 +105,7 @@ pub(crate) async fn room() -> Result<(), Failure> {
     }
 }
 
-/// Waits until whoever read standard output has gone. Cancel safe.
+/// Waits until the reader of standard output has gone. Cancel safe.
 pub(crate) async fn reader_gone() -> Failure {
     match STDOUT.get() {
         Some(stdout) => Failure::Output(stdout.queue.failed().await),
@@ -110,12 +113,12 @@ pub(crate) async fn reader_gone() -> Failure {
     }
 }
 
-/// Says on standard error what is wrong, if anybody listens.
+/// Prints an error or a warning to standard error. It is dropped if the queue is full.
 pub(crate) fn complain(lines: &str) {
     let _ = stderr().offer(whole_lines(lines));
 }
 
-/// Standard error as a stream that never blocks: each write is a text of its own.
+/// Standard error as a stream that never blocks. Each write is one text of the queue.
 #[derive(Debug)]
 pub(crate) struct Stderr;
 
@@ -130,28 +133,28 @@ impl io::Write for Stderr {
     }
 }
 
-/// Blocks until standard error is written, so that what is printed directly comes after it. A reader that does not read
-/// holds this up for a second at most.
+/// Blocks until standard error is written, for 1 s at most, so that output written directly comes
+/// after it.
 pub(crate) fn flush_stderr() {
     if let Some(stderr) = STDERR.get() {
         stderr.flush(Duration::from_secs(1));
     }
 }
 
-/// How long the reader may take at the end of a command that a signal has ended.
+/// Time that the reader has at the end of a command that was ended by a signal.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// How long the reader may take after a further signal: only for what it reads at once.
+/// Time that the reader has after a second signal.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Waits until everything queued is written. To be called before the process ends.
+/// Waits until all queued output is written. Must be called before the process exits.
 ///
-/// | the command has ended | the wait ends |
+/// | the command ended | the wait ends |
 /// |---|---|
-/// | by itself | with the next signal |
+/// | on its own | with the next signal |
 /// | by a signal | after 2 s, or with the next signal |
 /// | by two signals | after 100 ms |
 ///
-/// What is given up is reported on standard error.
+/// Output that is given up is reported on standard error.
 pub(crate) async fn finish() {
     let stdout = STDOUT.get().map(|stdout| &stdout.queue);
     let queues = [stdout, STDERR.get()];
@@ -181,17 +184,18 @@ pub(crate) async fn finish() {
         ));
     }
     let end = match unwritten {
-        // Standard error has a moment of its own for the line about standard output.
+        // Standard error gets extra time for the line about standard output.
         Some(_) => Some(Instant::now() + AT_ONCE),
         None => end,
     };
     if let Some(stderr) = STDERR.get() {
-        // There is nowhere to report what is given up of it.
+        // Output of standard error that is given up cannot be reported.
         let _ = written_until(stderr, end, signals.as_mut()).await;
     }
 }
 
-/// Waits until a queue is written, it is time to end, or the next signal. Returns what is given up.
+/// Waits until a queue is written, until `end`, or for the next signal. Returns the part that is
+/// given up.
 async fn written_until(
     queue: &Queue,
     end: Option<Instant>,

@@ -1,4 +1,4 @@
-//! A bounded queue of lines before a stream that nobody may be reading, and the thread that writes them.
+//! A bounded queue of output for a stream that may not be read, and the thread that writes it.
 
 use core::time::Duration;
 use std::{
@@ -11,35 +11,35 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// How many bytes wait at most, except that one text of any length may: what the commands print at their start has
-/// room in it.
+/// Maximum number of queued bytes. One text of any length is accepted by an empty queue, and `push`
+/// ignores the limit.
 const ROOM: usize = 4 << 20;
-/// How much is written at once, so that a slow reader makes room early.
+/// Maximum size of one write, in bytes, so that a slow reader frees room early.
 const PIECE: usize = 4 << 10;
-/// How long to wait where the stream itself does not block.
+/// Time between two attempts to write to a stream that does not block.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What became of a text.
+/// Result of offering a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offered {
-    /// It is printed, or will be once it is read.
+    /// The text is queued.
     Queued,
-    /// There was no room for it. It is counted, and the count is printed once there is room again.
+    /// The queue was full. The text is counted, and the count is printed once there is room again.
     Dropped,
 }
 
-/// Lines on their way to a stream.
+/// Queue of texts to write to a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// For the thread, and for whoever waits for the end.
+    /// Wakes the writer thread, and threads that wait in [`Queue::flush`].
     changed: Condvar,
-    /// For tasks that wait for room, or for an error.
+    /// Wakes tasks that wait for room or for an error.
     progress: Notify,
-    /// The line about texts that were dropped.
+    /// Formats the line about dropped texts.
     notice: fn(u64) -> String,
     room: usize,
 }
@@ -47,16 +47,16 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<String>,
-    /// In `waiting`, and of what is being written.
+    /// Bytes in `waiting`, and of the text being written.
     bytes: usize,
-    /// How many texts were dropped since the last one that was queued.
+    /// Number of texts dropped since the last queued text.
     dropped: u64,
-    /// Why nothing can be written any more.
+    /// Error that stopped the writer thread.
     error: Option<io::Error>,
 }
 
 impl Queue {
-    /// Starts the thread.
+    /// Starts the writer thread.
     pub(super) fn start(writer: impl Write + Send + 'static, notice: fn(u64) -> String) -> Self {
         Self::with_room(writer, notice, ROOM)
     }
@@ -85,7 +85,8 @@ impl Queue {
         Self(shared)
     }
 
-    /// Queues a text, which may be over the limit: the caller waits for [room](Self::room) before the next one.
+    /// Queues a text even if the queue is full. The caller waits for [room](Self::room) before the
+    /// next one.
     pub(super) fn push(&self, text: String) -> io::Result<()> {
         let mut state = self.0.lock();
         state.check()?;
@@ -105,7 +106,7 @@ impl Queue {
         Ok(Offered::Queued)
     }
 
-    /// Waits until less is queued than there is room for. Cancel safe.
+    /// Waits until the queue has room. Cancel safe.
     pub(super) async fn room(&self) -> io::Result<()> {
         self.0
             .until(|state| match state.check() {
@@ -115,23 +116,23 @@ impl Queue {
             .await
     }
 
-    /// Waits until nothing can be written any more, as whoever read it has gone. Cancel safe.
+    /// Waits until writing has failed, for example because the reader has gone. Cancel safe.
     pub(super) async fn failed(&self) -> io::Error {
         self.0.until(|state| state.check().err()).await
     }
 
-    /// Waits until everything is written, or nothing can be written any more. Cancel safe.
+    /// Waits until all texts are written or writing has failed. Cancel safe.
     pub(super) async fn finished(&self) {
         self.0.until(|state| state.is_done().then_some(())).await;
     }
 
-    /// Blocks until everything is written, or nothing can be, but no longer than `limit`.
+    /// Blocks until all texts are written or writing has failed, no longer than `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let state = self.0.lock();
         let _ = self.0.changed.wait_timeout_while(state, limit, |state| !state.is_done());
     }
 
-    /// What is still to be written; `None` if that is nothing, or there is nobody to read it.
+    /// Returns the part that is not written yet; `None` if all is written or writing has failed.
     pub(super) fn unwritten(&self) -> Option<Unwritten> {
         let state = self.0.lock();
         let (bytes, dropped) = (state.bytes as u64, state.dropped);
@@ -139,12 +140,12 @@ impl Queue {
     }
 }
 
-/// What a queue has not written.
+/// Output that a queue has not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unwritten {
-    /// The length of the texts that wait.
+    /// Length of the queued texts, in bytes.
     pub(super) bytes: u64,
-    /// How many texts were dropped after these.
+    /// Number of texts dropped after the queued ones.
     pub(super) dropped: u64,
 }
 
@@ -175,7 +176,7 @@ impl Shared {
     async fn until<T>(&self, probe: impl Fn(&State) -> Option<T>) -> T {
         loop {
             let mut progress = pin!(self.progress.notified());
-            // From here on nothing is missed.
+            // Notifications sent from here on are not missed.
             progress.as_mut().enable();
             let answer = probe(&self.lock());
             match answer {
@@ -185,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// Writes for as long as the process lasts, or until that fails.
+    /// Writes queued texts until writing fails.
     fn write_all(&self, mut writer: impl Write) -> io::Result<()> {
         loop {
             let text = self.next();
@@ -206,7 +207,8 @@ impl Shared {
             if let Some(text) = state.waiting.pop_front() {
                 return text;
             }
-            // Nothing was queued since, so nothing says it before.
+            // No text has been queued since texts were dropped, so the notice was not added before
+            // one.
             if state.add_notice(self.notice) {
                 continue;
             }
@@ -236,7 +238,7 @@ impl State {
         self.waiting.push_back(text);
     }
 
-    /// Queues the line about what was dropped, if anything was.
+    /// Queues the line about dropped texts. Returns false if no text was dropped.
     fn add_notice(&mut self, notice: fn(u64) -> String) -> bool {
         let dropped = core::mem::take(&mut self.dropped);
         if dropped > 0 {
@@ -246,7 +248,7 @@ impl State {
     }
 }
 
-/// Writes all of it, at once. Whoever started the process may have made the stream one that does not block.
+/// Writes all bytes and flushes. The stream may be non-blocking, as the parent process decides.
 fn write(writer: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     while !piece.is_empty() {
         match writer.write(piece) {
@@ -263,7 +265,7 @@ fn write(writer: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Returns when it is time to try again what has failed, if it is worth it.
+/// Waits before a retry. Returns the error if a retry is useless.
 fn wait_to_retry(why: io::Error) -> io::Result<()> {
     match why.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -281,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that takes a piece for each time that somebody reads it.
+    /// Stream that accepts one piece per read of the other end.
     struct Pipe(SyncSender<String>);
 
     impl Write for Pipe {
@@ -301,7 +303,7 @@ mod tests {
     }
 
     fn queue(room: usize) -> (Queue, Receiver<String>) {
-        // Without room of its own: a write lasts until it is read.
+        // The channel has no capacity: a write blocks until it is read.
         let (sender, reader) = mpsc::sync_channel(0);
         (Queue::with_room(Pipe(sender), notice, room), reader)
     }

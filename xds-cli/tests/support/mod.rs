@@ -1,4 +1,4 @@
-//! The real binary as a child process, a directory to serve, and bounded waits.
+//! Runs the real binary as a child process, on a directory to serve, with bounded waits.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::{
@@ -18,11 +18,11 @@ use std::{
 
 use serde_json::Value as Json;
 
-/// How long anything may take that must happen. Several tests share a small machine.
+/// Time limit of each expected result. Several tests may share a small machine.
 const PATIENCE: Duration = Duration::from_secs(25);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Waits until `probe` has an answer.
+/// Waits until `probe` returns a value.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> T {
     let start = Instant::now();
@@ -35,7 +35,7 @@ pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, Str
     }
 }
 
-/// A directory of its own, deleted in the end.
+/// Temporary directory, deleted when dropped.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -56,7 +56,7 @@ impl TempDir {
         self.0.join(name)
     }
 
-    /// Writes into the file, which is empty for a moment.
+    /// Writes to a file in place, so it is empty for a moment.
     pub(crate) fn save(&self, name: &str, content: &str) {
         fs::write(self.join(name), content).unwrap();
     }
@@ -79,7 +79,7 @@ impl Drop for TempDir {
     }
 }
 
-/// A file with clusters, each as `name` or `name=connect timeout`.
+/// File with clusters, each given as `name` or `name=connect_timeout`.
 pub(crate) fn clusters(clusters: &str) -> String {
     let list = clusters.split_whitespace().map(|cluster| {
         let (name, timeout) = cluster.split_once('=').unwrap_or((cluster, "1s"));
@@ -91,7 +91,7 @@ pub(crate) fn clusters(clusters: &str) -> String {
     format!("resources:\n{}", list.collect::<String>())
 }
 
-/// A document with the endpoints of one cluster.
+/// Document with the endpoints of one cluster.
 pub(crate) fn endpoints(cluster: &str, ports: &[u32]) -> String {
     let list = ports.iter().map(|port| {
         format!(
@@ -105,7 +105,7 @@ pub(crate) fn endpoints(cluster: &str, ports: &[u32]) -> String {
     )
 }
 
-/// Runs the binary to its end.
+/// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Ended {
     let mut xds = Xds::spawn(args);
     let status = xds.wait_end();
@@ -118,7 +118,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// A running `xds`. Killed if the test ends first.
+/// Running `xds`. Killed when dropped.
 pub(crate) struct Xds {
     child: Child,
     stdout: Arc<Mutex<Vec<String>>>,
@@ -142,7 +142,7 @@ impl Xds {
         Self { child, stdout, stderr, readers }
     }
 
-    /// `xds serve -o ndjson` on a free port; returns with the address once it serves.
+    /// Starts `xds serve -o ndjson` on a free port. Returns with the address once it listens.
     pub(crate) fn serve(directory: &Path) -> (Self, String) {
         Self::serve_on(directory, "127.0.0.1:0")
     }
@@ -151,7 +151,7 @@ impl Xds {
         Self::serve_with(directory, &["--listen", listen])
     }
 
-    /// With where to listen among the flags.
+    /// Starts `xds serve -o ndjson` with flags, which must include `--listen`.
     pub(crate) fn serve_with(directory: &Path, flags: &[&str]) -> (Self, String) {
         let directory = directory.to_str().unwrap();
         let xds = Self::spawn(&[&["serve", directory, "-o", "ndjson"], flags].concat());
@@ -160,7 +160,7 @@ impl Xds {
         (xds, address)
     }
 
-    /// `xds watch -o ndjson`.
+    /// Starts `xds watch -o ndjson`.
     pub(crate) fn watch(server: &str, subscriptions: &[&str]) -> Self {
         let mut args = vec!["watch", "--server", server, "--node", "test", "-o", "ndjson"];
         args.extend(subscriptions);
@@ -175,20 +175,20 @@ impl Xds {
         self.stderr.lock().unwrap().join("\n")
     }
 
-    /// All events until now.
+    /// Returns all events so far.
     #[track_caller]
     pub(crate) fn events(&self) -> Vec<Json> {
         let lines = self.stdout.lock().unwrap();
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The events of one kind, after so many others of it.
+    /// Returns the events of one kind so far.
     #[track_caller]
     pub(crate) fn events_of(&self, kind: &str) -> Vec<Json> {
         self.events().into_iter().filter(|event| event["event"] == kind).collect()
     }
 
-    /// The first event, of all there ever were, that is as wanted.
+    /// Waits for an event that matches, and returns the first one, including earlier events.
     #[track_caller]
     pub(crate) fn wait_event(&self, what: &str, mut is_wanted: impl FnMut(&Json) -> bool) -> Json {
         self.wait(what, |events| events.iter().find(|&event| is_wanted(event)).cloned())
@@ -202,7 +202,7 @@ impl Xds {
         })
     }
 
-    /// Waits for so many events of a kind, and returns them. More of them are a failure.
+    /// Waits for `count` events of a kind and returns them. Fails if there are more.
     #[track_caller]
     pub(crate) fn wait_count(&self, kind: &str, count: usize) -> Vec<Json> {
         let events = self.wait(&format!("{count} {kind}"), |_| {
@@ -213,7 +213,7 @@ impl Xds {
         events
     }
 
-    /// Waits until the newest status has a row for the type that is as wanted.
+    /// Waits until the newest status has a row for the type that matches.
     #[track_caller]
     pub(crate) fn wait_row(
         &self,
@@ -227,7 +227,7 @@ impl Xds {
         })
     }
 
-    /// Waits for a line of standard error.
+    /// Waits until standard error contains `part`.
     #[track_caller]
     pub(crate) fn wait_stderr(&self, part: &str) {
         eventually(part, || {
@@ -236,7 +236,7 @@ impl Xds {
         });
     }
 
-    /// Waits for a part of standard output.
+    /// Waits until standard output contains `part`.
     #[track_caller]
     pub(crate) fn wait_stdout(&self, part: &str) {
         eventually(part, || {

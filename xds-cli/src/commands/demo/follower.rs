@@ -1,5 +1,5 @@
-//! A client that learns from each resource which ones it needs next, and drops those it no longer
-//! needs.
+//! Client that watches a listener and the resources it refers to, and unwatches resources without a
+//! reference.
 
 use core::{
     future::poll_fn,
@@ -30,12 +30,12 @@ struct Watched {
     known: Known,
 }
 
-/// What is known of a resource.
+/// State of a watched resource.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// The value in use.
+    /// Value in use.
     pub(crate) json: Option<Arc<Json>>,
-    /// Why there is none, or what is wrong with a newer one.
+    /// Reason why there is no value, or error of a newer one.
     pub(crate) problem: Option<String>,
 }
 
@@ -44,13 +44,13 @@ impl Follower {
         Self { client, root: None, watched: BTreeMap::new() }
     }
 
-    /// Follows everything that hangs on a listener.
+    /// Follows all resources that a listener depends on.
     pub(crate) fn start(&mut self, listener: &str) {
         self.root = Some(Key { type_url: types::LISTENER.into(), name: listener.into() });
         self.watch_what_is_needed();
     }
 
-    /// Takes in the next piece of news. Cancel safe.
+    /// Processes the next notification of a watch. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<(), DemoFailure> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -109,7 +109,7 @@ impl Known {
     }
 }
 
-/// The resources that a resource names: listener, routes, clusters, endpoints.
+/// Returns the resources that a listener, route configuration or cluster refers to.
 pub(crate) fn references(key: &Key, json: &Json) -> Vec<Key> {
     let (type_url, names) = match key.type_url.as_str() {
         types::LISTENER => (types::ROUTE_CONFIGURATION, facts::route_configurations(json)),

@@ -1,12 +1,12 @@
-//! `xds demo`: a management server and a client in one process, in plain words.
+//! `xds demo`: a management server and a client in one process, with explanations.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `story.rs` | the steps, each of which waits for what must happen |
-//! | `stage.rs` | the server with its embedded files, the client, and a look at both |
-//! | `follower.rs` | a client that learns from each resource which ones it needs next |
-//! | `view.rs` | what the client has, as a tree, and what changed in it |
-//! | `narrator.rs` | prints, and gives time to read |
+//! | `story.rs` | steps, each of which waits for its expected result |
+//! | `stage.rs` | server with embedded files, client, and the state of both |
+//! | `follower.rs` | client that watches a listener and the resources it refers to |
+//! | `view.rs` | the client's resources as a tree, and their changes |
+//! | `narrator.rs` | output, with pauses for reading |
 
 mod follower;
 mod narrator;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use self::{narrator::Narrator, story::Story};
 use crate::{failure::Failure, output};
 
-/// How long the whole demo may take, so that it ends whatever goes wrong.
+/// Time limit of the whole demo.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Prints, and gives time to read.
+//! Output of the demo, with pauses for reading.
 
 use core::time::Duration;
 use std::io::{self, IsTerminal as _};
@@ -11,7 +11,7 @@ use crate::{failure::Failure, output, style::Style};
 #[derive(Debug)]
 pub(crate) struct Narrator {
     pub(crate) style: Style,
-    /// Between two steps; nothing if nobody is there to read.
+    /// Pause between two steps; zero if standard output is not a terminal.
     pause: Duration,
     steps: usize,
 }
@@ -25,7 +25,7 @@ impl Narrator {
         Self { style: Style::of(color, &stdout), pause, steps: 0 }
     }
 
-    /// Begins a step with what is going to happen.
+    /// Begins a step with a description.
     pub(crate) async fn step(&mut self, text: &str) -> Result<(), Failure> {
         if self.steps > 0 {
             sleep(self.pause).await;
@@ -35,7 +35,7 @@ impl Narrator {
         self.paragraph(&self.style.strong(text).to_string())
     }
 
-    /// Something below a step: what it means, and the evidence.
+    /// Shows an explanation and its evidence, indented below the step.
     pub(crate) fn show(&self, title: &str, evidence: &str) -> Result<(), Failure> {
         let lines = [title, evidence].into_iter().flat_map(str::lines);
         let indented: Vec<String> = lines.map(|line| format!("   {line}")).collect();

@@ -1,4 +1,4 @@
-//! Both ends: the server with its files, the client, and a look at both at once.
+//! Server with its files, client, and the state of both.
 
 use core::time::Duration;
 use std::{collections::BTreeMap, net::SocketAddr};
@@ -32,9 +32,9 @@ use crate::{
     server_table::Row,
 };
 
-/// How long anything that must happen may take. On a busy machine nothing here takes a second.
+/// Time limit of each expected result. Even on a busy machine none takes a second.
 const LIMIT: Duration = Duration::from_secs(15);
-/// How often the server is asked how far it is.
+/// Time between two status requests to the server.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) struct Stage {
@@ -47,17 +47,17 @@ pub(crate) struct Stage {
     follower: Follower,
 }
 
-/// What both ends have at one moment.
+/// State of server and client at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
-    /// What the client watches, and knows of it.
+    /// Resources that the client watches, with their states.
     pub(crate) resources: BTreeMap<Key, Known>,
-    /// What the server knows of the client.
+    /// Rows of the server's status table.
     pub(crate) rows: Vec<Row>,
 }
 
 impl Stage {
-    /// Starts the server on a free port of this machine, with these files, and a client of it.
+    /// Starts a server with these files on a free port of localhost, and a client.
     pub(crate) async fn set(files: &[(&'static str, &'static str)]) -> Result<Self, DemoFailure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(DemoFailure::Listen)?;
         let address = listener.local_addr().map_err(DemoFailure::Listen)?;
@@ -86,12 +86,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Lets the client follow the configuration from a listener on.
+    /// Makes the client follow the configuration from a listener on.
     pub(crate) fn follow(&mut self, listener: &str) {
         self.follower.start(listener);
     }
 
-    /// Puts other contents into files, all at once.
+    /// Replaces the contents of files, all at once.
     pub(crate) async fn edit(
         &mut self,
         edits: &[(&'static str, &'static str)],
@@ -114,7 +114,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until both ends are as they must become.
+    /// Waits until `is_so` is true for the state of both.
     pub(crate) async fn settle(
         &mut self,
         what: &'static str,
@@ -138,10 +138,10 @@ impl Stage {
         timeout(LIMIT, reached).await.unwrap_or(Err(DemoFailure::TooLate { what, limit: LIMIT }))
     }
 
-    /// How many responses the server has sent some time later.
+    /// Returns the number of responses that the server has sent after waiting for `time`.
     pub(crate) async fn responses_after(&mut self, time: Duration) -> Result<u64, DemoFailure> {
         let end = Instant::now() + time;
-        // The client goes on reading, so that nothing can hide in a buffer.
+        // The client keeps reading, so that no response stays in a buffer.
         while Instant::now() < end {
             select! {
                 news = self.follower.next() => news?,
@@ -152,7 +152,7 @@ impl Stage {
         Ok(scene.responses())
     }
 
-    /// Ends both.
+    /// Shuts down client and server.
     pub(crate) async fn end(self) {
         self.client.shut_down();
         let _ = timeout(LIMIT, async {
@@ -170,13 +170,14 @@ impl Stage {
 }
 
 impl Scene {
-    /// Whether everything that is watched has arrived, and the server knows of so many types.
+    /// Whether every watched resource has arrived without an error, and the status has this number
+    /// of types.
     pub(crate) fn is_complete(&self, types: usize) -> bool {
         self.rows.len() == types
             && self.resources.values().all(|known| known.json.is_some() && known.problem.is_none())
     }
 
-    /// How many responses the server has sent.
+    /// Number of responses that the server has sent.
     pub(crate) fn responses(&self) -> u64 {
         self.rows.iter().map(|row| row.responses).sum()
     }

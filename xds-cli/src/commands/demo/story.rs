@@ -1,4 +1,4 @@
-//! The steps. Each changes something, waits for what must become of it at both ends, and shows it.
+//! Steps of the demo. Each changes files, waits for the result at server and client, and shows it.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     server_table::{Row, State, Subscribed, table},
 };
 
-/// The configuration at the start.
+/// Files at the start.
 const FILES: &[(&str, &str)] = &[
     ("clusters.yaml", include_str!("../../../demo/clusters.yaml")),
     ("endpoints.yaml", include_str!("../../../demo/endpoints.yaml")),
@@ -24,20 +24,20 @@ const FILES: &[(&str, &str)] = &[
     ("routes.yaml", include_str!("../../../demo/routes.yaml")),
 ];
 
-/// One of the files that replace others in the course of the story.
+/// Includes a file that replaces another one during the story.
 macro_rules! edit {
     ($file:literal) => {
         include_str!(concat!("../../../demo/edits/", $file))
     };
 }
 
-/// How long the server is observed doing nothing.
+/// Time during which the server must send no response.
 const SILENCE: Duration = Duration::from_millis(700);
 
 pub(crate) struct Story {
     narrator: Narrator,
     stage: Stage,
-    /// How both ends were after the last step.
+    /// State of server and client after the last step.
     scene: Scene,
 }
 
@@ -146,7 +146,7 @@ impl Story {
         self.stays_silent(responses_before + 1).await
     }
 
-    /// The response that was rejected is not sent again.
+    /// Checks that a rejected response is not sent again.
     async fn stays_silent(&mut self, expected: u64) -> Result<(), Failure> {
         let responses = self.stage.responses_after(SILENCE).await?;
         if responses != expected {
@@ -184,7 +184,7 @@ impl Story {
         )
     }
 
-    /// Waits until both ends are as they must become, and shows what changed at the client.
+    /// Waits for the expected result, and shows the changes at the client.
     async fn settle(
         &mut self,
         title: &str,

@@ -1,4 +1,4 @@
-//! What the client has, for the eye: a tree, and what changed in it.
+//! View of the client's resources: a tree, and a list of changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use xds_core::types;
 use super::follower::{Known, references};
 use crate::{directory::Key, facts, json_diff::differences, style::Style, text::escaped};
 
-/// Each listener with its routes, and where they lead.
+/// Formats each listener with its routes, clusters and endpoints.
 pub(crate) fn tree(resources: &BTreeMap<Key, Known>, style: Style) -> String {
     let mut out = String::new();
     for (key, listener) in used(resources, types::LISTENER) {
@@ -50,7 +50,7 @@ fn push_routes(
     }
 }
 
-/// What came, changed, went, and is wrong: a line each.
+/// Formats added, changed and removed resources and errors, one line each.
 pub(crate) fn changes(
     before: &BTreeMap<Key, Known>,
     now: &BTreeMap<Key, Known>,
@@ -81,7 +81,7 @@ pub(crate) fn changes(
     out
 }
 
-/// An endpoint that came or went is shown as its address.
+/// Formats an added or removed endpoint as its address.
 fn endpoint_of(new: Option<&Json>, old: Option<&Json>) -> Option<String> {
     let address = |endpoint: &Json| {
         let list = serde_json::json!({ "endpoints": [{ "lb_endpoints": [endpoint] }] });

@@ -1,4 +1,4 @@
-//! What `xds serve` has to say.
+//! Events of `xds serve`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,31 +12,31 @@ use crate::{
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
-    /// Clients may connect. Always the first. They are answered from now on if `is_ready`.
+    /// The server listens. This is always the first event. Requests are answered if `is_ready`.
     Serving {
         directory: &'a Path,
         listen: &'a BoundAddress,
-        /// Where REST-JSON is served.
+        /// Address of REST-JSON.
         rest: Option<&'a BoundAddress>,
-        /// Where client status discovery is.
+        /// Address of client status discovery.
         csds: Option<&'a BoundAddress>,
-        /// Where what is served is written to.
+        /// Directory of exported files.
         export: Option<&'a Path>,
         resources: usize,
         is_ready: bool,
     },
-    /// Clients wait until these files have been valid once.
+    /// The server answers no requests until these files have been valid once.
     NotReady { files: &'a [PathBuf] },
-    /// All files have been valid once: clients are answered from now on.
+    /// All files have been valid once: the server answers requests.
     Ready { resources: usize },
-    /// A file keeps its last good state.
+    /// A file is broken; its last valid state stays in use.
     FileError(&'a FileError),
-    /// A resource is about to be served that refers to one that is not.
+    /// A resource that is about to be served has a dangling reference.
     Dangling(&'a FileFinding),
-    /// What the files say is not served, but what was served before.
+    /// The state of the files is rejected; the last one stays served.
     Refused { refused: &'a Refused, resources: usize },
-    /// The files changed, and so did what is served.
+    /// The files changed, and the change is served.
     Reloaded { resources: usize, applied: Applied },
-    /// The state of some subscription changed.
+    /// The state of a subscription changed.
     Status(&'a RowChanges),
 }

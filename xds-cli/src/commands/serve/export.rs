@@ -1,4 +1,4 @@
-//! `--export`: what is served, as files beside it.
+//! `--export`: files with the served resources.
 
 use std::{fs, io, path::Path};
 
@@ -9,17 +9,19 @@ use xds_tokio::ServerHandle;
 
 use crate::{failure::Failure, schema::schema};
 
-/// Keeps files at what the server has.
+/// Writer that keeps the files in sync with the server.
 pub(super) struct Exporter {
-    /// `None` while it writes, which disks may make take long.
+    /// `None` while a task writes, which may take long on a slow disk.
     export: Option<Export>,
     server: ServerHandle,
-    /// What was reported last.
+    /// Unprintable resources that were reported last.
     unprintable: Vec<Unprintable>,
 }
 
 impl Exporter {
-    /// Writes nothing yet. What is written where it is read would be served.
+    /// Creates the directory without writing files.
+    ///
+    /// It must not be the served directory, because the exported files would be served.
     pub(super) fn new(to: &Path, served: &Path, server: ServerHandle) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
         let export = Export::new(to, ExportFormat::Json, schema()).map_err(failure)?;
@@ -39,7 +41,7 @@ impl Exporter {
         }
     }
 
-    /// Brings the files to what is served now. What could not be written is tried again with the next change.
+    /// Writes the resources that the server has now. If writing fails, the next call tries again.
     pub(super) async fn write(&mut self) -> io::Result<()> {
         let Ok(contents) = self.server.contents(ViewName::default()).await else { return Ok(()) };
         let Some(mut export) = self.export.take() else { return Ok(()) };

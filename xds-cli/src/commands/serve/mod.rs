@@ -1,4 +1,4 @@
-//! `xds serve`: a management server that serves a directory.
+//! `xds serve`: a management server that serves the resources in a directory.
 
 mod events;
 mod export;
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         let errors = u32::try_from(first.errors.len() + dangling).unwrap_or(u32::MAX);
         return Err(Failure::NotValid { directory: args.directory.clone(), errors });
     }
-    // Names are looked up and files written, which may take long.
+    // Resolving names and writing files may take long.
     let started = select! {
         () = stop.requested() => return Ok(()),
         started = async {
@@ -106,7 +106,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         resources: first.resources,
         is_ready,
     })?;
-    // Who connects is answered once what is wrong has been said.
+    // Requests are answered only after the errors have been printed.
     print_errors(&mut *printer, &first)?;
     if let Some(ReadyNews::Waiting(files)) = &first.readiness {
         printer.print(Event::NotReady { files })?;
@@ -145,7 +145,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 }
                 status.note_change();
             }
-            // The newest state waits for its reader, and is not dropped.
+            // The newest state waits for the reader and is not dropped.
             changes = async {
                 output::room().await?;
                 Ok::<_, Failure>(status.next().await)
@@ -162,14 +162,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
             },
         }
     };
-    // Clients are told, so that they look for another server at once (M14).
+    // Clients are notified of the shutdown, so that they connect to another server at once (M14).
     let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER };
     let _ = timeout(FAREWELL, async {
         handle.drain(plan).await;
         (&mut serving).await
     })
     .await;
-    // Socket files go with their listeners.
+    // Dropping a listener removes its socket file.
     beside.push(serving);
     beside.iter().for_each(JoinHandle::abort);
     while !beside.iter().all(JoinHandle::is_finished) {
@@ -178,14 +178,16 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     ended
 }
 
-/// How long requests are held while files have yet to become valid. Together with what ordering makes a client wait, it
-/// is less than the 15 seconds after which Envoy and gRPC take a resource not to exist.
+/// Time for which requests are held while files have yet to become valid.
+///
+/// The sum of this and the waits of the ordering policy is less than 15 s, after which Envoy and
+/// gRPC conclude that a resource does not exist.
 const HELD: Duration = Duration::from_secs(8);
 
-/// A listener, and where it is.
+/// Bound address and its listener.
 type Bound = (BoundAddress, Listener);
 
-/// The listeners that the flags ask for.
+/// Listeners that the flags select.
 struct Listeners {
     grpc: Bound,
     rest: Option<Bound>,
@@ -220,7 +222,8 @@ async fn bind_if(address: Option<&str>, args: &ServeArgs) -> Result<Option<Bound
     }
 }
 
-/// The export that the flags ask for. What is not served is not exported: the files say what was served last.
+/// Creates the export if `--export` is given. Nothing is written before the server is ready:
+/// existing files contain the resources that were served last.
 async fn start_export(
     args: &ServeArgs,
     server: ServerHandle,
@@ -235,7 +238,7 @@ async fn start_export(
     Ok(Some(exporter))
 }
 
-/// What the flags say of TLS; `None` if they leave it out.
+/// Returns the credentials that the flags select; `None` without TLS.
 async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>, Failure> {
     let (Some(certificate), Some(private_key)) = (&flags.tls_cert, &flags.tls_key) else {
         return Ok(None);
@@ -250,12 +253,12 @@ async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>,
     Ok(Some(credentials))
 }
 
-/// How long a client may take to answer what is on its way.
+/// Time that clients have to answer the last responses when the server shuts down.
 const ANSWER: Duration = Duration::from_millis(250);
-/// And to close its connection after that.
+/// Time until the server closes connections that clients have not closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A way to say what happens.
+/// Output format of events.
 trait Printer {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure>;
 }
@@ -268,7 +271,7 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
     }
 }
 
-/// What came of a change of the files.
+/// Prints the result of a change of the files.
 fn print_reload(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
     print_errors(printer, reload)?;
     let resources = reload.resources;

@@ -1,4 +1,4 @@
-//! When the table of subscriptions is worth printing again.
+//! Detection of changes in the table of subscriptions.
 
 use core::{future::pending, time::Duration};
 
@@ -10,12 +10,12 @@ use xds_tokio::{ServerHandle, server::Observations};
 
 use crate::server_table::{Row, RowChanges};
 
-/// How long to wait for more after something happened. A client's first requests come together.
+/// Time to wait for further changes after one, because a client's first requests arrive together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// How often to look unasked: that a response was sent is told by nobody.
+/// Interval of status requests without an observation. A sent response causes no observation.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Watches the subscriptions of a server.
+/// Watcher of the subscriptions of a server.
 #[derive(Debug)]
 pub(crate) struct Status {
     server: ServerHandle,
@@ -30,17 +30,17 @@ impl Status {
         Self { server, observations, printed: Vec::new(), due: Instant::now() + LOOK }
     }
 
-    /// The resources have changed, so responses are about to be sent.
+    /// Schedules a status request soon, because changed resources cause responses.
     pub(crate) fn note_change(&mut self) {
         self.due = self.due.min(Instant::now() + DEBOUNCE);
     }
 
-    /// All rows, once any of them is not as it was, and which are not. Cancel safe.
+    /// Waits until a row has changed, and returns all rows and the changed ones. Cancel safe.
     pub(crate) async fn next(&mut self) -> RowChanges {
         loop {
             select! {
                 observed = self.observations.next() => match observed {
-                    // Also if observations were lost: that they were is enough to know.
+                    // Lost observations are a reason to request the status, too.
                     Some(_) => self.note_change(),
                     None => pending().await,
                 },

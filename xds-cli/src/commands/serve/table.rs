@@ -1,4 +1,4 @@
-//! `-o table`: for people.
+//! Output format `table`: text for people.
 
 use std::path::PathBuf;
 
@@ -96,7 +96,7 @@ impl Printer for Table {
     }
 }
 
-/// How many files are named in one line.
+/// Number of files that a line names.
 const MOST_FILES: usize = 5;
 
 fn named(files: &[PathBuf]) -> String {

@@ -1,4 +1,4 @@
-//! What is left of a failed run, as files.
+//! Files about a failed run.
 
 use std::{
     fs,
@@ -9,8 +9,9 @@ use xds_sim::Failure as Broken;
 
 use crate::failure::Failure;
 
-/// Writes the smallest run, and the timeline of the one that it was made from. The files are named after
-/// the rule and the seed.
+/// Writes the files of the smallest run, and the timeline of the original run.
+///
+/// The names of the files contain the violated rule and the seed.
 pub(super) fn write(
     folder: &Path,
     broken: &Broken,

@@ -1,4 +1,4 @@
-//! What an interrupt does: the first one ends the runs when those under way are over, the next one ends all at once.
+//! Interrupts: the first one stops after the current runs, the second one exits at once.
 
 use std::{
     process,
@@ -14,7 +14,7 @@ use crate::{
     stop::Stop,
 };
 
-/// Whether there was one.
+/// Whether an interrupt has been received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupt {
     is_asked: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// From here on they no longer kill the process.
+    /// Starts catching interrupts, which no longer kill the process.
     pub(super) fn listen() -> Result<Self, Failure> {
         let mut stop = Stop::after(None)?;
         let interrupt = Self::default();
@@ -43,7 +43,7 @@ impl Interrupt {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// From here on the first one ends all.
+    /// Makes the first interrupt exit at once from now on.
     pub(super) fn end_runs(&self) {
         self.are_runs_over.store(true, Ordering::Relaxed);
     }

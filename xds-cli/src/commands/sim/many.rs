@@ -1,4 +1,4 @@
-//! `xds sim run`: many runs, beside each other.
+//! `xds sim run`: many runs in parallel.
 
 use std::{
     fmt::{Display, Write as _},
@@ -18,23 +18,23 @@ use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_
 use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 
-/// How often is looked how far the runs are.
+/// Interval of progress updates.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the runs came to so far.
+/// Results of the runs so far.
 #[derive(Debug, Default)]
 struct Sum {
     runs: u64,
     events: u64,
     situations: Situations,
-    /// The failed run with the lowest seed, if that is the end.
+    /// Failed run with the lowest seed, without `--keep-going`.
     first: Option<Box<Broken>>,
-    /// Otherwise the seeds of all that failed, and what they broke.
+    /// Seeds of all failed runs and the rules they broke, with `--keep-going`.
     broken: Vec<(u64, &'static str)>,
 }
 
 pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
-    // Not every kind of run comes to everything.
+    // Runs with fixed options do not reach all situations.
     let is_fixed = args.fixed.options.is_some();
     let mut config = mem::take(&mut args.fixed).config(false);
     if args.unjudged {
@@ -87,7 +87,7 @@ fn list(broken: &[(u64, &str)]) -> String {
     format!("violations:{}", lines.concat())
 }
 
-/// Enough runs have to come to everything, and all that can go wrong has to take effect in them.
+/// Returns an error if enough runs did not reach every situation and every effect.
 fn demand_everything(sum: &Sum) -> Result<(), Failure> {
     if sum.runs < Situations::ENOUGH_RUNS {
         return Ok(());
@@ -108,20 +108,23 @@ fn demand_everything(sum: &Sum) -> Result<(), Failure> {
     }
 }
 
-/// What runs should have had and have not, if there is anything.
+/// Describes missing situations or effects; `None` if none is missing.
 fn lacking(what: &str, sort: &str, names: Vec<String>) -> Option<String> {
     let sort = count(names.len() as u64, sort);
     (!names.is_empty()).then(|| format!("{what} {sort}: {}", names.join(", ")))
 }
 
-/// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
-/// depend on how many jobs there are; or all others, and each is reported as it comes.
+/// Executes the runs.
+///
+/// After a failure, runs with lower seeds are still executed, so that the result does not depend on
+/// the number of jobs. With `--keep-going` all runs are executed, and each failure is reported at
+/// once.
 fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Interrupt) -> Sum {
     let started = Instant::now();
     let sum = Mutex::new(Sum::default());
     let next = AtomicU64::new(0);
     let lowest = AtomicU64::new(seeds);
-    // Whoever fails while another report is written waits for it.
+    // A job that finds a failure waits while another report is written.
     let (found, reports) = mpsc::sync_channel::<Box<Broken>>(1);
     thread::scope(|scope| {
         for _ in 0..jobs {
@@ -165,7 +168,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
                 }
                 Ok(broken) => {
                     progress.clear();
-                    // A full disk is no reason not to look for more.
+                    // An error such as a full disk does not stop the search.
                     if let Err(why) = report(&broken, config, args.html.as_deref())
                         && !why.is_silent()
                     {
@@ -194,7 +197,7 @@ fn how_far(sum: &Sum, args: &RunArgs, took: Duration, jobs: u64) -> String {
     format!("{how_far}{broken}, {}", speed(sum.events, took, jobs))
 }
 
-/// An event is one delivery or one timer.
+/// Formats the speed. An event is one delivered message or one timer.
 fn speed(events: u64, took: Duration, jobs: u64) -> String {
     let seconds = took.as_secs_f64().max(f64::EPSILON);
     let each = events as f64 / seconds / jobs as f64;
@@ -214,7 +217,7 @@ fn effects(effects: &Effects, are_demanded: bool) -> String {
     table("what took effect", effects.iter(), are_demanded)
 }
 
-/// How often there was each.
+/// Formats how often each situation or effect occurred.
 fn table(
     title: &str,
     rows: impl Iterator<Item = (impl Display, u64)>,
@@ -241,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// So many runs that come to everything but this.
+    /// Results of `runs` runs that reached everything except these situations and effects.
     fn runs_without(runs: u64, missing: &[Situation], idle: &[Kind]) -> Sum {
         let mut sum = Sum { runs, ..Sum::default() };
         for situation in Situation::ALL.into_iter().filter(|it| !missing.contains(it)) {

@@ -1,4 +1,4 @@
-//! `xds sim`: clients and servers in virtual time.
+//! `xds sim`: simulations of clients and servers in virtual time.
 
 mod artifacts;
 mod interrupt;
@@ -68,7 +68,7 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
     tell(&broken, &config, args.html.as_deref())
 }
 
-/// Nothing is known of the run that a tape was recorded of.
+/// Describes a replayed tape that led to another run than the recorded one.
 fn another_run(drift: Drift) -> String {
     format!("{drift}; this one breaks no rule")
 }
@@ -86,13 +86,13 @@ fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
     }
 }
 
-/// Tells all there is to know of a failed run, and fails.
+/// Reports a failed run, and returns an error.
 fn tell(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
     report(broken, config, folder)?;
     Err(told(broken))
 }
 
-/// Makes a failed run smaller and tells all there is to know of it.
+/// Shrinks a failed run and prints its report.
 fn report(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let mut tries = 0;
@@ -122,7 +122,7 @@ fn told(broken: &Broken) -> Failure {
     Failure::Simulated(format!("{run} breaks {}", broken.violation.invariant))
 }
 
-/// `1,234,567`, as people read large numbers.
+/// Formats a number with separators, such as `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -135,7 +135,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// `1 run`, `12,345 runs`.
+/// Formats a number with a noun: `1 run`, `12,345 runs`.
 fn grouped_count(number: u64, what: &str) -> String {
     match number {
         1 => count(1_u64, what),

@@ -1,4 +1,4 @@
-//! How far something is: a line on a terminal that changes, or elsewhere, as in a log, a line every now and then.
+//! Progress of a long operation: one changing line on a terminal, or one line per minute in a log.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::output::{Stderr, flush_stderr};
 
-/// What is told, on standard error.
+/// Progress line on standard error.
 #[derive(Debug)]
 pub(super) struct Progress {
     form: Form,
@@ -16,14 +16,14 @@ pub(super) struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// One line of a terminal, each text in the place of the last one.
+    /// One line on a terminal that is overwritten.
     Terminal,
-    /// A line for each text, where nothing can be taken back.
+    /// A new line for each text.
     Log,
 }
 
 impl Form {
-    /// How often there is a new text.
+    /// Minimum time between two texts.
     const fn period(self) -> Duration {
         match self {
             Self::Terminal => Duration::from_millis(200),
@@ -36,12 +36,12 @@ impl Progress {
     pub(super) fn new() -> Self {
         match io::stderr().is_terminal() {
             true => Self { form: Form::Terminal, last: None },
-            // What is done within a minute needs no news of it.
+            // An operation that takes less than a minute prints no progress.
             false => Self { form: Form::Log, last: Some(Instant::now()) },
         }
     }
 
-    /// Shows the text, but not too often.
+    /// Shows a text unless the last one is too recent.
     pub(super) fn show(&mut self, text: impl FnOnce() -> String) {
         self.show_at(Instant::now(), &mut Stderr, text);
     }
@@ -51,7 +51,7 @@ impl Progress {
             return;
         }
         self.last = Some(now);
-        // Whoever does not read it misses nothing else.
+        // A progress line that cannot be written is dropped.
         let line = match self.form {
             Form::Terminal => format!("\r{}\x1b[K", text()),
             Form::Log => text() + "\n",
@@ -59,7 +59,7 @@ impl Progress {
         let _ = out.write_all(line.as_bytes());
     }
 
-    /// Leaves a terminal's line empty, for what is printed there next.
+    /// Clears the terminal's line for other output.
     pub(super) fn clear(&mut self) {
         if self.last.take().is_some() && self.form == Form::Terminal {
             let _ = Stderr.write_all(b"\r\x1b[K");

@@ -1,4 +1,4 @@
-//! Whether servers' addresses are some: told at once, rather than by a client that tries for ever.
+//! Early check of server addresses, so that a wrong address is an error instead of endless retries.
 
 use tokio::{net::lookup_host, task::JoinSet};
 use tracing::warn;
@@ -6,15 +6,21 @@ use xds_tokio::client::check_address;
 
 use crate::failure::Failure;
 
-/// An address, and where it is written if that needs saying.
+/// Address, and the place where it is written, if errors must name it.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     pub(crate) address: &'a str,
     pub(crate) place: Option<String>,
 }
 
-/// Checks the form of every address, and that there is a host of one of them at least. Those of which there
-/// is none are warned of: a fallback is there for the day on which something is missing.
+/// Checks the syntax of all addresses and resolves their hosts.
+///
+/// A host that cannot be resolved causes a warning if another one can, because a fallback server
+/// may replace it.
+///
+/// # Errors
+///
+/// Returns an error if an address is invalid, or if no host can be resolved.
 pub(crate) async fn check(servers: &[Written<'_>]) -> Result<(), Failure> {
     for server in servers {
         check_address(server.address).map_err(|why| at(server.place.clone(), why.into()))?;
@@ -39,7 +45,7 @@ pub(crate) async fn check(servers: &[Written<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether there is such a host, where the address has one.
+/// Resolves the host of an address, if the address has one.
 async fn resolve(address: &str) -> std::io::Result<()> {
     if ["unix:", "ipv4:", "ipv6:"].iter().any(|scheme| address.starts_with(scheme)) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What `xds watch` has to say.
+//! Events of `xds watch`.
 
 use core::fmt;
 use std::{collections::BTreeSet, sync::Arc};
@@ -9,17 +9,17 @@ use xds_core::{TypeUrl, client::WatchError};
 
 use crate::text::type_name;
 
-/// Something that happened to one resource, or to all of a type.
+/// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) type_url: TypeUrl,
-    /// The resource; `None` for the collection of all of them.
+    /// Name of the resource; `None` for the whole type.
     pub(crate) name: Option<String>,
     pub(crate) news: News,
 }
 
 impl Event {
-    /// The event, whose resource is static if it is one of these.
+    /// Marks the resource as static if it is one of `resources`.
     pub(crate) fn with_static(mut self, resources: &BTreeSet<(TypeUrl, String)>) -> Self {
         if let (News::Changed { new, .. }, Some(name)) = (&mut self.news, &self.name)
             && resources.contains(&(self.type_url.clone(), name.clone()))
@@ -29,7 +29,7 @@ impl Event {
         self
     }
 
-    /// The type, as in `cds`.
+    /// Short name of the type, such as `cds`.
     pub(crate) fn type_name(&self) -> &str {
         type_name(self.type_url.as_str())
     }
@@ -39,36 +39,36 @@ impl Event {
 pub(crate) enum News {
     /// The resource has a new value.
     Changed { old: Option<State>, new: State },
-    /// The resource had a value, which is not used any more.
+    /// The resource is removed: its value is no longer used.
     Removed(Problem),
-    /// Something is wrong, but the value stays in use; or, with `None`, it no longer is.
+    /// Ambient error: the value stays in use. `None` if the error is resolved.
     Ambient(Option<Problem>),
-    /// There is no value to use.
+    /// Error: there is no value to use.
     Error(Problem),
 }
 
-/// A resource as it is at one time.
+/// Value of a resource with its version.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) version: Version,
     pub(crate) bytes: Bytes,
-    /// The resource in canonical JSON, secrets hidden.
+    /// Resource as canonical JSON, without secrets.
     pub(crate) json: Arc<Json>,
 }
 
-/// What distinguishes a state of a resource from others.
+/// Version of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// What the server says.
+    /// Version sent by the server.
     Stated(String),
-    /// The server says nothing.
+    /// The server sent an empty version.
     Unstated,
-    /// None: the resource is part of the bootstrap.
+    /// The resource is part of the bootstrap and has no version.
     Static,
 }
 
 impl Version {
-    /// The version, if there is one.
+    /// Returns the version, if there is one.
     pub(crate) fn stated(&self) -> Option<&str> {
         match self {
             Self::Stated(version) => Some(version),
@@ -76,7 +76,7 @@ impl Version {
         }
     }
 
-    /// Without the word for what it is.
+    /// Returns the version, or `none` or `static`.
     pub(crate) fn short(&self) -> &str {
         match self {
             Self::Stated(version) => version,
@@ -102,12 +102,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// What is wrong.
+/// Error of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// With what it is wrong, the node and the server.
+    /// Reason with the resource, the node and the server.
     pub(crate) text: String,
-    /// Only that.
+    /// Reason only.
     pub(crate) reason: String,
 }
 

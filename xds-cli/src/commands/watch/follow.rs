@@ -1,4 +1,5 @@
-//! What listeners, scopes and clusters refer to, watched where they say that it comes from.
+//! References of listeners, scoped routes and clusters, watched at the config source that each
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,39 +13,39 @@ use xds_tokio::{
 
 use crate::args::Subscription;
 
-/// The references of all resources that are followed.
+/// References of all followed resources.
 #[derive(Debug)]
 pub(super) struct Following {
     sources: Sources,
     references: BTreeMap<Id, Counted>,
-    /// By type and name of what is referred to, whatever source it comes from.
+    /// References by type and name of their target, with any config source.
     by_name: BTreeMap<(TypeUrl, Option<String>), Vec<Id>>,
     owners: BTreeMap<Owner, Vec<Id>>,
-    /// Those whose source was one too many, which are begun when another one has ended.
+    /// References that wait because the maximum number of sources is in use.
     waiting: BTreeSet<Id>,
     next: Id,
 }
 
-/// A reference, in the order in which they came up. Several resources may have the same one.
+/// Identifier of a reference, in the order of creation. Several resources may share one reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(u64);
 
 #[derive(Debug)]
 struct Counted {
     nested: NestedSource,
-    /// How many resources have it.
+    /// Number of resources with this reference.
     count: usize,
 }
 
-/// A resource that refers to others: the reference that it is watched for, its type and its name.
+/// Referring resource: the reference through which it is watched, its type and its name.
 type Owner = (Option<Id>, TypeUrl, String);
 
-/// What to watch from now on, and what no more.
+/// References to watch and to unwatch.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) started: Vec<Started>,
     pub(super) ended: Vec<Id>,
-    /// The references of the resource cannot be read.
+    /// Error if the references of the resource cannot be read.
     pub(super) problem: Option<String>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Change {
 pub(super) struct Started {
     pub(super) id: Id,
     pub(super) subscription: Subscription,
-    /// Who is asked. What could not be asked for may come again in a later change.
+    /// Client to watch with, or the reason why there is none. A later change may contain a client.
     pub(super) client: Result<ClientHandle, String>,
 }
 
@@ -68,13 +69,14 @@ impl Following {
         }
     }
 
-    /// Whether there are references in resources of a type.
+    /// Whether resources of a type contain references to follow.
     pub(super) fn follows(type_url: &TypeUrl) -> bool {
         use types::{CLUSTER, LISTENER, SCOPED_ROUTE_CONFIGURATION};
         [CLUSTER, LISTENER, SCOPED_ROUTE_CONFIGURATION].contains(&type_url.as_str())
     }
 
-    /// A resource has changed; without a value it is gone. References that cannot be read leave those that it had.
+    /// Processes a changed resource, or a removed one if `value` is `None`. If the references
+    /// cannot be read, the old ones are kept.
     pub(super) fn update(
         &mut self,
         via: Option<Id>,
@@ -104,7 +106,7 @@ impl Following {
         change
     }
 
-    /// One more resource has a reference. It is begun to be watched if nothing had it before.
+    /// Counts a resource for a reference. A new reference is started.
     fn refer(&mut self, nested: NestedSource, change: &mut Change) -> Id {
         let same_name = self.by_name.entry(key(&nested)).or_default();
         let references = &mut self.references;
@@ -143,7 +145,7 @@ impl Following {
         Some(Started { id, subscription, client })
     }
 
-    /// There may be room for those that came too late, the oldest first.
+    /// Starts waiting references, the oldest first, as far as sources are available.
     fn start_waiting(&mut self, change: &mut Change) {
         while let Some(&id) = self.waiting.first() {
             self.start(id, change);
@@ -153,7 +155,7 @@ impl Following {
         }
     }
 
-    /// A resource has these references instead of those that it had.
+    /// Replaces the references of a resource.
     fn replace(&mut self, owner: Owner, new: Vec<Id>, change: &mut Change) {
         let old = match new.is_empty() {
             true => self.owners.remove(&owner),
@@ -164,7 +166,8 @@ impl Following {
         }
     }
 
-    /// One resource less has a reference. The last one takes with it what came through it.
+    /// Removes one resource from a reference. Without a resource the reference ends, together with
+    /// all references of resources watched through it.
     fn let_go(&mut self, id: Id, change: &mut Change) {
         let Some(counted) = self.references.get_mut(&id) else { return };
         counted.count -= 1;
@@ -193,7 +196,7 @@ impl Following {
         }
     }
 
-    /// A resource that came through a reference and has references itself.
+    /// Returns a resource that is watched through a reference and has references itself.
     fn owner_through(&self, id: Id) -> Option<Owner> {
         let first = (Some(id), TypeUrl::from(""), String::new());
         let (owner, _) = self.owners.range(first..).next()?;
@@ -209,7 +212,7 @@ fn key(nested: &NestedSource) -> (TypeUrl, Option<String>) {
     (nested.type_url.clone(), nested.wanted.name().map(str::to_owned))
 }
 
-/// The types that resources of these refer to.
+/// Returns the types that resources of the subscriptions refer to.
 pub(super) fn types_behind(subscriptions: &BTreeSet<Subscription>) -> Vec<TypeUrl> {
     let all = [
         types::CLUSTER_LOAD_ASSIGNMENT,
@@ -255,7 +258,7 @@ mod tests {
         json!({ "path_config_source": { "path": format!("/nowhere/{at}") } })
     }
 
-    /// What is watched from now on, and what could not be, by name.
+    /// Names of started watches, and whether each has a client.
     fn told(change: &Change) -> Vec<(&str, bool)> {
         let told = change.started.iter().map(|Started { subscription, client, .. }| {
             (subscription.name.as_ref().map_or("*", ResourceName::as_str), client.is_ok())
@@ -279,7 +282,7 @@ mod tests {
         assert_eq!(*why, format!("more than {MAX_SOURCES} sources are in use"));
         let later = following.update(None, &cluster, "later", Some(&eds("later", 1_001)));
         assert_eq!(told(&later), [("later", false)]);
-        // A second use of a source ends no source.
+        // A second reference with the same source does not end it.
         let again = following.update(None, &cluster, "again", Some(&eds("again", 1)));
         assert_eq!(told(&again), [("again", true)]);
         assert_eq!(told(&following.update(None, &cluster, "again", None)), []);
@@ -287,10 +290,10 @@ mod tests {
         let ended = following.update(None, &cluster, "c1", None);
         assert_eq!((told(&ended), ended.ended.len()), (vec![("late", true)], 1));
         assert_eq!(ended.started[0].id, late.started[0].id, "it is the one that waited");
-        // One that leaves its source for another has room for it.
+        // A resource that moves to another source frees its own.
         let moved = following.update(None, &cluster, "c2", Some(&eds("c2", 1_002)));
         assert_eq!(told(&moved), [("later", true), ("c2", false)]);
-        // Who waits no more is not begun.
+        // A reference that no longer waits is not started.
         assert_eq!(told(&following.update(None, &cluster, "c2", None)), []);
         assert_eq!(told(&following.update(None, &cluster, "c3", None)), []);
         println!("covers: S0.052");
@@ -312,14 +315,14 @@ mod tests {
         assert_eq!(told(&asked), [("*", true)]);
         let one = asked.started[0].id;
         assert_eq!(told(&following.update(Some(one), &scopes, "s", Some(&scope))), [("r", true)]);
-        // The same scopes lead to routes from elsewhere for another listener.
+        // The other listener takes the routes of the same scopes from another source.
         let asked = following.update(None, &listener, "two", Some(&manager(2)));
         let two = asked.started[0].id;
         assert_ne!(one, two);
         assert_eq!(told(&following.update(Some(two), &scopes, "s", Some(&scope))), [("r", true)]);
         let gone = following.update(None, &listener, "one", None);
         assert_eq!(gone.ended.len(), 2, "scopes and routes");
-        // Of a watch that is over nothing is followed.
+        // Resources of an ended watch are not followed.
         assert_eq!(told(&following.update(Some(one), &scopes, "s", Some(&scope))), []);
         assert_eq!(following.update(None, &listener, "two", None).ended.len(), 2);
         assert!(following.references.is_empty() && following.owners.is_empty());

@@ -1,14 +1,14 @@
-//! `xds watch`: a client that prints what changes.
+//! `xds watch`: a client that prints changes.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `watches.rs` | everything that is watched, as one stream of events |
-//! | `events.rs` | what there is to say |
-//! | `text.rs`, `ndjson.rs`, `yaml.rs` | the three ways to say it |
-//! | `upstream.rs` | where to watch: the flags' servers, or a bootstrap's |
-//! | `proxy.rs` | where a proxy with this bootstrap would ask |
-//! | `follow.rs` | what listeners and clusters refer to |
-//! | `address.rs` | whether the server's address is one |
+//! | `watches.rs` | all watches as one stream of events |
+//! | `events.rs` | events |
+//! | `text.rs`, `ndjson.rs`, `yaml.rs` | output formats |
+//! | `upstream.rs` | servers given by the flags or by a gRPC bootstrap |
+//! | `proxy.rs` | servers and static resources of a proxy bootstrap |
+//! | `follow.rs` | references of listeners and clusters |
+//! | `address.rs` | check of server addresses |
 
 mod address;
 mod events;
@@ -65,14 +65,14 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     printer.begin(&upstream.server, upstream.node_id(), &subscriptions)?;
     let Upstream { origin, static_resources, .. } = upstream;
 
-    // gRPC's clients leave constraints alone (X39).
+    // gRPC clients do not check the constraints (X39).
     let validation = Validation::from(args.bootstrap.is_none());
     let mut types: BTreeSet<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
     if args.follow {
         types.extend(follow::types_behind(&subscriptions));
     }
     let register = move |mut config: ClientConfig| {
-        // All watches are polled, and every step is to be shown.
+        // All watches are polled, and every notification is printed.
         config.profile.read_gate = ReadGate::Notices;
         types.iter().cloned().fold(config, |config, it| validation.register(config, it))
     };
@@ -102,7 +102,8 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     }
     let mut watches = Watches::new(&client, subscriptions, following);
     loop {
-        // Nothing is dropped: what changes while nobody reads is printed as it is when it is read.
+        // No change is lost: a resource that changes while output is blocked is printed with its
+        // newest value.
         select! {
             () = stop.requested() => break,
             room = output::room() => room?,
@@ -125,10 +126,10 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     Ok(())
 }
 
-/// How long closing the stream may take.
+/// Time limit for closing the stream.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A way to print what changes.
+/// Output format of events.
 trait Printer {
     fn begin(
         &mut self,

@@ -1,4 +1,4 @@
-//! `-o ndjson`: one JSON object on a line for each event.
+//! Output format `ndjson`: one JSON object per line and event.
 
 use serde_json::{Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! Where a proxy with this bootstrap would ask, and what it has from the start.
+//! Servers and static resources of a proxy bootstrap.
 
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -22,7 +22,7 @@ use crate::{
     schema::{FILES, schema},
 };
 
-/// Reads the file, which may be JSON or YAML, whatever it is called.
+/// Reads the file as JSON or YAML, whatever its name is.
 pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
     let place = file.display().to_string();
     let fail = |why: String| Failure::ProxyBootstrap { place: place.clone(), why };
@@ -44,7 +44,7 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
     }
     let config = bootstrap.client_config().map_err(|why| fail(why.to_string()))?;
     let server = config.servers.first().map(|server| server.uri.to_string());
-    // What would only fail once it is connected to is told now.
+    // Report errors now that would otherwise only occur while connecting.
     for (_, targets) in bootstrap.transports() {
         for target in targets {
             bootstrap.upstream_cluster(target.name()).map_err(in_file)?;
@@ -56,7 +56,8 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
     Ok(Upstream { origin, server: server.unwrap_or_default(), static_resources })
 }
 
-/// File, line and column of a field, or of what is around it if it is missing.
+/// Returns the file with line and column of a field, or of the closest parent if the field is
+/// missing.
 fn place_of(file: &str, yaml: &YamlFile<'_>, path: &str) -> String {
     match yaml.position(path) {
         Some(position) if !path.is_empty() => format!("{file}:{position}"),
@@ -64,7 +65,7 @@ fn place_of(file: &str, yaml: &YamlFile<'_>, path: &str) -> String {
     }
 }
 
-/// Starts the clients of a proxy.
+/// Starts the clients that a proxy would use.
 pub(super) fn sources(
     bootstrap: EnvoyBootstrap,
     credentials: Option<Credentials>,
@@ -81,7 +82,7 @@ pub(super) fn sources(
     })
 }
 
-/// The place that a target stands for.
+/// Returns the address, credentials and metadata of a target.
 fn service(
     bootstrap: &EnvoyBootstrap,
     target: Target<'_>,
@@ -127,7 +128,8 @@ fn service(
     Ok(service)
 }
 
-/// All addresses of a cluster as one, which are then tried in turn, where they can be written so.
+/// Returns all addresses of a cluster as one URI, tried in turn; only the first if they cannot be
+/// combined.
 fn address(name: &str, cluster: &UpstreamCluster) -> Result<String, String> {
     let [first, others @ ..] = &*cluster.addresses else {
         return Err(format!("cluster {name:?} has no endpoints"));
@@ -157,7 +159,7 @@ fn static_resources(
         let bytes = if yaml.value(path).as_ref() == Some(message) {
             yaml.encode(schema(), type_url.message_name(), path, FILES)?
         } else {
-            // Written in words of version 2: errors are about what was made of it.
+            // Converted from API version 2: positions are those of the converted message.
             let text = message.to_string();
             let name = type_url.message_name();
             encode_message_with(schema(), "", name, Format::Json, text.as_bytes(), FILES).map_err(

@@ -1,4 +1,4 @@
-//! `-o text`: for people.
+//! Output format `text`: lines for people.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -64,14 +64,14 @@ impl Text {
     }
 }
 
-/// How many fields of a changed resource are listed.
+/// Maximum number of changed fields that are listed.
 const MOST_FIELDS: usize = 10;
-/// How much of the two values of a field is shown.
+/// Maximum number of characters of a listed field.
 const FIELD: usize = 120;
-/// Below the mark of the line with the resource's name.
+/// Indentation of lines below the resource.
 const INDENT: &str = "                ";
 
-/// A line on the event and, of a change, one on each field that changed.
+/// Formats an event: one line, and one line for each changed field.
 fn lines(event: &Event, style: Style) -> String {
     let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
     let subject = format!("{} {}", escaped(event.type_name()), style.strong(name));
@@ -125,7 +125,7 @@ fn push_fields(out: &mut String, old: &State, new: &State) {
     }
 }
 
-/// A field, with the size of a list where the list itself came or went.
+/// Formats a field. An added or removed list is shown as its number of elements.
 fn field(difference: &Difference<'_>) -> String {
     match (difference.old, difference.new) {
         (None, Some(Json::Array(list))) if list.len() > 1 => {

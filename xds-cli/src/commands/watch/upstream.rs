@@ -1,4 +1,4 @@
-//! Where to watch, as a client's configuration: the flags' servers, or those of a bootstrap.
+//! Client configuration from the flags or from a bootstrap.
 
 use std::{collections::BTreeSet, env, path::Path};
 
@@ -27,27 +27,28 @@ use crate::{
     failure::Failure,
 };
 
-/// Where to watch.
+/// Servers and static resources to watch.
 #[derive(Debug)]
 pub(super) struct Upstream {
     pub(super) origin: Origin,
-    /// The server that is turned to first.
+    /// First server.
     pub(super) server: String,
-    /// What is there without a server, with the field that says so.
+    /// Static resources of the bootstrap.
     pub(super) static_resources: Vec<StaticResource>,
 }
 
-/// What there is to connect to.
+/// Servers to connect to.
 #[derive(Debug)]
 pub(super) enum Origin {
-    /// Servers that are told in full.
+    /// Servers of the flags or of a gRPC bootstrap.
     Servers(Box<Servers>),
-    /// Whatever a proxy's bootstrap names, with the credentials of clusters that have a transport socket.
+    /// Sources of a proxy bootstrap, with the credentials for clusters that have a transport
+    /// socket.
     Proxy(Box<EnvoyBootstrap>, Option<Credentials>),
 }
 
 impl Upstream {
-    /// Who the client says it is.
+    /// Node id of the client.
     pub(super) fn node_id(&self) -> &str {
         match &self.origin {
             Origin::Servers(it) => it.config.node.id(),
@@ -56,18 +57,18 @@ impl Upstream {
     }
 }
 
-/// Servers as a client of the library takes them.
+/// Servers with the configuration and options of the client.
 #[derive(Debug)]
 pub(super) struct Servers {
-    /// Without any resource type.
+    /// Configuration without resource types.
     pub(super) config: ClientConfig,
-    /// With the credentials.
+    /// Options with the credentials.
     pub(super) options: ClientOptions,
-    /// The one that is turned to first.
+    /// First server.
     first: String,
 }
 
-/// A resource of a bootstrap.
+/// Static resource of a bootstrap.
 #[derive(Debug)]
 pub(super) struct StaticResource {
     pub(super) place: String,
@@ -75,7 +76,7 @@ pub(super) struct StaticResource {
     pub(super) bytes: Bytes,
 }
 
-/// Reads what there is to read, so that mistakes are told before anything is dialled.
+/// Reads all files and checks all addresses, so that errors are reported before connecting.
 pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
     if let Some(file) = &args.proxy_bootstrap {
         return proxy::of_bootstrap(file, args);
@@ -84,7 +85,7 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
         (Some(file), _, _) => of_bootstrap(file, args).await?,
         (None, Some(server), _) => of_flags(args, server).await?,
         (None, None, Some(file)) => of_file(args, file),
-        // The definition of the arguments refuses it.
+        // Rejected by the definition of the arguments.
         (None, None, None) => return Err(Failure::NoServer),
     };
     let config = &mut servers.config;
@@ -105,8 +106,9 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
     Ok(Upstream { origin, server, static_resources: Vec::new() })
 }
 
-/// A client that uses what is good in a response, turns to the next server and comes back, and tells of
-/// connection trouble, as gRPC's does. What is deleted goes, as in a proxy: that is what one watches for.
+/// Creates a client that behaves like gRPC: it uses the valid resources of a response, fails over
+/// and back, and reports connection errors. Deleted resources are removed, as in a proxy, because
+/// the user watches for such changes.
 async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     let addresses: Vec<&str> =
         [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
@@ -130,7 +132,7 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     Ok(Servers { config, options, first: server.to_owned() })
 }
 
-/// A client that does with a file what a proxy does: all of a content is used, or nothing.
+/// Creates a client that reads a file as a proxy does: one invalid resource rejects the whole file.
 fn of_file(args: &WatchArgs, file: &str) -> Servers {
     let server = ManagementServer::new(file).with_files(FilePolicy::default());
     let config = config_of(args, server).with_profile(Profile::envoy());
@@ -141,17 +143,17 @@ fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
     let node = Node::new(args.node.as_deref().unwrap_or(NODE))
         .with_cluster(args.cluster.as_deref().unwrap_or_default());
     let config = ClientConfig::new(node, server);
-    // There is nobody else who could answer for the names.
+    // The server is the only one that can answer for the names.
     let authorities: BTreeSet<_> =
         args.subscriptions.iter().filter_map(Subscription::authority).collect();
     let authorities = authorities.into_iter().map(Authority::new);
     authorities.fold(config, ClientConfig::with_authority)
 }
 
-/// Who to say we are unless told otherwise.
+/// Default node id.
 const NODE: &str = "xds-watch";
 
-/// What the flags say of the channel; `None` if they leave it to the address.
+/// Returns the credentials that the flags select; `None` if the address selects them.
 pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
     if !flags.says_tls() {
         return Ok(None);
@@ -175,7 +177,7 @@ pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Fa
     Ok(Some(credentials))
 }
 
-/// A client that does what gRPC does with the bootstrap.
+/// Creates a client that behaves like gRPC with this bootstrap.
 async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
     let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
@@ -207,7 +209,7 @@ async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure>
     Ok(Servers { config, options, first: server.unwrap_or_default() })
 }
 
-/// The servers of a bootstrap with the paths of their entries.
+/// Returns the servers of a bootstrap with the paths of their entries.
 fn fields(bootstrap: &Bootstrap) -> impl Iterator<Item = (String, &XdsServer)> {
     let own = bootstrap.servers.iter().enumerate();
     let own = own.map(|(at, server)| (format!("xds_servers[{at}]"), server));
@@ -218,7 +220,7 @@ fn fields(bootstrap: &Bootstrap) -> impl Iterator<Item = (String, &XdsServer)> {
     own.chain(of_authorities)
 }
 
-/// The field that names the file that something is wrong with.
+/// Returns the field that names the file with the fault.
 fn field_of(server: &XdsServer, why: &CredentialsError) -> &'static str {
     let Some(path) = why.path() else { return "" };
     let ChannelCredentials::Tls(files) = &server.channel_credentials else { return "" };

@@ -1,4 +1,4 @@
-//! Everything that is watched, as one stream of events.
+//! All watches as one stream of events.
 
 use core::{
     future::poll_fn,
@@ -22,36 +22,36 @@ use crate::{args::Subscription, resource_types::json};
 #[derive(Debug)]
 pub(crate) struct Watches {
     watched: Vec<Watched>,
-    /// Which one is asked first, so that a busy one does not starve the others.
+    /// Watch that is polled first, so that a busy one does not starve the others.
     first: usize,
-    /// What resources refer to is watched as well.
+    /// References of resources to watch, with `--follow`.
     following: Option<Following>,
 }
 
-/// One subscription, and what came of it.
+/// Subscription with its watch and its resources.
 #[derive(Debug)]
 struct Watched {
     subscription: Subscription,
     watch: Kind,
-    /// Because of this reference, which something may no longer have.
+    /// Reference for which the subscription exists. It ends with the reference.
     reference: Option<Id>,
     held: BTreeMap<String, State>,
-    /// What is still to come back after the watch fell too far behind.
+    /// State of a resync after the watch fell too far behind.
     catch_up: Option<CatchUp>,
     waiting: VecDeque<Event>,
 }
 
-/// A resync tells what there is, but neither what there no longer is nor when that was all of it.
+/// Progress of a resync, which reports existing resources but neither removed ones nor its end.
 #[derive(Debug)]
 struct CatchUp {
-    /// Held before, and not heard of since.
+    /// Resources held before the resync and not reported since.
     missing: BTreeSet<String>,
-    /// Runs since there was nothing to take, which may also be so between two batches.
+    /// Timer of the time without a change, which may also pass between two batches.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-/// How long nothing may come before a resync counts as complete. All of it is in the client already.
-/// Where changes never pause for that long, removals are told late rather than wrongly.
+/// Time without a change after which a resync counts as complete. The client has all resources
+/// already. If changes never pause for that long, removals are reported late rather than wrongly.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Watches {
         Self { watched: watched.collect(), first: 0, following }
     }
 
-    /// The next event; `None` once the client has ended. Cancel safe.
+    /// Waits for the next event; `None` once the client has ended. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -97,7 +97,8 @@ impl Watches {
         if is_over { Poll::Ready(None) } else { Poll::Pending }
     }
 
-    /// Watches what a changed resource refers to, and lets go of what nothing refers to any more.
+    /// Watches the resources that a changed resource refers to, and unwatches resources without a
+    /// reference.
     fn follow(&mut self, at: usize, event: &Event) {
         let Some(following) = &mut self.following else { return };
         let value = match &event.news {
@@ -133,7 +134,7 @@ impl Watches {
         }
     }
 
-    /// Ends the clients of further sources.
+    /// Shuts down the clients of further sources.
     pub(crate) fn shut_down(&self) {
         if let Some(following) = &self.following {
             following.shut_down();
@@ -201,7 +202,7 @@ impl Watched {
         }
     }
 
-    /// The name of what is watched, be it a glob; `None` for all of a type.
+    /// Name or glob of the watch; `None` for all resources of a type.
     fn name(&self) -> Option<String> {
         self.subscription.name.as_ref().map(|name| name.as_str().to_owned())
     }
@@ -242,7 +243,7 @@ impl Watched {
         }
     }
 
-    /// What has not come back by now is gone.
+    /// Reports resources that the resync did not contain as removed.
     fn end_catch_up(&mut self) {
         let missing = self.catch_up.take().map(|it| it.missing).unwrap_or_default();
         for name in missing {
@@ -297,7 +298,7 @@ mod tests {
         Change::Resource { name, result }
     }
 
-    /// What is said, as `+a` for added, `~a` for changed and `-a` for removed.
+    /// Reported events: `+a` for added, `~a` for changed and `-a` for removed.
     fn said(watched: &mut Watched) -> Vec<String> {
         let mark = |news: &News| match news {
             News::Changed { old: None, .. } => '+',

@@ -1,4 +1,4 @@
-//! `-o yaml`: each changed resource as a document, everything else as comments.
+//! Output format `yaml`: each changed resource as a document, other events as comments.
 
 use xds_format::{PrintOptions, to_yaml};
 
@@ -24,7 +24,7 @@ impl Printer for Yaml {
 }
 
 fn document(event: &Event, time: &str) -> String {
-    // A name may hold anything; on a comment's line it must not end the comment.
+    // A name may contain a line break, which must not end the comment.
     let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
     let subject = format!("{} {name}", escaped(event.type_name()));
     match &event.news {
