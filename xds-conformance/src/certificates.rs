@@ -1,4 +1,4 @@
-//! Certificates made for one case.
+//! Certificates for one test case.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 
-/// A certificate authority.
+/// Certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
 }
 
-/// A certificate and its key, in PEM form.
+/// Certificate and private key, as PEM.
 pub(crate) struct Identity {
     pub(crate) certificate: String,
     pub(crate) private_key: String,
@@ -40,7 +40,8 @@ impl Authority {
     }
 }
 
-/// A server that shows `own` and takes clients of `clients` only.
+/// Returns the TLS configuration of a server with the identity `own` that accepts clients of
+/// `clients` only.
 pub(crate) fn mutual_tls(own: &Identity, clients: &Authority) -> Arc<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");

@@ -1,4 +1,4 @@
-//! What clients have to do.
+//! Test cases for client adapters.
 
 mod files;
 mod grpc;
@@ -29,7 +29,7 @@ macro_rules! cases {
 }
 
 cases! {
-    /// Streams.
+    /// Test cases for streams.
     GRPC = [
         grpc::full_state => "a watch, its value and its ACK, though headers are held back until there is a request",
         grpc::changes => "the same in the incremental variant",
@@ -47,7 +47,7 @@ cases! {
         secured::strangers => "a server of another authority is not spoken to",
     ];
 
-    /// Polling. The client needs the schema of the API.
+    /// Test cases for polling over REST-JSON. The client needs the schema of the API.
     REST = [
         rest::unchanged => "a server that has nothing new is asked again, and is well",
         rest::failing => "a server that answers with an error is told of, and asked again",
@@ -58,7 +58,7 @@ cases! {
         rest::late_answer => "an answer to a client that was shut down is for nobody",
     ];
 
-    /// Files. The client needs the schema of the API.
+    /// Test cases for files. The client needs the schema of the API.
     FILES = [
         files::rename => "a file that is replaced is read again",
         files::swapped_directory => "so is one in a directory that is swapped as a whole",
@@ -67,7 +67,7 @@ cases! {
     ];
 }
 
-/// A client of `server` that comes back within milliseconds.
+/// Returns the configuration of a client of `server` that reconnects within milliseconds.
 fn config(server: ManagementServer) -> ClientConfig {
     let mut profile = Profile::grpc();
     profile.backoff = BackoffPolicy::grpc();
@@ -82,7 +82,7 @@ fn at(address: SocketAddr) -> ManagementServer {
     ManagementServer::new(address.to_string())
 }
 
-/// A type whose resources are bad if they contain the word.
+/// Resource type that rejects resources with the word `bad`.
 #[derive(Debug)]
 struct NoBadOnes(OpaqueType);
 

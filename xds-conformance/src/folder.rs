@@ -1,4 +1,4 @@
-//! A folder that goes with a case.
+//! A temporary directory for one test case.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ impl Folder {
         Self(path)
     }
 
-    /// Puts a file in place as an operator does: whole, under its name.
+    /// Replaces a file atomically, as operators do: writes a new file and renames it.
     pub(crate) fn put(&self, name: &str, content: &str) -> PathBuf {
         let (path, new) = (Path::join(&self.0, name), Path::join(&self.0, "new"));
         fs::write(&new, content).expect("a new file");

@@ -1,13 +1,14 @@
-//! The kick oracle: whether a task waits for something that nobody wakes it for.
+//! The kick oracle, which finds lost wake-ups: tasks that wait without anything to wake them.
 //!
-//! When all is quiet, every task is woken once. A task that returned [`Poll::Pending`] with all wakers in place finds
-//! nothing to do. If anything visible happens (a byte is written, a connection is dialled or closed, a task is
-//! spawned, a timer is set) though no message came and no timer ran out, a wake-up was lost. The oracle needs
-//! no knowledge of the protocol.
+//! When the program is idle, the oracle wakes every task once. A task that returned
+//! [`Poll::Pending`] with all its wakers registered finds nothing to do. If anything visible
+//! happens (a write, a connection that is opened or closed, a spawned task, a new timer) although
+//! no message arrived and no timer expired, a wake-up was lost. The oracle does not need to know
+//! the protocol.
 //!
-//! [`Kicked`] is a runtime whose tasks can be woken that way, and whose connections are pipes in memory, so that on a
-//! clock that stands still whole runs are deterministic. Futures inside of one task that have wakers of their own are
-//! not reached by waking the task.
+//! [`Kicked`] is a runtime whose tasks can be woken this way. Its connections are in-memory pipes,
+//! so runs are deterministic with a paused clock. Futures within one task that have their own
+//! wakers are not polled by waking the task.
 
 use core::{
     cell::RefCell,
@@ -38,24 +39,25 @@ use xds_grpc::{
     runtime::{BoxFuture, Io, Runtime},
 };
 
-/// The bytes that a pipe holds in each direction.
+/// Capacity of a pipe in each direction, in bytes.
 const PIPE: usize = 1 << 16;
 
-/// What runs on [`Kicked`] on one thread: its tasks, its connections, and what is seen of it from outside.
+/// Tasks and connections that use [`Kicked`] on one thread, with a counter of their visible
+/// actions.
 #[derive(Clone, Debug, Default)]
 pub struct World(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    /// How much has happened that can be seen from outside.
+    /// Number of visible actions.
     seen: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     tasks: Vec<Weak<Mutex<Option<Waker>>>>,
-    /// Where connections were dialled to, and their far ends.
+    /// Addresses of opened connections, with their remote ends.
     dialled: VecDeque<(SocketAddr, DuplexStream)>,
     accepting: Option<Waker>,
 }
@@ -71,7 +73,7 @@ thread_local! {
 }
 
 impl World {
-    /// A world for what is started on this thread from now on.
+    /// Creates a world for everything that is started on this thread from now on.
     #[must_use]
     pub fn of_this_thread() -> Self {
         let world = Self::default();
@@ -79,7 +81,7 @@ impl World {
         world
     }
 
-    /// Where the next connection is dialled to, and its far end. Cancel safe.
+    /// Waits for the next connection, and returns its address and its remote end. Cancel safe.
     pub async fn accept(&self) -> (SocketAddr, DuplexStream) {
         poll_fn(|cx| {
             let mut state = self.lock();
@@ -94,7 +96,7 @@ impl World {
         .await
     }
 
-    /// How much has happened so far that can be seen from outside.
+    /// Returns the number of visible actions so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.0.seen.load(Ordering::SeqCst)
@@ -111,11 +113,13 @@ impl World {
         }
     }
 
-    /// Wakes every task, and fails if that makes a difference. `quiet` waits until nothing happens any more by itself.
+    /// Wakes every task and checks that nothing visible happens.
+    ///
+    /// `quiet` waits until the program is idle.
     ///
     /// # Panics
     ///
-    /// Something happened that had waited for nothing.
+    /// Panics if the program is not idle, or if waking the tasks causes a visible action.
     pub async fn assert_no_wake_up_is_lost(&self, mut quiet: impl AsyncFnMut(), when: &str) {
         quiet().await;
         let before = self.seen();
@@ -135,8 +139,10 @@ impl World {
     }
 }
 
-/// A runtime whose tasks can be woken all at once. Tasks and time are those of another one; connections are pipes
-/// in memory, to whatever address.
+/// Runtime whose tasks can all be woken at once.
+///
+/// Tasks and timers are those of the inner runtime. Connections are in-memory pipes, whatever the
+/// address.
 #[derive(Clone, Debug)]
 pub struct Kicked<R> {
     inner: R,
@@ -144,11 +150,11 @@ pub struct Kicked<R> {
 }
 
 impl<R: Default> Default for Kicked<R> {
-    /// In the world of this thread.
+    /// Creates a runtime in the world of this thread.
     ///
     /// # Panics
     ///
-    /// There is none.
+    /// Panics if [`World::of_this_thread`] was not called on this thread.
     fn default() -> Self {
         let world = CURRENT.with_borrow(Clone::clone).expect("a world was made on this thread");
         Self { inner: R::default(), world }
@@ -231,7 +237,7 @@ impl Future for Task {
     }
 }
 
-/// The near end of a connection.
+/// Local end of a connection.
 struct Pipe {
     io: TokioIo<DuplexStream>,
     world: World,

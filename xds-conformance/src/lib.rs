@@ -1,21 +1,21 @@
-//! What an adapter of [`xds_core`] has to do, as cases that run against it over loopback.
+//! Test cases for adapters of [`xds_core`], run over loopback.
 //!
-//! An adapter has no rule of the protocol in it; what it can get wrong is the moving of bytes and time. The
-//! peers here are made of sockets and HTTP alone, without either core, and do one thing after the other:
-//! hold their headers back, say too much, fall silent, read nothing. Each case takes an adapter and panics
-//! where it does not do what it has to.
+//! An adapter contains no rules of the protocol, but it can make mistakes in transporting bytes and
+//! in keeping time. The peers in this crate use sockets and HTTP only, without the cores, and each
+//! does one unusual thing: it withholds headers, sends too much, falls silent, or does not read. A
+//! case runs an adapter against such a peer and panics if the adapter behaves wrongly.
 //!
-//! | cases | against | of |
+//! | cases | adapter | subject |
 //! |---|---|---|
-//! | [`client::GRPC`] | a [`ClientAdapter`] | streams, and how they are secured |
-//! | [`client::REST`] | the same | polling |
-//! | [`client::FILES`] | the same | files |
-//! | [`server::GRPC`] | a [`ServerAdapter`] | streams |
-//! | [`server::REST`] | a [`RestServerAdapter`] | polling |
+//! | [`client::GRPC`] | [`ClientAdapter`] | streams, with and without TLS |
+//! | [`client::REST`] | [`ClientAdapter`] | polling over REST-JSON |
+//! | [`client::FILES`] | [`ClientAdapter`] | files |
+//! | [`server::GRPC`] | [`ServerAdapter`] | streams |
+//! | [`server::REST`] | [`RestServerAdapter`] | polling over REST-JSON |
 //!
-//! [`kick`] finds what waits without a waker, in runs on a clock that stands still.
+//! [`kick`] finds lost wake-ups in runs with a paused clock.
 //!
-//! A test of an adapter runs those that are about it:
+//! A test of an adapter runs the cases that apply to it:
 //!
 //! ```
 //! # use xds_conformance::{ClientAdapter, ClientSettings, client};
@@ -61,71 +61,74 @@ use xds_core::{
 };
 use xds_handle::ClientHandle;
 
-/// Something that has to hold of adapters of a kind.
+/// Test case for one kind of adapter.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Case<A: ?Sized + 'static> {
-    /// What holds, in words.
+    /// Expected behavior.
     pub name: &'static str,
-    /// Finds out whether it does.
+    /// Runs the case.
     ///
     /// # Panics
     ///
-    /// It does not.
+    /// Panics if the adapter does not behave as expected.
     pub run: fn(&A),
 }
 
-/// What starts clients.
+/// Adapter that starts clients.
 pub trait ClientAdapter {
-    /// Starts a client in the background. It is that of the handle.
+    /// Starts a client in the background and returns its handle.
     fn connect(&self, config: ClientConfig, settings: &ClientSettings) -> ClientHandle;
 }
 
-/// What of a client is not its core's.
+/// Client settings that are not part of the core's configuration.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientSettings {
-    /// How often the server is pinged, and how long its answer may take; `None` is whatever the adapter
-    /// does by itself.
+    /// Interval of pings to the server, and time limit for the reply. `None` uses the adapter's
+    /// default.
     pub keepalive: Option<(Duration, Duration)>,
-    /// How long connecting may take; `None` is whatever the adapter does by itself.
+    /// Time limit for connecting. `None` uses the adapter's default.
     pub connect_timeout: Option<Duration>,
-    /// How servers are secured that name the transport `secured`.
+    /// TLS files for servers with the transport `secured`.
     pub tls: Option<TlsFiles>,
-    /// A file with a token that goes with the calls to them.
+    /// File with a JWT to send with calls to these servers.
     pub token: Option<PathBuf>,
 }
 
-/// What starts management servers.
+/// Adapter that starts management servers.
 pub trait ServerAdapter {
-    /// Starts a server on loopback, in the background. The longest request it takes is a MiB.
+    /// Starts a server on loopback in the background. It must accept requests of up to 1 MiB and no
+    /// longer ones.
     fn start(&self, config: ServerConfig, settings: &ServerSettings) -> Box<dyn RunningServer>;
 }
 
-/// What of a server is not its core's.
+/// Server settings that are not part of the core's configuration.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ServerSettings {
-    /// How often clients are pinged, and how long their answer may take; `None` is whatever the adapter does by
-    /// itself.
+    /// Interval of pings to clients, and time limit for the reply. `None` uses the adapter's
+    /// default.
     pub keepalive: Option<(Duration, Duration)>,
 }
 
-/// What starts management servers that are polled over REST-JSON, this repository's or others.
+/// Adapter that starts management servers for polling over REST-JSON, of this or another
+/// implementation.
 pub trait RestServerAdapter {
-    /// Starts a server on loopback, in the background, which knows the schema of the API and holds requests for this
-    /// long.
+    /// Starts a server on loopback in the background.
+    ///
+    /// The server knows the schema of the API and holds requests for `hold`.
     fn start_rest(&self, config: ServerConfig, hold: Duration) -> Box<dyn RunningServer>;
 }
 
-/// A management server, which ends when it is dropped.
+/// Running management server, which stops when dropped.
 pub trait RunningServer {
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     fn address(&self) -> SocketAddr;
 
-    /// Changes its resources.
+    /// Applies a change to the resources.
     fn apply(&self, change: Transaction);
 
-    /// Ends it: streams first, as soon as what is on its way has been answered.
+    /// Shuts the server down: its streams end once the client has answered the last responses.
     fn drain(&self);
 }

@@ -1,4 +1,4 @@
-//! The adapters of this repository, of any runtime, and their cases as tests.
+//! Adapters of this repository for any runtime, and their test cases as `libtest-mimic` tests.
 
 mod both;
 mod pair;
@@ -27,8 +27,9 @@ use crate::{
     ServerSettings, client, server,
 };
 
-/// All cases, as tests for libtest-mimic that run on `R`. What `enter` returns is held while one runs, as
-/// some runtimes have to be entered.
+/// Returns all cases as tests that run on `R`.
+///
+/// The value that `enter` returns is held during each test, because some runtimes must be entered.
 pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Trial> {
     let clients = [("client", client::GRPC), ("rest", client::REST), ("files", client::FILES)];
     let clients = clients.into_iter().flat_map(|(kind, cases)| {
@@ -45,8 +46,9 @@ pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Tri
     clients.chain(servers).chain(polled).chain(trials_of_both::<R, R, E>(runtime, enter)).collect()
 }
 
-/// What a client on `C` and a server on `S` do together, as tests. What `enter` returns is held while one
-/// runs.
+/// Returns the tests of a client on `C` with a server on `S`.
+///
+/// The value that `enter` returns is held during each test.
 pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
     runtimes: &str,
     enter: fn() -> E,
@@ -93,7 +95,7 @@ fn trial<A: ?Sized, E: 'static>(
     })
 }
 
-/// What this repository has for a runtime.
+/// Adapter of this repository for a runtime.
 struct Ours<R>(PhantomData<fn() -> R>);
 
 impl<R: Listen> ClientAdapter for Ours<R> {
@@ -144,7 +146,7 @@ impl<R: Listen> RestServerAdapter for Ours<R> {
 
 fn bound<R: Listen>() -> (R::Listener, SocketAddr) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    // Some runtimes have listeners only within them.
+    // Some runtimes can only create listeners inside the runtime.
     let listener = block_on(async { R::tcp_listener(listener) }).expect("a listener");
     let address = R::local_address(&listener).expect("it is bound");
     (listener, address)

@@ -1,4 +1,4 @@
-//! A management server whose every move a case makes.
+//! A management server that a test case controls step by step.
 
 use core::{convert::Infallible, net::SocketAddr, time::Duration};
 use std::{
@@ -27,7 +27,7 @@ use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse};
 
 use crate::wait::soon;
 
-/// Tasks of hyper.
+/// Executor for hyper's tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Tasks;
 
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// What the server does before it sends response headers.
+/// Time at which the server sends response headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Headers {
     AtOnce,
@@ -51,12 +51,12 @@ pub(crate) enum Headers {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     calls: UnboundedReceiver<Call>,
-    /// How often it has fallen silent.
+    /// Number of calls of [`Peer::fall_silent`].
     silence: Arc<AtomicUsize>,
     _accepting: Task<()>,
 }
 
-/// One stream of a client.
+/// Stream of a client.
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
@@ -76,7 +76,7 @@ impl Peer {
         let silence = Arc::new(AtomicUsize::new(0));
         let (told, acceptor) = (Arc::clone(&silence), tls.map(TlsAcceptor::from));
         let accepting = smol::spawn(async move {
-            // They end with the listener.
+            // Connections end with the listener.
             let mut connections = Vec::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let (sender, told, acceptor) =
@@ -101,8 +101,8 @@ impl Peer {
         soon("a call", self.calls.next()).await.expect("the peer runs")
     }
 
-    /// Leaves the connections there are open, but says and reads nothing on them any more. Whoever connects
-    /// from now on is served.
+    /// Stops reading and writing on the open connections without closing them. New connections are
+    /// served.
     pub(crate) fn fall_silent(&self) {
         self.silence.fetch_add(1, Ordering::SeqCst);
     }
@@ -133,7 +133,7 @@ async fn take(
     let (head, body) = request.into_parts();
     smol::spawn(read(body, sender)).detach();
     if headers == Headers::AfterFirstRequest {
-        // It is handed to the case all the same.
+        // The request is passed on to the case.
         let first = requests.next().await;
         let (again, all) = mpsc::unbounded();
         if let Some(first) = first {
@@ -159,13 +159,13 @@ async fn read(mut body: Incoming, requests: UnboundedSender<Bytes>) {
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         messages.take(data, |message| {
-            // A case that is over does not read.
+            // A case that has ended does not read.
             let _ = requests.unbounded_send(message);
         });
     }
 }
 
-/// Takes a body apart into messages.
+/// Splits a body into messages.
 #[derive(Default)]
 pub(crate) struct Messages(BytesMut);
 
@@ -188,7 +188,7 @@ impl Messages {
     }
 }
 
-/// A message as gRPC frames it.
+/// Encodes a message with the gRPC frame header.
 pub(crate) fn framed(message: &impl Message) -> Bytes {
     framed_bytes(&message.encode_to_vec())
 }
@@ -216,7 +216,7 @@ impl Call {
         while soon("the end of the stream", self.requests.next()).await.is_some() {}
     }
 
-    /// Waits until the client's connection takes no more responses.
+    /// Waits until the client's connection accepts no more responses.
     pub(crate) async fn is_deaf(&self) {
         soon("the end of the call", async {
             while !self.responses.is_closed() {
@@ -230,9 +230,9 @@ impl Call {
         self.send_bytes(&message.encode_to_vec());
     }
 
-    /// A message of these bytes, whatever they are.
+    /// Sends a message with these bytes, which need not be valid.
     pub(crate) fn send_bytes(&self, bytes: &[u8]) {
-        // Whoever has gone hears nothing.
+        // An error means that the client has gone.
         let _ = self.responses.unbounded_send(Ok(Frame::data(framed_bytes(bytes))));
     }
 
@@ -264,7 +264,7 @@ impl Call {
     }
 }
 
-/// An encoded resource: its name in the first field, `content` in the second.
+/// Encodes a resource: its name in the first field, `content` in the second.
 pub(crate) fn resource(name: &str, content: &str) -> Bytes {
     let mut bytes =
         xds_core::proto::ResourceName { name: name.into(), ..Default::default() }.encode_to_vec();

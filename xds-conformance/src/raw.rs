@@ -1,4 +1,4 @@
-//! A client without any protocol of its own.
+//! A client without protocol logic.
 
 use core::net::SocketAddr;
 use std::net::TcpStream;
@@ -25,13 +25,13 @@ use crate::{
 pub(crate) const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
-/// Whether requests follow the first one.
+/// Whether further requests follow the first one.
 enum More {
     Later,
     Never,
 }
 
-/// What comes of a call with one message each way.
+/// Makes a unary call and returns the response.
 pub(crate) async fn fetch<M: Message + Default>(
     address: SocketAddr,
     path: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn fetch<M: Message + Default>(
     Caller::call_at(address, path, request, More::Never).await.message().await
 }
 
-/// The status that such a call ends with.
+/// Makes a unary call and returns its status.
 pub(crate) async fn status_of(
     address: SocketAddr,
     path: &str,
@@ -51,21 +51,23 @@ pub(crate) async fn status_of(
 
 type Body = StreamBody<UnboundedReceiver<Result<Frame<Bytes>, core::convert::Infallible>>>;
 
-/// One stream to a server, over a connection of its own.
+/// Stream to a server on its own connection.
 pub(crate) struct Caller {
     requests: UnboundedSender<Result<Frame<Bytes>, core::convert::Infallible>>,
-    /// Until somebody reads.
+    /// Response body; `None` once it is being read.
     unread: Option<Incoming>,
     responses: Option<UnboundedReceiver<Bytes>>,
     reading: Option<Task<Option<String>>>,
-    /// The status in the headers of an answer that has nothing else.
+    /// Status in the headers of a response without a body.
     refused: Option<String>,
     _connection: Task<()>,
 }
 
 impl Caller {
-    /// Subscribes to names of a type. Nothing is read before [`response`](Self::response) is called, so
-    /// that flow control holds the server back.
+    /// Subscribes to names of a type.
+    ///
+    /// Responses are not read until [`response`](Self::response) is called, so flow control blocks
+    /// the server.
     pub(crate) async fn subscribe(address: SocketAddr, type_url: &str, names: &[&str]) -> Self {
         let node = Some(Node { id: "raw".into(), ..Node::default() });
         Self::call(
@@ -128,7 +130,8 @@ impl Caller {
         M::decode(message).expect("a response")
     }
 
-    /// The status that the stream ends with, as it stands in the trailers, or in the headers if there is nothing else.
+    /// Waits for the end of the stream and returns the status from the trailers, or from the
+    /// headers of a response without a body.
     pub(crate) async fn end(mut self) -> Option<String> {
         if self.refused.is_some() {
             return self.refused;

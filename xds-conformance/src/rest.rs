@@ -1,4 +1,4 @@
-//! A server that is polled, whose every answer a case makes.
+//! A REST-JSON server whose responses a test case controls.
 
 use core::{convert::Infallible, net::SocketAddr};
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ pub(crate) struct RestPeer {
     _accepting: Task<()>,
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its response.
 pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) body: Value,
@@ -34,25 +34,25 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Answers with a status and, unless it is null, a body.
+    /// Responds with a status and, unless it is null, a body.
     pub(crate) fn answer(self, status: u16, body: &Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.answer_with(status, "application/json", body);
     }
 
-    /// Answers with whatever this is.
+    /// Responds with any status, content type and body.
     pub(crate) fn answer_with(self, status: u16, content_type: &str, body: impl Into<Bytes>) {
         let response = Response::builder()
             .status(status)
             .header("content-type", content_type)
             .body(Full::new(body.into()));
-        // A client that has gone has no use for it.
+        // An error means that the client has gone.
         let _ = self.answer.send(response.expect("an answer"));
     }
 }
 
 impl Asked {
-    /// Waits until the client wants no answer any more.
+    /// Waits until the client has given up the request.
     pub(crate) async fn given_up(mut self) {
         soon("the end of the request", self.answer.cancellation()).await;
     }
@@ -64,7 +64,7 @@ impl RestPeer {
         let address = listener.get_ref().local_addr().expect("it is bound");
         let (sender, requests) = mpsc::unbounded();
         let accepting = smol::spawn(async move {
-            // They end with the listener.
+            // Connections end with the listener.
             let mut connections = Vec::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let sender = sender.clone();
@@ -84,7 +84,7 @@ impl RestPeer {
                 });
                 let io = TokioIo::new(socket.compat());
                 connections.push(smol::spawn(async move {
-                    // It breaks when the client goes.
+                    // The connection fails when the client goes.
                     let _ = http1::Builder::new().serve_connection(io, answer).await;
                 }));
             }

@@ -1,4 +1,4 @@
-//! What management servers have to do.
+//! Test cases for server adapters.
 
 mod rest;
 
@@ -24,7 +24,7 @@ macro_rules! cases {
     };
 }
 
-/// Streams.
+/// Test cases for streams.
 pub const GRPC: &[Case<dyn ServerAdapter>] = cases![
     changes => "what is set is sent, and when it changes sent again",
     slow_reader => "who does not read delays nobody",
@@ -34,7 +34,7 @@ pub const GRPC: &[Case<dyn ServerAdapter>] = cases![
     dead_client => "a client that answers no pings is given up, and nobody else",
 ];
 
-/// Polls.
+/// Test cases for polling over REST-JSON.
 pub const REST: &[Case<dyn RestServerAdapter>] = cases![
     rest::changes => "what is set is an answer, and what changes one to a request that is held",
     rest::unchanged => "a request that there is nothing new for is held, and then told so",
@@ -67,7 +67,7 @@ async fn changes(adapter: &dyn ServerAdapter) {
 }
 
 async fn slow_reader(adapter: &dyn ServerAdapter) {
-    // More than any window of HTTP/2 here lets through unread.
+    // Exceeds any HTTP/2 window in this test.
     const LONG: usize = 32 << 20;
 
     let server = start(adapter);
@@ -78,7 +78,7 @@ async fn slow_reader(adapter: &dyn ServerAdapter) {
         let mut other = Caller::subscribe(server.address(), CLUSTER, &["b"]).await;
         assert_eq!(other.response().await.resources[0].value, resource("b", content));
     }
-    // And has lost nothing.
+    // The slow reader has lost nothing.
     assert!(slow.response().await.resources[0].value.len() > LONG);
     println!("covers: IS25");
 }
@@ -95,7 +95,7 @@ async fn garbage(adapter: &dyn ServerAdapter) {
     set(&*server, "a", "one");
     let mut witness = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
     let first = witness.response().await;
-    // What is no node in the place of one.
+    // Bytes that are not a valid node.
     let bad = xds_core::proto::Any { type_url: "\u{1}".into(), value: Bytes::from_static(b"\xff") };
     let caller = Caller::call(server.address(), &bad).await;
     assert_eq!(caller.end().await.as_deref(), Some("3"));
@@ -115,9 +115,9 @@ async fn drain(adapter: &dyn ServerAdapter) {
 }
 
 async fn dead_client(adapter: &dyn ServerAdapter) {
-    /// HTTP/2 begins with this, and settings that say nothing.
+    /// HTTP/2 preface with empty settings.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    /// The head of a frame that is a ping.
+    /// Header of a PING frame.
     const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0";
 
     let often = Duration::from_millis(200);
@@ -131,7 +131,7 @@ async fn dead_client(adapter: &dyn ServerAdapter) {
     let mut socket = socket.expect("somebody listens");
     socket.write_all(PREFACE).await.expect("somebody reads");
     let mut heard = Vec::new();
-    // It may break rather than end.
+    // The connection may be reset instead of closed.
     let _ = soon("the end of the connection", socket.read_to_end(&mut heard)).await;
     assert!(heard.windows(PING.len()).any(|it| it == PING), "it was not even asked: {heard:?}");
     set(&*server, "a", "two");

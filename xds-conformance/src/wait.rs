@@ -1,4 +1,4 @@
-//! Waiting, but not for ever.
+//! Waiting with a time limit.
 
 use core::{future::Future, time::Duration};
 
@@ -7,10 +7,10 @@ use futures_util::future::{Either, select};
 use xds_core::client::{Notice, Resource, WatchError};
 use xds_handle::Watch;
 
-/// Longer than anything here takes, on the slowest machine; only a failing case waits for it.
+/// Time limit. It exceeds the time that anything here takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fails the case rather than hang it.
+/// Waits for a future. Panics at the time limit instead of hanging.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match select(core::pin::pin!(future), Timer::after(PATIENCE)).await {
         Either::Left((done, _)) => done,
@@ -39,7 +39,7 @@ pub(crate) async fn no_value(watch: &mut Watch) -> WatchError {
     }
 }
 
-/// The first value, whatever trouble was told of before.
+/// Waits for the first value, ignoring earlier errors.
 pub(crate) async fn first_value(watch: &mut Watch) -> Resource {
     loop {
         if let Notice::Changed(Ok(value)) = next(watch).await {
@@ -48,7 +48,7 @@ pub(crate) async fn first_value(watch: &mut Watch) -> Resource {
     }
 }
 
-/// What is wrong beside a value that stays.
+/// Waits for an ambient error.
 pub(crate) async fn trouble(watch: &mut Watch) -> WatchError {
     loop {
         match next(watch).await {
@@ -59,7 +59,7 @@ pub(crate) async fn trouble(watch: &mut Watch) -> WatchError {
     }
 }
 
-/// Waits until nothing is wrong any more.
+/// Waits until an ambient error is resolved.
 pub(crate) async fn all_is_well(watch: &mut Watch) {
     loop {
         match next(watch).await {

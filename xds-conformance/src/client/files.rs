@@ -1,4 +1,4 @@
-//! Files.
+//! Test cases for files.
 
 use std::{fs, path::Path};
 
@@ -40,7 +40,7 @@ pub(super) async fn swapped_directory(adapter: &dyn ClientAdapter) {
     let generation = |name: &str| {
         fs::create_dir(folder.path(name)).expect("a directory");
         fs::write(folder.path(name).join("cds.yaml"), clusters(name)).expect("a file");
-        // As a ConfigMap is mounted: a link to the generation, which another one replaces.
+        // Layout of a mounted ConfigMap: a link to the current generation is replaced.
         std::os::unix::fs::symlink(name, folder.path("next")).expect("a link");
         fs::rename(folder.path("next"), folder.path("..data")).expect("the link in its place");
     };
@@ -85,6 +85,6 @@ pub(super) async fn shut_down(adapter: &dyn ClientAdapter) {
     soon("the end of the client", client.ended()).await;
     folder.put("cds.yaml", &clusters("two"));
     assert!(soon("the end of the watch", watch.next()).await.is_none());
-    // What it was told before may come first.
+    // Earlier notices may come first.
     while soon("the end of the other", other.next()).await.is_some() {}
 }

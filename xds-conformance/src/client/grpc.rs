@@ -1,4 +1,4 @@
-//! Streams.
+//! Test cases for streams.
 
 use core::time::Duration;
 use std::net::TcpListener;
@@ -118,7 +118,8 @@ pub(super) async fn late_frames(adapter: &dyn ClientAdapter) {
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut call = peer.call().await;
     call.sotw().await;
-    // A response that cannot be read makes the client end the stream; the next one is there already.
+    // The client ends the stream because of a response that does not decode. The next response has
+    // already been sent.
     call.send_bytes(&[0xff; 9]);
     call.respond(CLUSTER, "2", "n2", &[("a", "two")]);
     call.ended().await;
@@ -170,7 +171,8 @@ pub(super) async fn unread_end(adapter: &dyn ClientAdapter) {
     call.sotw().await;
     call.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     assert_eq!(call.sotw().await.version_info, "1");
-    // A response that is not read, and the end of the response half behind it. The request half stays open.
+    // A response that is not read, followed by the end of the response stream. The request stream
+    // stays open.
     call.respond(CLUSTER, "2", "n2", &[("a", "two")]);
     call.end("14");
     let again = peer.call().await.sotw().await;

@@ -1,4 +1,4 @@
-//! Polling.
+//! Test cases for polling.
 
 use core::{pin::pin, time::Duration};
 
@@ -61,7 +61,7 @@ pub(super) async fn failing(adapter: &dyn ClientAdapter) {
     assert_eq!(value(&mut watch).await.version.as_str(), "1");
 }
 
-/// Bytes of JSON, whatever else the answer states.
+/// Content type of the test responses.
 const JSON: &str = "application/json";
 
 pub(super) async fn statuses(adapter: &dyn ClientAdapter) {
@@ -84,7 +84,7 @@ pub(super) async fn statuses(adapter: &dyn ClientAdapter) {
         (200, JSON, "", "response:1:1"),
         (200, JSON, "{\"resources\": [", "response:1:"),
     ] {
-        // The first one after an answer may only be the end of a connection, which is no news.
+        // The first error after a response may only close the connection, which is not reported.
         for _ in 0..2 {
             peer.request().await.answer_with(status, content_type, body);
         }
@@ -93,7 +93,7 @@ pub(super) async fn statuses(adapter: &dyn ClientAdapter) {
         assert!(why.contains(&peer.address.to_string()), "it does not say who: {why}");
         let held = client.status().await.expect("it runs");
         assert_eq!(held[0].version.as_str(), "1", "the last good state stays");
-        // It is asked for what is new beside that.
+        // Later polls are based on the last valid version.
         let again = peer.request().await;
         assert_eq!(again.body["version_info"], "1", "{status}");
         again.answer(200, &cluster("1", "1s"));
@@ -132,7 +132,7 @@ pub(super) async fn silent(adapter: &dyn ClientAdapter) {
     let why = no_value(&mut watch).await.to_string();
     assert!(why.contains("no answer within 500ms"), "{why}");
     held.given_up().await;
-    // On a slow machine an answer may be too late as well, and so all are answered.
+    // On a slow machine another response may be late too, so all requests are answered.
     let answering = async {
         loop {
             peer.request().await.answer(200, &cluster("1", "1s"));

@@ -1,4 +1,4 @@
-//! Streams over TLS.
+//! Test cases for streams over TLS.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::{
     wait::{no_value, value},
 };
 
-/// The transport that [`ClientSettings::tls`] is for.
+/// Name of the transport that [`ClientSettings::tls`] applies to.
 const SECURED: &str = "secured";
 
 struct Stage {
@@ -25,7 +25,7 @@ struct Stage {
     _folder: Folder,
 }
 
-/// A server that its own authority vouches for, and a client that believes `believed`.
+/// Starts a server with a certificate of `servers`, for a client that trusts `believed`.
 fn stage(servers: &Authority, believed: &Authority) -> Stage {
     let (clients, folder) = (Authority::new("clients"), Folder::new());
     let peer =
@@ -69,7 +69,7 @@ pub(super) async fn strangers(adapter: &dyn ClientAdapter) {
     assert!(why.contains("certificate"), "{why}");
 }
 
-/// A token that is valid for an hour.
+/// Returns a token that is valid for one hour.
 fn token() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");
     let claims = format!("{{\"exp\": {}}}", now.as_secs() + 3_600);

@@ -1,4 +1,4 @@
-//! What a client and a server of this repository do together.
+//! Tests of a client with a server of this repository.
 
 use smol::future::yield_now;
 use tonic::service::Routes;
@@ -57,7 +57,7 @@ async fn secured<C: Listen, S: Listen>(asks: Asks) {
     served.set("a", "1s").await;
     let address = served.listen(asks).await;
 
-    // The certificate is for a name, and not for the address.
+    // The certificate is valid for a name, not for the address.
     let deceived = client::<C>(address, asks, Some(papers.of_client()));
     let why = no_value(&mut deceived.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(why.contains("not valid for"), "{why}");
@@ -66,7 +66,7 @@ async fn secured<C: Listen, S: Listen>(asks: Asks) {
     let stranger = client::<C>(address, asks, Some(stranger));
     no_value(&mut stranger.watch_untyped(CLUSTER, "a")).await;
 
-    // Whoever does not speak TLS gets nothing.
+    // A client without TLS gets no resource.
     let open = client::<C>(address, asks, None);
     no_value(&mut open.watch_untyped(CLUSTER, "a")).await;
 

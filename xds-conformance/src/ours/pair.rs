@@ -1,4 +1,4 @@
-//! A client and a server of this repository, each of a runtime, and TLS between them.
+//! A client and a server of this repository, each on its own runtime, optionally with TLS.
 
 use core::{marker::PhantomData, net::SocketAddr, time::Duration};
 
@@ -21,20 +21,20 @@ use xds_rest::GatewayOptions;
 
 use crate::{certificates::Authority, folder::Folder};
 
-/// How a client asks.
+/// Transport of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asks {
     Stream,
     Polls,
 }
 
-/// The name of the transport between them.
+/// Name of the TLS transport.
 const SECURED: &str = "secured";
 
-/// The one name in the server's certificate.
+/// Only name in the server's certificate.
 pub(super) const NAME: &str = "cp.test";
 
-/// What either side shows and believes.
+/// Certificates and trusted authorities of client and server.
 pub(super) struct Papers {
     folder: Folder,
     servers: Authority,
@@ -47,7 +47,7 @@ impl Papers {
         Self { folder: Folder::new(), servers, clients }
     }
 
-    /// Takes clients with certificates of their authority only.
+    /// Credentials of a server that requires client certificates of its authority.
     fn of_server(&self) -> ServerCredentials {
         let own = self.servers.issue(NAME);
         let certificate = self.folder.put("server.pem", &own.certificate);
@@ -57,7 +57,7 @@ impl Papers {
             .with_client_authority(clients, ClientCertificates::Required)
     }
 
-    /// A client that is known to the server and believes its authority.
+    /// Credentials of a client that the server accepts.
     pub(super) fn of_client(&self) -> Credentials {
         let own = self.clients.issue("client");
         let own = (
@@ -67,7 +67,7 @@ impl Papers {
         Credentials::tls(self.believed().with_identity(own.0, own.1))
     }
 
-    /// One that shows no certificate.
+    /// Credentials of a client without a certificate.
     pub(super) fn of_stranger(&self) -> Credentials {
         Credentials::tls(self.believed())
     }
@@ -77,7 +77,7 @@ impl Papers {
     }
 }
 
-/// A server that ends with this.
+/// Running server, which stops when dropped.
 pub(super) struct Served<S> {
     pub(super) handle: ServerHandle,
     server: ManagementServer<S>,
@@ -94,14 +94,14 @@ impl<S: Listen> Served<S> {
         Self { handle: server.handle(), server, _of: PhantomData }
     }
 
-    /// A listener for clients that ask in this way.
+    /// Listens for clients with this transport.
     pub(super) async fn listen(&self, asks: Asks) -> SocketAddr {
         let (listener, address) = bound::<S>().await;
         self.serve(listener, asks);
         address
     }
 
-    /// A listener elsewhere, for clients that ask in this way.
+    /// Listens on `address` for clients with this transport.
     pub(super) async fn listen_on(&self, address: &ListenAddress, asks: Asks) -> BoundAddress {
         let (listener, bound) =
             ManagementServer::<S>::bind(address).await.expect("it can be bound");
@@ -124,7 +124,7 @@ impl<S: Listen> Served<S> {
         }
     }
 
-    /// A listener that serves other services beside health.
+    /// Listens for other services, including health.
     pub(super) async fn listen_with(&self, routes: Routes) -> SocketAddr {
         let (listener, address) = bound::<S>().await;
         let serving = self.server.serve_routes(listener, routes.add_service(self.server.health()));
@@ -152,7 +152,7 @@ async fn bound<S: Listen>() -> (S::Listener, SocketAddr) {
     (listener, address)
 }
 
-/// A client of the server at `address`, over TLS if it has credentials.
+/// Starts a client of the server at `address`, over TLS if it has credentials.
 pub(super) fn client<C: Listen>(
     address: SocketAddr,
     asks: Asks,
@@ -162,7 +162,7 @@ pub(super) fn client<C: Listen>(
     client_of::<C>(&format!("{scheme}://{address}"), asks, credentials)
 }
 
-/// A client of the server of this URI, over TLS if it has credentials.
+/// Starts a client of the server with this URI, over TLS if it has credentials.
 pub(super) fn client_of<C: Listen>(
     uri: &str,
     asks: Asks,

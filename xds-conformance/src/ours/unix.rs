@@ -1,4 +1,4 @@
-//! What a client and a server of this repository do together over a socket file.
+//! Tests of a client with a server of this repository over a socket file.
 
 use std::{fs, io, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     wait::{first_value, no_value, soon, value},
 };
 
-/// A folder with a socket file in it.
+/// Directory with a socket file.
 struct Socket {
     path: PathBuf,
     _folder: Folder,
@@ -54,7 +54,8 @@ async fn exchange<C: Listen, S: Listen>(asks: Asks) {
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "2s"));
 }
 
-/// TLS is spoken over a socket as over TCP. The certificate has to be for `localhost`, or for what the client says.
+/// TLS over a socket file: the certificate must be valid for `localhost` or for the client's server
+/// name.
 pub(super) async fn secured<C: Listen, S: Listen>() {
     let (socket, papers) = (Socket::new(), Papers::new());
     let served = Served::<S>::start(Some(&papers));
@@ -70,7 +71,7 @@ pub(super) async fn secured<C: Listen, S: Listen>() {
     assert_eq!(value(&mut known.watch_untyped(CLUSTER, "a")).await.bytes, cluster("a", "1s"));
 }
 
-/// A server does not take the socket of another one, which goes with its own.
+/// A server does not replace the socket file of a running server. Its own file is removed with it.
 pub(super) async fn file<C: Listen, S: Listen>() {
     let socket = Socket::new();
     let served = Served::<S>::start(None);
@@ -91,7 +92,7 @@ pub(super) async fn file<C: Listen, S: Listen>() {
     })
     .await;
 
-    // What a server leaves behind that was killed is no obstacle.
+    // The socket file of a killed server is replaced.
     drop(std::os::unix::net::UnixListener::bind(&socket.path).expect("a socket"));
     assert!(fs::symlink_metadata(&socket.path).is_ok(), "it is left behind");
     let next = Served::<S>::start(None);

@@ -1,4 +1,4 @@
-//! Polls, from clients that are made of HTTP alone.
+//! Test cases for polling, with clients that use HTTP only.
 
 use core::{net::SocketAddr, time::Duration};
 use std::net::TcpStream;
@@ -34,7 +34,7 @@ fn set(server: &dyn RunningServer, name: &str, timeout: &str) {
     server.apply(change);
 }
 
-/// One request over a connection of its own: the status, and the body where it is JSON.
+/// Sends one request on its own connection, and returns the status and the JSON body.
 async fn send(
     address: SocketAddr,
     method: &str,
@@ -45,7 +45,7 @@ async fn send(
     let socket = soon("a connection", Async::<TcpStream>::connect(address)).await;
     let io = TokioIo::new(socket.expect("somebody listens").compat());
     let (mut sender, connection) = soon("HTTP", http1::handshake(io)).await.expect("HTTP");
-    // It ends with this.
+    // The connection ends when this is dropped.
     let _connection = smol::spawn(async move { drop(connection.await) });
     let request = Request::builder()
         .method(method)
@@ -89,7 +89,7 @@ pub(super) async fn unchanged(adapter: &dyn RestServerAdapter) {
     let (_, first) = poll(server.address(), "").await;
     let version = first["version_info"].as_str().expect("a version");
     assert_eq!(poll(server.address(), version).await, (304, Value::Null));
-    // Another version of the client's is not that of the server.
+    // A version of another server gets a full response.
     assert_eq!(poll(server.address(), "of another server").await.0, 200);
     println!("covers: M185");
 }
@@ -110,7 +110,7 @@ pub(super) async fn refusals(adapter: &dyn RestServerAdapter) {
         let (got, _) = send(server.address(), method, path, content_type, body).await;
         assert_eq!(got, status, "{method} {path} {content_type} {body}");
     }
-    // A newer client may say what is not known here.
+    // Requests of newer clients may contain unknown fields.
     let newer = r#"{"node": {"id": "raw"}, "of_tomorrow": 1}"#;
     assert_eq!(send(server.address(), "POST", CLUSTERS, JSON, newer).await.0, 200);
     println!("covers: M181 M182 M183 M194 M197");
@@ -122,7 +122,7 @@ pub(super) async fn gone(adapter: &dyn RestServerAdapter) {
     let (_, first) = poll(server.address(), "").await;
     let version = first["version_info"].as_str().expect("a version");
     for _ in 0..20 {
-        // Begun, and given up.
+        // Starts a request and gives it up.
         let mut held = Box::pin(poll(server.address(), version));
         assert!(poll_immediate(&mut held).await.is_none());
         Timer::after(Duration::from_millis(5)).await;
