@@ -1,7 +1,7 @@
-//! A gRPC service, a management server that says where it is, and a client that calls it through both.
+//! A gRPC channel configured by xDS: a service, a management server with its address, and a client.
 //!
-//! `cargo run -p xds-examples --bin channel`. The client is tonic's own for the health service; only its
-//! channel is ours.
+//! `cargo run -p xds-examples --bin channel`. The client is tonic's client of the health service;
+//! only its channel is from this workspace.
 
 use std::error::Error;
 
@@ -17,7 +17,7 @@ use xds_core::server::{ServerConfig, Transaction};
 use xds_format::{Format, Schema, parse};
 use xds_tokio::{ManagementServer, ServerOptions};
 
-/// From the name of a channel to an endpoint, whose port is to be filled in.
+/// Resources from the name of a channel to an endpoint, whose port is filled in later.
 const RESOURCES: &str = r#"
 resources:
 - "@type": type.googleapis.com/envoy.config.listener.v3.Listener
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let serving = Server::builder().add_service(service);
     tokio::spawn(serving.serve_with_incoming(TcpIncoming::from(listener)));
 
-    // The management server, which knows where it is.
+    // The management server, which knows the address of the service.
     let management = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
@@ -79,8 +79,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     management.handle().apply(change).await?;
 
-    // The client: it knows a name, and whom to ask. Applications have this in a file that the environment names
-    // (`Bootstrap::from_env`).
+    // The client knows a name and the management server. Applications read this from the bootstrap
+    // file that the environment names (`Bootstrap::from_env`).
     let bootstrap = Bootstrap::from_json(&BOOTSTRAP.replace("ADDRESS", &address))?;
     let channel = XdsChannels::connect(&bootstrap)?.channel("xds:///shop.example.com")?;
     let request = HealthCheckRequest { service: "shop.Cart".into() };

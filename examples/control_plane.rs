@@ -1,7 +1,8 @@
-//! A management server with a cluster that changes every second, over gRPC and over REST-JSON, until Ctrl-C.
+//! A management server with a cluster that changes every second, over gRPC and REST-JSON, until
+//! Ctrl-C.
 //!
-//! `cargo run -p xds-examples --bin control_plane -- 127.0.0.1:18000 127.0.0.1:18001`, then `--bin watch`,
-//! `--bin rest_poll` or `--bin relay` beside it.
+//! `cargo run -p xds-examples --bin control_plane -- 127.0.0.1:18000 127.0.0.1:18001`, then in
+//! another terminal `--bin watch`, `--bin rest_poll` or `--bin relay`.
 
 use core::time::Duration;
 use std::{env, error::Error};
@@ -16,7 +17,7 @@ use xds_format::Schema;
 use xds_rest::GatewayOptions;
 use xds_tokio::{ManagementServer, ServerOptions};
 
-/// As much of `envoy.config.cluster.v3.Cluster` as is needed here.
+/// The fields of `envoy.config.cluster.v3.Cluster` that this example needs.
 #[derive(prost::Message)]
 struct Cluster {
     #[prost(string, tag = "1")]
@@ -58,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let mut change = Transaction::new();
                 change.set(types::CLUSTER, "web", cluster.encode_to_vec());
                 if handle.apply(change).await.is_err() {
-                    // It is shutting down.
+                    // The server is shutting down.
                     return Ok(serving.await??);
                 }
             }

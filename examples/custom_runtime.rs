@@ -1,5 +1,5 @@
-//! Both cores without async and without gRPC (`cargo run -p xds-examples --bin custom_runtime`): a client and a
-//! server, each on a thread, on a TCP connection where a message is its length and its bytes.
+//! Client and server without async and gRPC: `cargo run -p xds-examples --bin custom_runtime`.
+//! Each is a thread. On their TCP connection a message is its length followed by its bytes.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -23,9 +23,9 @@ fn read(mut socket: &TcpStream) -> io::Result<Bytes> {
     socket.read_exact(&mut message).map(|()| message.into())
 }
 
-/// Serves one client until it goes.
+/// Serves one client until it disconnects.
 fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
-    // One that lives longer also sleeps until `poll_timeout`, obeys `ServerOutput::Close` and asks `wants_read`.
+    // Others also sleep until `poll_timeout`, obey `ServerOutput::Close`, check `wants_read`.
     let now = Time::ZERO;
     let mut server = Server::new(ServerConfig::default(), 1, now);
     let mut change = Transaction::new();
@@ -42,7 +42,7 @@ fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Connects, and reads on a thread of its own; while nobody takes what it read, it reads no more.
+/// Connects, and reads on its own thread, which blocks while its messages are not received.
 fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io::Result<TcpStream> {
     let (socket, reads) = TcpStream::connect(to).and_then(|it| Ok((it.try_clone()?, it)))?;
     let message = move || read(&reads).ok().map(|bytes| ChannelEvent::Message(id, bytes));
@@ -51,7 +51,7 @@ fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io:
     Ok(socket)
 }
 
-/// Watches a cluster until it comes, over as many connections as that takes.
+/// Watches a cluster until it arrives, over as many connections as needed.
 fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let now = || Time::ZERO.after(start.elapsed());
@@ -84,10 +84,10 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                 _ => {}
             }
         }
-        // All is written and handled: there is no reason not to read on (`Client::wants_read`).
+        // Everything is written and handled, so reading can continue (`Client::wants_read`).
         let wait = client.poll_timeout().map_or(Duration::MAX, |it| it.at.since(now()));
         inbox.recv_timeout(wait).into_iter().for_each(|event| client.handle_event(event, now()));
-        client.handle_timeout(now()); // what is due is due also while there is always news
+        client.handle_timeout(now()); // timers run even while events keep coming
     }
 }
 

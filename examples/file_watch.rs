@@ -1,4 +1,4 @@
-//! Follows the clusters in a file, without any server, until Ctrl-C.
+//! Watches the clusters in a file, without a server, until Ctrl-C.
 //!
 //! `cargo run -p xds-examples --bin file_watch -- examples/config/clusters.yaml`
 
@@ -15,8 +15,8 @@ use xds_tokio::{Client, ClientOptions};
 async fn main() -> Result<(), Box<dyn Error>> {
     let path = env::args().nth(1).unwrap_or_else(|| "examples/config/clusters.yaml".into());
 
-    // In place of an address the server has a path. Other types could come from other files, or from servers:
-    // `ClientConfig::with_source`.
+    // The server has a path instead of an address. Other types can come from other files or from
+    // servers: `ClientConfig::with_source`.
     let server = ManagementServer::new(path).with_files(FilePolicy::default());
     let config = ClientConfig::new(Node::new("example"), server)
         .with_profile(Profile::envoy())

@@ -1,8 +1,9 @@
-//! A client whose news go into the store of a server: what is between it and its upstream server may come and go,
-//! and many clients cost that one no more than one. It runs until Ctrl-C.
+//! A relay: a client that copies resources into a server, until Ctrl-C. Clients of the relay keep
+//! working while the upstream server is away, and the upstream server has one client however many
+//! the relay has.
 //!
-//! `cargo run -p xds-examples --bin relay -- 127.0.0.1:18000 127.0.0.1:18010`, beside `--bin control_plane`, then
-//! `--bin watch -- 127.0.0.1:18010`.
+//! Start `--bin control_plane`, then `cargo run -p xds-examples --bin relay -- 127.0.0.1:18000
+//! 127.0.0.1:18010`, then `--bin watch -- 127.0.0.1:18010`.
 
 use std::{env, error::Error};
 
@@ -47,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 println!("passing on that {name} is gone: {error}");
                 transaction.remove(types::CLUSTER, name.as_str());
             }
-            // Trouble upstream: clients keep what they have, and so does this store.
+            // Upstream error: clients keep their resources, and so does this store.
             Change::Ambient { error: Some(error), .. } | Change::CollectionAmbient(Some(error)) => {
                 println!("still in use, but: {error}");
                 continue;

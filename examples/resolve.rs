@@ -1,7 +1,7 @@
-//! Prints where the calls of a gRPC channel would go, whenever that changes, until Ctrl-C.
+//! Prints the endpoints that calls of a gRPC channel go to, whenever they change, until Ctrl-C.
 //!
-//! `cargo run -p xds-examples --bin resolve -- 127.0.0.1:18000 shop.example.com`, beside
-//! `cargo run -p xds-cli -- serve examples/grpc --listen 127.0.0.1:18000`, whose files may be edited meanwhile.
+//! Start `cargo run -p xds-cli -- serve examples/grpc --listen 127.0.0.1:18000`, then `cargo run -p
+//! xds-examples --bin resolve -- 127.0.0.1:18000 shop.example.com`, and edit the served files.
 
 use std::{env, error::Error};
 
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let name = arguments.next().unwrap_or_else(|| "shop.example.com".into());
     xds_tokio::client::check_address(&server)?;
 
-    // What is not valid is rejected, with a NACK that names the field.
+    // Invalid resources are rejected with a NACK that names the field.
     let config = ClientConfig::new(Node::new("resolve"), ManagementServer::new(server))
         .with_type(Listeners::default())
         .with_type(RouteConfigurations::default())
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_type(ClusterLoadAssignments::default());
     let client = Client::connect(config, ClientOptions::default());
 
-    // The listener is named as the channel's target; by the same name the virtual host is chosen.
+    // The channel's target is the name of the listener, and selects the virtual host.
     let manager = DependencyManager::new(name.as_str(), name.as_str(), "resolve");
     let mut dependencies = HandleDependencies::new(manager, client);
     loop {

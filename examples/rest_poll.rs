@@ -1,7 +1,7 @@
-//! Follows the clusters of a management server that is asked over REST-JSON, every second or when its answer
-//! comes, until Ctrl-C.
+//! Watches the clusters of a management server by polling over REST-JSON, until Ctrl-C.
 //!
-//! `cargo run -p xds-examples --bin rest_poll -- 127.0.0.1:18001`, beside `--bin control_plane`.
+//! Start `--bin control_plane`, then `cargo run -p xds-examples --bin rest_poll --
+//! 127.0.0.1:18001`.
 
 use core::time::Duration;
 use std::{env, error::Error};
@@ -17,7 +17,8 @@ use xds_tokio::{Client, ClientOptions};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18001".into());
 
-    // The server may hold a request until it has something new: 25 s, where it is one of this workspace.
+    // A server may hold a request until it has a change: for 25 s by default with this workspace's
+    // server.
     let polls =
         PollPolicy::new(Duration::from_secs(1)).with_request_timeout(Duration::from_secs(60));
     let server = ManagementServer::new(address).with_polls(polls);

@@ -1,4 +1,4 @@
-//! The examples do what they say, each as a program of its own.
+//! Tests that run each example as a program and check its output.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use xds_core::server::{ServerConfig, Transaction};
 use xds_format::{Format, Schema};
 use xds_tokio::{ManagementServer, ServerOptions};
 
-/// How long a line may take to come. A program that is stuck must not hold up the tests for ever.
+/// Time limit for a line of output.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that is running, and what it prints.
+/// Running program with its output.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -40,7 +40,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// What follows `start` in the next line that begins like that.
+    /// Waits for a line that begins with `start`, and returns the rest of it.
     fn says(&self, start: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
@@ -59,7 +59,7 @@ impl Drop for Running {
     }
 }
 
-/// A control plane on free ports, with its addresses for gRPC and REST.
+/// Starts a control plane on free ports, and returns its addresses for gRPC and REST.
 fn control_plane() -> (Running, String, String) {
     let it = Running::start(env!("CARGO_BIN_EXE_control_plane"), &["127.0.0.1:0", "127.0.0.1:0"]);
     let (grpc, rest) = (it.says("serving gRPC on "), it.says("serving REST on "));
@@ -169,7 +169,7 @@ fn a_call_goes_where_resources_say() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "shop.Cart is SERVING\n");
 }
 
-/// An example is to be read in one go.
+/// Examples are short enough to be read at once.
 #[test]
 fn examples_are_short() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
