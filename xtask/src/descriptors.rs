@@ -1,6 +1,7 @@
-//! `proto/xds` and `proto/udpa` as a descriptor set: messages that the Envoy API names only inside an `Any`, and
-//! that a descriptor set of that API therefore lacks; and for the same reason `google.protobuf.FieldMask`.
-//! `xds-format` embeds the set.
+//! Descriptor set of `proto/xds`, `proto/udpa` and `google.protobuf.FieldMask`, which `xds-format`
+//! embeds.
+//!
+//! The Envoy API uses these messages only inside an `Any`, so its own descriptor set lacks them.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +10,16 @@ use crate::codegen::{SCHEMA, schema_files};
 use crate::error::Error;
 use crate::tree::{Difference, at};
 
-/// Where the output lives, relative to the workspace's root.
+/// Output file, relative to the workspace's root.
 pub(crate) const OUTPUT: &str = "xds-format/src/schema/xds_types.bin";
 
-/// The folders of `proto/` whose files are in the set, with what they import.
+/// Folders of `proto/` whose files are in the set, together with the files they import.
 const FOLDERS: [&str; 2] = ["xds", "udpa"];
 
-/// A well-known type that nothing in the Envoy API refers to.
+/// Well-known type that no file of the Envoy API refers to.
 const FIELD_MASK: &str = "google/protobuf/field_mask.proto";
 
-/// Regenerates the output and returns a line about it.
+/// Regenerates the output and returns a summary.
 pub(crate) fn write(root: &Path) -> Result<String, Error> {
     let (path, set) = (root.join(OUTPUT), generate(root)?);
     let is_changed = fs::read(&path).ok().as_deref() != Some(&*set);
@@ -29,13 +30,13 @@ pub(crate) fn write(root: &Path) -> Result<String, Error> {
     Ok(format!("{OUTPUT}: {} bytes, {changed}", set.len()))
 }
 
-/// Compares the output with what `gen` would write.
+/// Compares the output with the result of `gen`.
 pub(crate) fn check(root: &Path) -> Result<Option<Difference>, Error> {
     let is_same = fs::read(root.join(OUTPUT)).ok() == Some(generate(root)?);
     Ok((!is_same).then(|| Difference::Binary { path: OUTPUT.to_owned() }))
 }
 
-/// The encoded set: files after those that they import, without comments.
+/// Encodes the set: each file after its imports, without comments.
 fn generate(root: &Path) -> Result<Vec<u8>, Error> {
     let schema = root.join(SCHEMA);
     let mut compiler = protox::Compiler::new([&schema])?;
@@ -53,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// Validation rules are extensions, which a decode through generated types would lose.
+    /// Validation rules are extensions, which decoding into generated types would lose.
     #[test]
     fn the_set_is_complete_and_keeps_constraints() {
         let set = generate(&crate::root()).expect("the schema compiles");

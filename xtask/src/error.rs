@@ -1,4 +1,4 @@
-//! What can go wrong in a chore, in words for the person at the terminal.
+//! Errors of the commands, as shown to the user.
 
 use std::io;
 use std::path::PathBuf;

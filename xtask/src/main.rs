@@ -1,13 +1,14 @@
-//! Developer chores, run as `cargo xtask <command>`.
+//! Developer commands, run as `cargo xtask <command>`.
 //!
-//! `gen` turns the schema under `proto/` into the Rust code that `xds-core` and `xds-routing` check in, and the
-//! part of it that only descriptors describe into the descriptor set of `xds-format`. The output is in version control so that neither users nor docs.rs need a protobuf compiler,
-//! and so that a change of the schema shows in review as the code it becomes. `gen --check`
-//! compares instead of writing; the test in [`codegen`] does the same on every
-//! `cargo test --workspace`.
+//! `gen` generates from the schema under `proto/` the Rust code of `xds-core` and `xds-routing`,
+//! and the descriptor set of `xds-format` for the messages without code. The output is checked in,
+//! so that neither users nor docs.rs need a protobuf compiler, and so that reviews show the
+//! generated code of a schema change. `gen --check` compares instead of writing; the test in
+//! [`codegen`] does the same on every `cargo test --workspace`.
 //!
-//! `coverage` runs the tests and lists which requirements those that passed have shown to hold.
-//! `mutants` puts known bugs into a copy and checks that the tests fail. `sizes` counts what adapters consist of.
+//! `coverage` runs the tests and lists the requirements that passing tests cover. `mutants` applies
+//! known bugs to a copy of the repository and checks that the tests fail. `sizes` counts the lines
+//! of code of the adapters.
 
 mod codegen;
 mod coverage;
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The workspace's root, wherever the command was started.
+/// Returns the workspace's root, whatever the working directory is.
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().expect("xtask lies in the workspace's root").to_path_buf()

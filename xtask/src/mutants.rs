@@ -1,20 +1,20 @@
-//! Whether the tests notice bugs: puts each bug of `tests/mutants/` into a copy of the checkout and runs
-//! the tests of the client's state machine until one fails.
+//! Mutation tests: applies each bug of `tests/mutants/` to a copy of the checkout and runs the
+//! tests of the client's state machine until one fails.
 //!
-//! A bug is a patch with a few words above it:
+//! A bug is a patch with a description above it:
 //!
 //! ```text
-//! What is wrong, in words of the protocol.
+//! Description of the bug in terms of the protocol.
 //!
-//! Ids: the requirements that it breaks
-//! Shipped by: where it was seen, if it was
+//! Ids: the requirements that it violates
+//! Shipped by: where it was found, if it was
 //! Shown by: the test that is meant to find it
 //!
 //! --- a/xds-core/src/client/..
 //! ```
 //!
-//! The copy is without the adapters' dependencies and is built without optimisation or debug
-//! information: a bug then costs one build of the core and the simulator, a few seconds.
+//! The copy is built without the dependencies of the adapters, without optimization and without
+//! debug information, so a bug takes only a few seconds: one build of the core and the simulator.
 
 use std::env;
 use std::ffi::OsString;
@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::tree::at;
 
-/// The patches, in the order of their numbers.
+/// Folder with the patches.
 const FOLDER: &str = "tests/mutants";
 
-/// The tests, those that find most first. A bug that one stage finds does not get to the next.
+/// Tests, in stages with the most effective first. A bug that a stage finds skips the later stages.
 const STAGES: [&[&str]; 4] = [
     &["-p", "xds-tests", "--test", "scripts"],
     &["-p", "xds-tests", "--test", "calls"],
@@ -38,21 +38,21 @@ const STAGES: [&[&str]; 4] = [
     &["-p", "xds-core", "--lib", "--test", "[!c]*"],
 ];
 
-/// What the tests of the first stage do without. Built with them, it would be built anew for each bug.
+/// Dependencies that the first stage does not need. With them it would be rebuilt for each bug.
 const UNUSED: [&str; 6] =
     ["envoy-types", "serde", "serde_json", "tokio", "xds-bootstrap", "xds-tokio"];
 
-/// How long a stage may take, the build included: a bug may be that something never ends.
+/// Time limit of a stage including its build, because a bug may cause an endless loop.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What `timeout` says when the time was over.
+/// Exit code of `timeout` when the time limit was reached.
 const TIMED_OUT: i32 = 124;
 
-/// One bug.
+/// Bug.
 #[derive(Debug, PartialEq, Eq)]
 struct Mutant {
     number: u32,
-    /// The name of the file without its ending.
+    /// File name without its extension.
     name: String,
     path: PathBuf,
     ids: String,
@@ -60,18 +60,18 @@ struct Mutant {
     shown_by: String,
 }
 
-/// What became of one bug.
+/// Result of one bug.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// These tests failed, at least one.
+    /// At least one test failed.
     Killed(Vec<String>),
     /// Every test passed.
     Survived,
-    /// It has nothing to change, or what it makes does not compile.
+    /// The patch does not apply, or the result does not compile.
     Broken(String),
 }
 
-/// Tries the bugs with these numbers, or all. The table comes back as the summary.
+/// Tests the bugs with these numbers, or all bugs. Returns the table as the summary.
 pub(crate) fn run(root: &Path, numbers: &[u32]) -> Result<String, Error> {
     let mut mutants = read_all(&root.join(FOLDER))?;
     mutants.retain(|mutant| numbers.is_empty() || numbers.contains(&mutant.number));
@@ -80,7 +80,7 @@ pub(crate) fn run(root: &Path, numbers: &[u32]) -> Result<String, Error> {
         Bench { copy: target.join("mutants/checkout"), build: target.join("mutants/build") };
     bench.copy_from(root)?;
 
-    // Who tries a single bug does not wait for minutes to hear that the tests pass without it.
+    // For single bugs, only the first stage is run without a bug, which saves minutes.
     let without = if numbers.is_empty() { &STAGES[..] } else { &STAGES[..1] };
     println!("without any bug first");
     match bench.test(without)? {
@@ -147,7 +147,7 @@ impl Mutant {
         })
     }
 
-    /// The test that is meant to find the bug if it did, otherwise another one that did.
+    /// Returns the test that is meant to find the bug if it failed, otherwise another failed test.
     fn verdict(&self, outcome: &Outcome) -> String {
         let tests = match outcome {
             Outcome::Survived => return String::from("SURVIVED"),
@@ -163,14 +163,14 @@ impl Mutant {
     }
 }
 
-/// Where bugs are tried out.
+/// Folders of the copy and its build.
 struct Bench {
     copy: PathBuf,
     build: PathBuf,
 }
 
 impl Bench {
-    /// Makes the copy anew: one that was interrupted has a bug in it.
+    /// Copies the checkout again, because the copy of an interrupted run contains a bug.
     fn copy_from(&self, root: &Path) -> Result<(), Error> {
         if self.copy.exists() {
             fs::remove_dir_all(&self.copy).map_err(at(&self.copy))?;
@@ -205,7 +205,8 @@ impl Bench {
     fn apply(&self, mutant: &Mutant, options: &[&str]) -> Result<Output, Error> {
         let mut command = Command::new("git");
         command.arg("apply").args(options).arg(&mutant.path).current_dir(&self.copy);
-        // Git passes over what it takes for an ignored folder of a repository around the copy.
+        // Otherwise git ignores the copy, because it lies in an ignored folder of the surrounding
+        // repository.
         output(command.env("GIT_CEILING_DIRECTORIES", self.copy.parent().unwrap_or(&self.copy)))
     }
 
@@ -254,7 +255,7 @@ fn without_unused(manifest: &str) -> String {
     manifest.lines().filter(|line| !is_unused(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// The names on the last list of failures, which the harness indents.
+/// Returns the names on the last list of failures, which the harness indents.
 fn failed_tests(stdout: &str) -> Vec<String> {
     let list = stdout.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
     let names =

@@ -1,18 +1,19 @@
-//! The public API of the core names no type of a protobuf or gRPC library (S4.061).
+//! Test that the public API of the core contains no type of a protobuf or gRPC library.
 //!
-//! Generated messages come out under `xds_core::proto`, and with them what decoding one can fail
-//! with. Anything else would make a new major version of prost one of ours.
+//! Generated messages and their decode error are exported under `xds_core::proto`. Any other type
+//! would make a new major version of prost a breaking change of the core.
 //!
-//! A type gets into a signature by its name only. So it is enough that no line outside of the
-//! generated code names such a crate, but for imports that give what they import no name
-//! (`use prost::Message as _`) and for the one place that exports; and that nobody renames the crate.
+//! A type must be named to be in a signature. So it is enough that no line outside of the generated
+//! code names such a crate, except anonymous imports (`use prost::Message as _`) and the one
+//! export, and that no crate is renamed.
+// S4.061
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The one place that exports.
+/// File with the export.
 const EXPORTS: &str = "proto/mod.rs";
-/// What is generated, and has names of prost in it: traits that messages implement.
+/// Folder of generated code, which names traits of prost that messages implement.
 const GENERATED: &str = "proto/generated";
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -26,7 +27,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a line of code can put the name of such a crate into a signature.
+/// Whether a line of code can bring the name of such a crate into a signature.
 fn names_a_library(line: &str) -> bool {
     let code = line.trim();
     let is_anonymous =
@@ -49,7 +50,7 @@ fn the_core_names_no_type_of_prost_or_tonic_in_public() {
             continue;
         }
         let text = fs::read_to_string(&file).expect("a source file");
-        // Tests stand at the end.
+        // Tests are at the end of the file.
         let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         let is_export = |line: &str| path == EXPORTS && line == "pub use prost::DecodeError;";
         let lines = code.lines().filter(|line| names_a_library(line) && !is_export(line));

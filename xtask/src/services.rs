@@ -1,6 +1,6 @@
-//! The discovery services of `proto/` as a table: which type each serves, and the paths of its methods over
-//! gRPC and over plain HTTP (S4.023, S4.024). The annotations of the schema say it; nothing is written by
-//! hand.
+//! Table of the discovery services of `proto/`: the type that each serves, and the paths of its
+//! methods over gRPC and HTTP, all taken from the annotations of the schema.
+// S4.023, S4.024
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use protox::prost_reflect::{
 
 use crate::error::Error;
 
-/// A discovery service; a path is empty where there is no such method.
+/// Discovery service. The path of a missing method is empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Service {
     name: String,
-    /// As in the paths of HTTP and the packages: `V2` or `V3`.
+    /// API version: `V2` or `V3`.
     api: &'static str,
-    /// Empty of the aggregated one.
+    /// Type URL; empty for the aggregated service.
     type_url: String,
     stream: String,
     delta: String,
@@ -24,7 +24,7 @@ struct Service {
     rest: String,
 }
 
-/// The table as Rust code; the services in the order of their names.
+/// Generates the table as Rust code, with the services sorted by name.
 pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Error> {
     let extension = |name| {
         pool.get_extension_by_name(name)
@@ -98,7 +98,7 @@ fn is_delta(method: &MethodDescriptor) -> bool {
     method.is_client_streaming() && method.input().name() == "DeltaDiscoveryRequest"
 }
 
-/// A string field of the message that an option holds.
+/// Returns a string field of the message in an option.
 fn string_in(
     options: &DynamicMessage,
     extension: &ExtensionDescriptor,
@@ -127,7 +127,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert_eq!(text.matches("type_url: None").count(), 2, "the aggregated one of each version");
-        // Who has no annotation has no path, and paths are those of the version (X44).
+        // Services without an annotation have no path; paths contain the API version (X44).
         let blocks: Vec<_> = text.split("    Service {").skip(1).collect();
         for block in &blocks {
             let has_none = ["Aggregated", "VirtualHost"].iter().any(|it| block.contains(it));
@@ -138,7 +138,7 @@ mod tests {
             };
             assert!(block.contains(rest), "{rest} is not in\n{block}");
         }
-        // Extensions have a service since version 3.
+        // Extension configs have a service only in version 3.
         assert_eq!(blocks.len(), 10 + 9);
         println!("covers: S4.013 S4.014 S4.021 S4.023 S4.024 S4.059 B17 X44");
     }

@@ -1,19 +1,19 @@
-//! How long the adapters are, in lines of code: what they are for should fit in a head.
+//! Lines of code of the adapters, which should stay short enough to understand.
 //!
-//! Counted is what the compiler reads: neither blank lines, nor comments and documentation, nor what only tests
-//! compile. Every file of an adapter belongs to one part, so that none grows unseen.
+//! Blank lines, comments, documentation and code for tests are not counted. Every file of an
+//! adapter belongs to one part, so that no file grows unnoticed.
 
 use core::fmt::Write as _;
 use std::path::Path;
 
 use crate::{error::Error, tree::Tree};
 
-/// A part of an adapter.
+/// Part of an adapter.
 struct Part {
     name: &'static str,
-    /// So long it should be at most, where there is an aim.
+    /// Intended maximum number of lines, if any.
     aim: Option<usize>,
-    /// Files, or folders with a `/` at their end, below the root. The longest that fits a file counts.
+    /// Files, or folders ending in `/`, relative to the root. The longest matching path counts.
     files: &'static [&'static str],
 }
 
@@ -85,7 +85,7 @@ const PARTS: [Part; 18] = [
     apart("files: what a server has, for others to read", &["xds-fs/src/export.rs"]),
 ];
 
-/// The folders whose files all belong to a part.
+/// Folders whose files must all belong to a part.
 const FOLDERS: [&str; 7] = [
     "xds-grpc/src",
     "xds-rest/src",
@@ -96,7 +96,7 @@ const FOLDERS: [&str; 7] = [
     "xds-channel/src",
 ];
 
-/// The table, as Markdown.
+/// Formats the table as Markdown.
 pub(crate) fn table(root: &Path) -> Result<String, Error> {
     let mut lines = [0; PARTS.len()];
     for folder in FOLDERS {
@@ -116,7 +116,7 @@ pub(crate) fn table(root: &Path) -> Result<String, Error> {
     Ok(table)
 }
 
-/// The part with the longest path that this file is, or is below.
+/// Returns the part with the longest path that matches the file.
 fn part_of(path: &str) -> Option<usize> {
     let covers = |file: &&&str| path == **file || (file.ends_with('/') && path.starts_with(**file));
     let longest = |part: &Part| part.files.iter().filter(covers).map(|file| file.len()).max();
@@ -124,7 +124,7 @@ fn part_of(path: &str) -> Option<usize> {
     found.max().map(|(_, at)| at)
 }
 
-/// Lines that are neither blank nor comments, up to the module of tests, which comes last in a file.
+/// Counts the lines of code before the test module, which is last in a file.
 fn code_lines(text: &str) -> usize {
     let lines = text.lines().map(str::trim);
     let code = lines.take_while(|line| *line != "#[cfg(test)]");

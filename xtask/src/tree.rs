@@ -1,7 +1,6 @@
-//! A folder of text files as a value: read, written and compared as a whole.
+//! A folder of text files as one value that is read, written and compared.
 //!
-//! Working on the whole folder means that a file which is no longer generated is noticed, and
-//! removed, like one that changed.
+//! Comparing whole folders also finds and removes files that are no longer generated.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -11,33 +10,34 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Contents by path, relative to the folder; `/` between its parts on every platform.
+/// Contents by path relative to the folder, with `/` as the separator on every platform.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(pub(crate) BTreeMap<String, String>);
 
-/// How one file of a folder differs from the file that should be there.
+/// Difference between a file and its expected contents.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// It should be there and is not.
+    /// The file is missing.
     Missing { path: String },
-    /// It is there and should not be.
+    /// The file should not exist.
     Unexpected { path: String },
-    /// It reads differently from this line on, counted from 1.
+    /// The contents differ from this line on, counted from 1.
     Changed { path: String, line: usize },
-    /// It is binary, and differs or is missing.
+    /// The file is binary, and differs or is missing.
     Binary { path: String },
 }
 
 impl Tree {
-    /// Reads every file below `dir`; a folder that does not exist reads as an empty one.
+    /// Reads every file below `dir`. A folder that does not exist is read as an empty one.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         let mut tree = Self::default();
         tree.read_below(dir, "")?;
         Ok(tree)
     }
 
-    /// Makes `dir` hold exactly these files; files that are right already are not touched, so
-    /// that nothing is rebuilt for their sake. Returns how many files it wrote or removed.
+    /// Makes `dir` contain exactly these files, and returns the number of files written or removed.
+    ///
+    /// Files with the right contents are not touched, to avoid rebuilds.
     pub(crate) fn write(&self, dir: &Path) -> Result<usize, Error> {
         let differences = self.compare(&Self::read(dir)?);
         for difference in &differences {
@@ -54,7 +54,7 @@ impl Tree {
         Ok(differences.len())
     }
 
-    /// Lists what separates `found` from this tree, in the order of the paths.
+    /// Lists the differences between `found` and this tree, sorted by path.
     pub(crate) fn compare(&self, found: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (path, want) in &self.0 {
@@ -87,7 +87,7 @@ impl Tree {
                 self.read_below(&path, &relative)?;
             } else {
                 let content = fs::read_to_string(&path).map_err(at(&path))?;
-                // A checkout may have turned line ends; the generator never does.
+                // A checkout may have converted line ends; the generator does not.
                 self.0.insert(relative, content.replace("\r\n", "\n"));
             }
         }
@@ -154,7 +154,7 @@ mod tests {
                 "a.rs: differs from line 2 on",
                 "b.rs: missing",
                 "c.rs: not generated any more",
-                // The end of the last line counts as a line of its own.
+                // The end of the last line counts as a separate line.
                 "d.rs: differs from line 2 on",
             ]
         );

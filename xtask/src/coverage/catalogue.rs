@@ -1,4 +1,4 @@
-//! The list of all ids that a test may say it covers.
+//! The list of all requirement ids that tests can cover.
 //!
 //! ```text
 //! theme UN A,B unsubscribe, resubscribe
@@ -9,31 +9,31 @@ use std::collections::BTreeMap;
 
 use super::BadLine;
 
-/// Every id, by theme, in the order of the file.
+/// All requirement ids by theme, in the order of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalogue {
     pub(crate) themes: Vec<Theme>,
-    /// Where each id is: its theme and its position in it.
+    /// Position of each id: its theme and its index in the theme.
     places: BTreeMap<String, (usize, usize)>,
 }
 
-/// Ids that belong together.
+/// Group of related requirements.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub(crate) key: String,
     pub(crate) title: String,
-    /// The tiers or tags that have to be shown.
+    /// Tiers or tags whose requirements must be covered.
     must: Vec<String>,
     pub(crate) items: Vec<Item>,
 }
 
-/// One requirement.
+/// Requirement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) id: String,
-    /// Its tier, or its tags; `-` for none.
+    /// Tier or tags of the requirement; `-` for none.
     pub(crate) tags: String,
-    /// A few words; may be empty.
+    /// Short description; may be empty.
     pub(crate) words: String,
 }
 
@@ -74,7 +74,7 @@ impl Catalogue {
         self.places.contains_key(id)
     }
 
-    /// Whether a test has to show the id, or a reason has to say why none does.
+    /// Whether an id must be covered by a test or have a reason why it is not.
     pub(crate) fn must_be_shown(&self, id: &str) -> bool {
         self.places.get(id).is_some_and(|&(theme, item)| {
             let theme = &self.themes[theme];
@@ -89,7 +89,7 @@ impl Theme {
     }
 }
 
-/// Two words and the rest of the line, which may be empty.
+/// Splits a line into two words and the rest, which may be empty.
 fn split(line: &str) -> Option<[&str; 3]> {
     let (first, rest) = line.split_once(' ')?;
     let (second, rest) = rest.split_once(' ').unwrap_or((rest, ""));

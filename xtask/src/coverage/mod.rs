@@ -1,10 +1,10 @@
-//! Which requirements the tests show to hold, and which they do not.
+//! Coverage of requirements by tests.
 //!
-//! The listing is made from what ran and passed, never by searching text: every test program is run,
-//! and only the ids that a passing test itself printed count ([`suites`]). They are held against the
-//! list of all ids in `tests/coverage/catalogue.txt` ([`catalogue`]); an id that has to be shown and
-//! is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]). Scenarios of the state machine itself
-//! have to be shown by protocol scripts ([`scripted`]).
+//! The listing is based on tests that ran and passed, not on a text search: every test program is
+//! run, and only the ids printed by passing tests count ([`suites`]). They are compared with the
+//! list of all ids in `tests/coverage/catalogue.txt` ([`catalogue`]). An id that must be covered
+//! and is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]). Scenarios of the state
+//! machine must be covered by protocol scripts ([`scripted`]).
 
 mod catalogue;
 mod reasons;
@@ -22,42 +22,42 @@ use scripted::Scripted;
 
 use crate::error::Error;
 
-/// Every id, with its tier or tags.
+/// File with every id and its tier or tags.
 const CATALOGUE: &str = "tests/coverage/catalogue.txt";
-/// Why some are not covered.
+/// File with the reasons why ids are not covered.
 const REASONS: &str = "tests/coverage/reasons.txt";
-/// Why some scenarios have no protocol script.
+/// File with the reasons why scenarios have no protocol script.
 const WITHOUT_SCRIPT: &str = "tests/coverage/without-script.txt";
 
-/// What is listed, and what counts as a failure.
+/// Options of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) listing: Listing,
     pub(crate) strictness: Strictness,
-    /// What `cargo test --workspace -- --show-output` printed, if the tests need not run again.
+    /// Output of `cargo test --workspace -- --show-output`, to use instead of running the tests.
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Which ids are listed above the table.
+/// Ids listed above the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listing {
     #[default]
     Everything,
-    /// Only what is not covered.
+    /// Only ids that are not covered.
     Missing,
 }
 
-/// When the command fails. Failing tests and unknown ids always make it fail.
+/// Conditions under which the command fails, besides failing tests and unknown ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strictness {
     #[default]
     Lenient,
-    /// Also if an id is neither covered nor has a reason, or is covered and has one.
+    /// Fails if an id has neither coverage nor a reason, or has both.
     Strict,
 }
 
 impl Options {
-    /// The options on the command line, or `None` if one of them is unknown.
+    /// Parses the command line. Returns `None` if an option is unknown.
     pub(crate) fn parse(args: &[&str]) -> Option<Self> {
         let mut options = Self::default();
         let mut args = args.iter();
@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-/// Runs the tests, unless they have been run, and prints what they cover; the table comes back as the summary.
+/// Runs the tests, or reads their output, and prints the listing. Returns the table as the summary.
 pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
     let catalogue = Catalogue::parse(&read(root, CATALOGUE)?).map_err(in_file(CATALOGUE))?;
     let reasons = Reasons::parse(&read(root, REASONS)?).map_err(in_file(REASONS))?;
@@ -81,7 +81,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
 
     let results = match options.log {
         Some(path) => match fs::read(&path) {
-            // What tests print need not be text.
+            // Output of tests may be invalid UTF-8.
             Ok(log) => suites::read(&String::from_utf8_lossy(&log)),
             Err(source) => return Err(Error::File { path, source }),
         },
@@ -103,10 +103,10 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
     Err(Error::Coverage { findings: lines })
 }
 
-/// A line of one of the two files that cannot be read.
+/// Line of a file that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BadLine {
-    /// Counted from 1.
+    /// Line number, from 1.
     line: usize,
     why: String,
 }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(Options::parse(&["--from"]), None);
     }
 
-    /// The checked-in files agree with each other, without any test having to run.
+    /// Checks the checked-in files against each other without running tests.
     #[test]
     fn every_id_with_a_reason_is_in_the_catalogue_and_has_to_be_shown() {
         let root = crate::root();

@@ -1,4 +1,4 @@
-//! Why some ids are not covered by a test.
+//! Reasons why ids are not covered by a test.
 //!
 //! ```text
 //! [load reporting comes later]
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::BadLine;
 
-/// A reason by id.
+/// Reasons by id.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reasons(BTreeMap<String, String>);
 

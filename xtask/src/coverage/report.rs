@@ -1,4 +1,4 @@
-//! The listing, the table and the findings, from the catalogue, the reasons and a run.
+//! Listing, table and findings of a coverage run.
 
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::reasons::Reasons;
 use super::suites::Results;
 use super::{Listing, Strictness};
 
-/// What a run covers.
+/// Coverage of a run.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     catalogue: &'a Catalogue,
@@ -16,28 +16,28 @@ pub(crate) struct Report<'a> {
     results: &'a Results,
 }
 
-/// What makes the command fail, a line each.
+/// Reasons for the command to fail, one line each.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Findings(pub(crate) Vec<String>);
 
-/// How it stands with one id.
+/// Coverage of one id.
 #[derive(Debug, PartialEq, Eq)]
 enum State<'a> {
     Covered(Vec<&'a str>),
     Reason(&'a str),
     Missing,
-    /// Nobody asks for it, and nobody covers it.
+    /// The id is neither required nor covered.
     Optional,
 }
 
-/// One line of the table.
+/// Row of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     must: usize,
     covered: usize,
     reason: usize,
     missing: usize,
-    /// Covered although nobody asks for it.
+    /// Number of ids that are covered but not required.
     beyond: usize,
 }
 
@@ -50,8 +50,8 @@ impl<'a> Report<'a> {
         Self { catalogue, reasons, results }
     }
 
-    /// Every id with what covers it, or why nothing does. Ids that need not be shown appear only if
-    /// they are.
+    /// Lists every id with its tests or its reason. Ids that are not required are listed only if
+    /// they are covered.
     pub(crate) fn listing(&self, listing: Listing) -> String {
         let mut text = String::new();
         for theme in &self.catalogue.themes {
@@ -64,7 +64,7 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// How many ids of each theme are covered, with the sums below.
+    /// Formats the number of covered ids of each theme, and their sums.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let mut total = Count::default();
@@ -160,7 +160,7 @@ impl Count {
     }
 }
 
-/// Tests of one program are listed behind its name.
+/// Formats tests grouped by their program.
 fn by_suite(tests: &[&str]) -> String {
     let mut suites: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for test in tests {

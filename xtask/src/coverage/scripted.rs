@@ -1,23 +1,23 @@
-//! Whether every scenario of the state machine itself has a protocol script.
+//! Coverage of the state machine's scenarios by protocol scripts.
 //!
-//! Those are the scenarios of tier A. One that no script can express has its reason in
-//! `tests/coverage/without-script.txt`, and a test in Rust.
+//! These are the scenarios of tier A. A scenario that no script can express has a reason in
+//! `tests/coverage/without-script.txt` and a test in Rust.
 
 use super::catalogue::{Catalogue, Item};
 use super::reasons::Reasons;
 use super::suites::Results;
 
-/// The tier that scripts are for.
+/// Tier of the scenarios that need a script.
 const TIER: &str = "A";
-/// The test program that carries scripts out, with or without its package before it.
+/// Test program that runs the scripts, with or without the name of its package before it.
 const SUITE: &str = "scripts";
 
-/// What a run shows by scripts.
+/// Coverage by scripts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scripted {
     scenarios: usize,
     scripted: usize,
-    /// What is missing, or said without need, a line each.
+    /// Missing scripts and unnecessary reasons, one line each.
     pub(crate) findings: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Scripted {
     }
 }
 
-/// Whether a test, as in `tests scripts: 01-acks`, is a protocol script.
+/// Whether a test, such as `tests scripts: 01-acks`, is a protocol script.
 fn is_script(test: &str) -> bool {
     test.split_once(": ").is_some_and(|(suite, _)| suite.split(' ').next_back() == Some(SUITE))
 }

@@ -1,11 +1,10 @@
-//! Runs every test program, or reads what they printed, and collects what passing tests say they cover.
+//! Runs every test program, or reads their output, and collects the ids that passing tests cover.
 //!
-//! A test says it by printing a line `covers: ID ID ..` when it has shown it. The programs are those
-//! of `cargo test --workspace`, run with `--show-output`: the test harness then prints what each test
-//! wrote under the test's name, so that the lines of tests that ran side by side cannot be mixed up.
-//! The harness's closing line of each program is printed, and all that a failing one had to say.
-//! [`read`] takes the same from the output of `cargo test --workspace -- --show-output`, for who has
-//! run the tests anyway.
+//! A test declares coverage by printing a line `covers: ID ID ..`. The programs are those of `cargo
+//! test --workspace`, run with `--show-output`: the test harness then prints the output of each
+//! test under its name, so that lines of tests that ran in parallel are not mixed. The summary line
+//! of each program is printed, and the whole output of a failing program. [`read`] takes the output
+//! of `cargo test --workspace -- --show-output` instead of running the programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -17,24 +16,24 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// What became of all tests.
+/// Results of all tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Results {
-    /// The tests that cover each id.
+    /// Tests that cover each id.
     pub(crate) covered_by: BTreeMap<String, BTreeSet<String>>,
-    /// Tests that ran and passed.
+    /// Number of tests that passed.
     pub(crate) passed: usize,
-    /// The programs that did not end well, with the tests that failed.
+    /// Programs that failed, with their failed tests.
     pub(crate) failed: Vec<String>,
 }
 
-/// One test program.
+/// Test program.
 #[derive(Debug, PartialEq, Eq)]
 struct Suite {
-    /// Package and target, as in `xds-core server_nonces`.
+    /// Package and target, such as `xds-core server_nonces`.
     name: String,
     executable: PathBuf,
-    /// Where cargo would start it: the folder of its package.
+    /// Working directory that cargo would use: the folder of the package.
     folder: PathBuf,
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
     let suites = build(root)?;
     eprintln!("running {} test programs", suites.len());
     for suite in suites {
-        // In cargo's words, for whoever reads its output.
+        // In the format of cargo.
         println!("     Running {} ({})", suite.name, suite.executable.display());
         let output = Command::new(&suite.executable)
             .arg("--show-output")
@@ -67,13 +66,13 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// What the test programs showed whose output, under cargo's headings, is in this text.
+/// Reads the results from the output of test programs under cargo's headings.
 pub(crate) fn read(log: &str) -> Results {
     let mut results = Results::default();
     for program in log.split(HEADING).skip(1) {
         let (heading, output) = program.split_once('\n').unwrap_or((program, ""));
         let Some(name) = target(heading) else { continue };
-        // Doc tests come last and are under a heading of another kind.
+        // Doc tests come last and have another heading.
         let output = output.split(DOC_TESTS).next().unwrap_or(output);
         if !output.lines().any(|line| line.starts_with("test result: ok.")) {
             results.failed(name, output);
@@ -83,12 +82,13 @@ pub(crate) fn read(log: &str) -> Results {
     results
 }
 
-/// What cargo writes before it starts a test program.
+/// Cargo's heading of a test program.
 const HEADING: &str = "     Running ";
-/// What it writes before the examples in the docs of a crate.
+/// Cargo's heading of the doc tests of a crate.
 const DOC_TESTS: &str = "   Doc-tests ";
 
-/// The name of the program in a heading like `tests/acks.rs (target/debug/deps/acks-0123456789abcdef)`.
+/// Returns the program's name in a heading such as `tests/acks.rs
+/// (target/debug/deps/acks-0123456789abcdef)`.
 fn target(heading: &str) -> Option<&str> {
     let path = heading.trim_end().strip_suffix(')')?.rsplit_once('(')?.1;
     let file = path.rsplit(['/', '\\']).next()?;
@@ -113,7 +113,7 @@ impl Results {
     }
 }
 
-/// The same build as that of `cargo test --workspace`, without the doc tests.
+/// Builds the test programs like `cargo test --workspace`, without the doc tests.
 fn build(root: &Path) -> Result<Vec<Suite>, Error> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(&cargo)
@@ -132,7 +132,7 @@ fn build(root: &Path) -> Result<Vec<Suite>, Error> {
     Ok(suites)
 }
 
-/// The test program that one of cargo's messages announces, if it announces one.
+/// Returns the test program that a message of cargo announces, if any.
 fn suite(message: &str) -> Option<Suite> {
     let message: Value = serde_json::from_str(message).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -145,9 +145,10 @@ fn suite(message: &str) -> Option<Suite> {
     Some(Suite { name: format!("{package} {target}"), executable, folder })
 }
 
-/// The tests that passed, each with the ids that it printed.
+/// Returns the passed tests with the ids that they printed.
 ///
-/// A test counts only if the harness itself said `ok`; what a failed or ignored one printed does not.
+/// A test counts only if the harness printed `ok` for it. Output of failed and ignored tests does
+/// not count.
 fn passed_tests(output: &str) -> BTreeMap<String, Vec<String>> {
     let mut tests: BTreeMap<String, Vec<String>> =
         with_verdict(output, "ok").map(|name| (name.to_owned(), Vec::new())).collect();
@@ -165,7 +166,7 @@ fn passed_tests(output: &str) -> BTreeMap<String, Vec<String>> {
     tests
 }
 
-/// The tests of which the harness said this.
+/// Returns the names of the tests with this verdict of the harness.
 fn with_verdict<'a>(output: &'a str, verdict: &'static str) -> impl Iterator<Item = &'a str> {
     output.lines().filter_map(move |line| {
         let name = line.strip_prefix("test ")?.strip_suffix(verdict)?.strip_suffix("... ")?;
