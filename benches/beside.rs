@@ -1,8 +1,9 @@
-//! The management server beside go-control-plane: what `peers/go` measures there is measured here.
+//! The management server compared with go-control-plane: repeats the measurements of `peers/go`.
 //!
-//! Both count the time that their processors work, theirs on all threads, so the garbage collector is in
-//! it. `peers/run` runs both, one after the other, and hands this one the other's measurements. Alone, this
-//! prints nothing but that there is nothing to compare with.
+//! Both sides count the time that their processors work, on all threads in Go, so the garbage
+//! collector is included. `peers/run` runs both, one after the other, and passes the measurements
+//! of go-control-plane to this program. Without them it only prints that there is nothing to
+//! compare with.
 
 use std::{
     env, fs,
@@ -13,20 +14,20 @@ use peak_alloc::PeakAlloc;
 use xds_benches::{endpoints, frames, ratio::is_test_run, served::Served};
 use xds_core::{service::Variant, types};
 
-// It counts on every allocation: what is said of time is rather too much than too little.
+// Counts every allocation, so times are too high rather than too low.
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Set by `peers/run`: the file with the measurements of go-control-plane.
+/// Variable set by `peers/run`: the file with the measurements of go-control-plane.
 const MEASURED: &str = "XDS_BENCH_GO_CONTROL_PLANE";
 
 const LEAST_ROUNDS: usize = 5;
 const MOST_ROUNDS: usize = 1_000;
-/// A cell is measured for this long, unless it has had too few rounds by then.
+/// Time for which a cell is measured, unless it has had too few rounds.
 const ENOUGH: Duration = Duration::from_millis(500);
-/// Names of a client that subscribes by name.
+/// Number of names that a client subscribes to by name.
 const NAMES: usize = 100;
-/// Coprime to all sizes: names in such steps are spread over all resources.
+/// Step between names, coprime to all sizes, so that names are spread over all resources.
 const STEP: usize = 7_919;
 
 fn main() {
@@ -74,7 +75,7 @@ fn main() {
     }
 }
 
-/// One line of theirs.
+/// Measurement of go-control-plane.
 struct Measurement {
     cache: String,
     cell: Cell,
@@ -95,14 +96,14 @@ enum Wants {
     Names,
 }
 
-/// What a cell costs here, in the mean of all rounds.
+/// Costs of a cell, as the mean of all rounds.
 #[derive(Clone, Copy)]
 struct Measured {
-    /// From the new resource to the responses of all clients.
+    /// Time from the new resource to the responses for all clients.
     change: Duration,
-    /// From the encoded ACKs of all clients until all are taken.
+    /// Time in which the encoded ACKs of all clients are processed.
     acks: Duration,
-    /// Bytes held for a client.
+    /// Heap memory per client, in bytes.
     heap: usize,
 }
 

@@ -1,7 +1,7 @@
-//! The client's hot path: a large response arrives, for the first time or with one change.
+//! The client's hot path: a large response, received for the first time or with one change.
 //!
-//! Baselines, on the same frame in the same run: a full prost decode that is dropped or kept, and a
-//! copy into memory that has been touched before.
+//! Baselines, on the same frame in the same run: a full prost decode whose result is dropped or
+//! kept, and a copy into memory that has been touched before.
 
 use std::{hint::black_box, time::Duration};
 
@@ -120,7 +120,7 @@ fn to_everything(resource_type: impl ResourceType + 'static) -> Subscribed {
     Subscribed::to_everything(Variant::StateOfTheWorld, resource_type)
 }
 
-/// Decodes the envelope, then one cluster after the other.
+/// Decodes the response and each of its clusters.
 fn decode(frame: &Bytes, mut take: impl FnMut(Cluster)) {
     let response = DiscoveryResponse::decode(&**frame).expect("our own frame");
     for any in &response.resources {
@@ -128,7 +128,7 @@ fn decode(frame: &Bytes, mut take: impl FnMut(Cluster)) {
     }
 }
 
-/// What prost takes for the request that named watches need with every answer.
+/// Encodes the request that named watches send with every ACK, using prost.
 fn named_request() -> Vec<u8> {
     xds_core::proto::DiscoveryRequest {
         resource_names: (0..CLUSTERS).map(frames::name).collect(),

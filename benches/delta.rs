@@ -1,8 +1,8 @@
-//! An incremental response that changes one resource of N: what it costs must not depend on N.
+//! An incremental response that changes one of N resources. The cost must not depend on N.
 //!
-//! Measured twice: the same resource changes again and again; then another one each time, spread over all
-//! of them, so that little of what is touched is still in a cache of the processor. What that alone does
-//! to a piece of work shows a map from names to bytes that is changed in the same way.
+//! Measured twice: with the same resource in every response, and with resources spread over all N,
+//! so that few accesses hit the processor's cache. A plain map from names to bytes that is changed
+//! in the same way shows the cost of the cache misses alone.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,17 +15,17 @@ use xds_benches::{
 };
 use xds_core::{client::OpaqueType, service::Variant, types};
 
-/// How many resources there are; what the rounds are called: of a client that gets another one each
-/// time, of a client that gets the same one, of a map.
+/// Number of resources, and the names of the measurements: changing resources, the same resource,
+/// and the plain map.
 const SIZES: [(usize, &str, &str, &str); 4] = [
     (1_000, "one of 1,000", "the same of 1,000", "map of 1,000"),
     (10_000, "one of 10,000", "the same of 10,000", "map of 10,000"),
     (100_000, "one of 100,000", "the same of 100,000", "map of 100,000"),
     (1_000_000, "one of 1,000,000", "the same of 1,000,000", "map of 1,000,000"),
 ];
-/// A round is this many responses; one alone is too short for the clock.
+/// Number of responses per round; a single one is too short for the clock.
 const ROUND: usize = 100;
-/// Coprime to all sizes: a walk in such steps comes to every resource.
+/// Step between resources, coprime to all sizes, so that all resources are reached.
 const STEP: usize = 7_919;
 
 fn main() {
@@ -84,7 +84,7 @@ fn main() {
     }
 }
 
-/// Goes from resource to resource, with another version each time.
+/// Walk over the resources, with a new version at each step.
 struct Walk {
     count: usize,
     step: usize,
@@ -100,7 +100,7 @@ impl Walk {
     fn next_round<T>(&mut self, make: impl Fn(usize, u16) -> T) -> Vec<T> {
         let mut next = || {
             self.index = (self.index + self.step) % self.count;
-            // Never again what everything began with.
+            // Never version 1, which every resource had at first.
             self.version = self.version.checked_add(1).unwrap_or(2);
             make(self.index, self.version)
         };

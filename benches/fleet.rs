@@ -1,7 +1,7 @@
-//! A change that goes to a thousand clients over gRPC on loopback, with their ACKs, beside a server
-//! of bare tonic that sends all of them the same bytes and reads what they answer.
+//! A change that is sent to a thousand clients over gRPC on loopback, with their ACKs. The baseline
+//! is a bare tonic server that sends the same bytes to all of them and reads their responses.
 //!
-//! One thread runs server and clients, so times are work; the clients are the same on both sides.
+//! One thread runs server and clients, so times are work. The clients are the same on both sides.
 
 mod fleets;
 mod wire;
@@ -16,7 +16,7 @@ use self::fleets::{Bare, CONNECTIONS, Ours, Verdict};
 const RESOURCES: usize = 10_000;
 const OURS: &str = "ours";
 const BARE: &str = "bare tonic broadcast";
-/// At most so many times as long.
+/// Maximum ratio.
 const AIM: f64 = 1.5;
 
 fn main() {
@@ -33,7 +33,7 @@ fn main() {
     ratios.print(OURS, BARE, Some(AIM));
 }
 
-/// Returns a response as it was sent.
+/// Measures the management server, and returns a response as it was sent.
 fn measure_ours(
     ratios: &mut Ratios,
     group: &mut BenchmarkGroup<'_, WallTime>,

@@ -1,8 +1,8 @@
-//! What a management server holds for idle clients over gRPC, in bytes asked of the allocator: the core, the
-//! adapter, and HTTP/2 below it, beside bare tonic that holds a stream and knows nothing else.
+//! Memory of a management server for idle clients over gRPC, in allocated bytes: core, adapter and
+//! HTTP/2. The baseline is bare tonic that only holds a stream.
 //!
-//! The clients are another process, this program again, so that nothing of theirs is counted. No times, so
-//! no statistics: each number is one difference of a counter.
+//! The clients are another process of this program, so their memory is not counted. No times are
+//! measured, so there are no statistics: each number is one difference of a counter.
 
 mod fleets;
 mod wire;
@@ -28,10 +28,10 @@ use self::{
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// What an idle client with one subscription may take of the core.
+/// Maximum memory of an idle client with one subscription in the core, in bytes.
 const OF_THE_CORE: usize = (1 << 10) + 256;
 const RESOURCES: usize = 10;
-/// Makes this program the clients of the server at this address.
+/// Variable that makes this program the clients of the server at this address.
 const CLIENTS_OF: &str = "XDS_BENCH_CLIENTS_OF";
 
 fn main() {
@@ -79,15 +79,15 @@ fn main() {
 }
 
 struct Held {
-    /// A stream on a connection that is there.
+    /// Bytes per stream on an existing connection.
     stream: usize,
-    /// A connection with its first stream.
+    /// Bytes per connection with its first stream.
     connection: usize,
 }
 
-/// What is held for one of `clients` that `open` adds.
+/// Measures the memory for each of `clients` that `open` adds.
 async fn measure(clients: usize, mut open: impl AsyncFnMut(Open, usize)) -> Held {
-    // What is made once.
+    // Allocates everything that is allocated once.
     open(Open::Connections, CONNECTIONS).await;
     settle().await;
     let before = ALLOCATOR.current_usage();
@@ -100,23 +100,23 @@ async fn measure(clients: usize, mut open: impl AsyncFnMut(Open, usize)) -> Held
     Held { stream: (ALLOCATOR.current_usage() - before) / clients, connection }
 }
 
-/// Until nobody has anything left to do.
+/// Waits until server and clients are idle.
 async fn settle() {
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// What more of clients there is to be.
+/// Kind of clients to add.
 #[derive(Clone, Copy)]
 enum Open {
-    /// With a stream on each.
+    /// Connections with one stream each.
     Connections,
-    /// On the connections that there are.
+    /// Streams on the existing connections.
     Streams,
 }
 
-/// The process of the clients. It ends with its input.
+/// Process with the clients. It exits when its input ends.
 struct Clients(Child);
 
 impl Clients {
@@ -147,8 +147,9 @@ impl Drop for Clients {
     }
 }
 
-/// Obeys the other process until that has nothing more to say. Clients of bare tonic are sent nothing, and wait
-/// for it like those who have been.
+/// Runs the clients as the parent process commands, until its input ends.
+///
+/// Clients of bare tonic are sent no response, and wait like clients that have one.
 async fn be_clients(server: SocketAddr) {
     let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! What happens to a management server at once, over gRPC on loopback: a thousand clients reject, come back,
-//! or are served beside one that does not read. As in `fleet.rs` one thread runs everything, and bare tonic
-//! that sends the same bytes stands beside it.
+//! Storms at a management server over gRPC on loopback: a thousand clients reject, reconnect, or
+//! are served in parallel with one that does not read. As in `fleet.rs`, one thread runs
+//! everything, and the baseline is bare tonic that sends the same bytes.
 
 mod fleets;
 mod wire;
@@ -73,7 +73,7 @@ fn measure_rejections(
             });
         },
     );
-    // Whoever rejected is sent nothing for it.
+    // A rejection is not answered with another response.
     let stats = runtime.block_on(ours.stats());
     assert_eq!(stats.responses, stats.acks + stats.nacks);
     drop(ours);
@@ -91,7 +91,7 @@ fn measure_slow_reader(
     clients: usize,
 ) {
     let mut ours = runtime.block_on(Ours::open(RESOURCES, clients));
-    // On a connection of its own, which is what it can hold up. It has answered once.
+    // The slow client has its own connection, which is all it can block. It has ACKed once.
     let slow = runtime.block_on(async {
         let channels = connect(ours.address, 1).await;
         Fleet::open(&channels, 1, Greeting::Everything).await
@@ -150,7 +150,7 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
     let bare = core::cell::RefCell::new(runtime.block_on(Bare::start()));
     let disperse = || {
         bare.borrow_mut().disperse();
-        // The other side has to see that they are gone.
+        // The server must notice that the clients are gone.
         runtime.block_on(async {
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;
@@ -162,7 +162,7 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
     });
 }
 
-/// Name and version of each resource, as a client is told them.
+/// Returns name and version of each resource, as a client receives them.
 async fn versions_of_everything(ours: &Ours) -> BTreeMap<String, String> {
     let first = subscription(0).encode_to_vec().into();
     let channel = ours.channels[0].clone();

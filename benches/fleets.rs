@@ -1,5 +1,5 @@
-//! A thousand clients over gRPC on loopback, of our server and of a server of bare tonic that knows
-//! nothing of the protocol. The clients are the same on both sides.
+//! A thousand clients over gRPC on loopback, of the management server and of a bare tonic server
+//! without protocol logic. The clients are the same on both sides.
 
 #![allow(dead_code, reason = "every benchmark uses a part")]
 
@@ -23,8 +23,8 @@ use crate::wire::{DELTA_AGGREGATED, FrameClient, FrameServer, FrameStream};
 
 pub(crate) const CONNECTIONS: usize = 16;
 
-/// What a benchmark of a fleet begins with: few samples, since each is the work of a thousand clients; one
-/// thread for server and clients, so that times are work; and how many clients there are.
+/// Returns the setup of a fleet benchmark: few samples, because each is the work of a thousand
+/// clients; one thread for server and clients, so that times are work; and the number of clients.
 pub(crate) fn stage() -> (Criterion, Runtime, usize) {
     let criterion = Criterion::default()
         .sample_size(10)
@@ -39,7 +39,7 @@ pub(crate) fn stage() -> (Criterion, Runtime, usize) {
     (criterion, runtime, if is_test_run() { 32 } else { 1_008 })
 }
 
-/// Connections to a server.
+/// Opens connections to a server.
 pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Vec<Channel> {
     let mut channels = Vec::new();
     for _ in 0..connections {
@@ -53,17 +53,17 @@ pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Vec<Chan
 pub(crate) struct Fleet(pub(crate) Vec<FrameClient>);
 
 impl Fleet {
-    /// One client after the other.
+    /// Opens the streams of the clients one after the other.
     pub(crate) async fn open(channels: &[Channel], clients: usize, greeting: Greeting) -> Self {
         let mut fleet = Vec::new();
         for client in 0..clients {
             let channel = channels[client % channels.len()].clone();
-            // Servers may hold the call back until they know who calls.
+            // Servers may withhold response headers until they know the client.
             let first = subscription(client).encode_to_vec();
             let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first.into()).await;
             if greeting == Greeting::Everything {
-                // One after the other: what waits unread on one stream takes the room of all on its
-                // connection.
+                // One after the other, because unread responses of one stream use up the
+                // flow-control window of the whole connection.
                 client.answer(&Verdict::Ack).await;
             }
             fleet.push(client);
@@ -71,7 +71,7 @@ impl Fleet {
         Self(fleet)
     }
 
-    /// All at once, each with this request.
+    /// Opens the streams of all clients at once, each with this request.
     pub(crate) async fn storm(channels: &[Channel], clients: usize, first: &Bytes) -> Self {
         let mut calls = JoinSet::new();
         for client in 0..clients {
@@ -81,7 +81,7 @@ impl Fleet {
         Self(calls.join_all().await)
     }
 
-    /// Everybody reads one response and answers it.
+    /// Reads one response per client and answers it.
     pub(crate) async fn answer(&mut self, verdict: &Verdict) -> Bytes {
         let mut last = Bytes::new();
         for client in &mut self.0 {
@@ -91,17 +91,17 @@ impl Fleet {
     }
 }
 
-/// What a client is sent when it comes.
+/// Response to a new client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Greeting {
     Nothing,
     Everything,
 }
 
-/// What a client says to a response.
+/// Answer of a client to a response.
 pub(crate) enum Verdict {
     Ack,
-    /// With a reason of some two hundred bytes.
+    /// Rejection with a reason of about 200 bytes.
     Nack,
 }
 
@@ -136,12 +136,12 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// A server with so many resources, and nobody there.
+    /// Starts a server with this number of resources and no clients.
     pub(crate) async fn start(resources: usize) -> Self {
         let mut limits = ServerLimits::default();
-        // Those who come back share one request, and so the id of their node.
+        // Reconnecting clients share one request, and so one node id.
         limits.streams_per_node = limits.streams;
-        // What is observed of rejections is not what is measured.
+        // Observations of rejections are not measured.
         let config = ServerConfig::default().with_limits(limits);
         let server = ManagementServer::start(config, ServerOptions::default());
         let handle = server.handle();
@@ -155,7 +155,7 @@ impl Ours {
         Self { handle, address, channels, fleet: Fleet(Vec::new()), version: 1 }
     }
 
-    /// So many clients have everything.
+    /// Starts a server with clients that have all resources.
     pub(crate) async fn open(resources: usize, clients: usize) -> Self {
         let mut ours = Self::start(resources).await;
         ours.fleet = Fleet::open(&ours.channels, clients, Greeting::Everything).await;
@@ -163,18 +163,18 @@ impl Ours {
         ours
     }
 
-    /// A change, until all have accepted it. Returns a response as it was sent.
+    /// Makes a change and waits until all clients have ACKed it. Returns a response as it was sent.
     pub(crate) async fn round(&mut self) -> Bytes {
         let sequence = self.change().await;
         let last = self.fleet.answer(&Verdict::Ack).await;
-        // Asked once: to ask for a count again and again would be measured as well.
+        // Waits once, because polling a counter would be measured too.
         let type_url = types::CLUSTER_LOAD_ASSIGNMENT;
         let accepted = self.handle.converged(ViewName::default(), type_url, sequence).await;
         accepted.expect("it runs");
         last
     }
 
-    /// One resource changes; returns the number of the change.
+    /// Changes one resource, and returns the sequence number of the change.
     pub(crate) async fn change(&mut self) -> u64 {
         self.version = self.version.checked_add(1).unwrap_or(2);
         let mut change = Transaction::new();
@@ -182,7 +182,7 @@ impl Ours {
         self.handle.apply(change).await.expect("a sound transaction").sequence
     }
 
-    /// Waits, and asks seldom, since that is work as well.
+    /// Waits for a condition. It is checked rarely, because each check is work.
     pub(crate) async fn until(&self, is_reached: impl Fn(&ServerStats) -> bool) {
         while !is_reached(&self.stats().await) {
             for _ in 0..200 {
@@ -219,7 +219,7 @@ impl Bare {
         bare
     }
 
-    /// Takes so many streams, and reads one request of each.
+    /// Accepts this number of streams, and reads one request of each.
     pub(crate) async fn take_streams(&mut self, clients: usize) {
         for _ in 0..clients {
             let mut stream = self.server.stream().await;
@@ -228,7 +228,7 @@ impl Bare {
         }
     }
 
-    /// Everybody is sent this and answers.
+    /// Sends a response to all clients, and reads their answers.
     pub(crate) async fn round(&mut self, frame: &Bytes, verdict: &Verdict) {
         self.streams.iter().for_each(|stream| stream.send(frame.clone()));
         self.fleet.answer(verdict).await;
@@ -237,14 +237,14 @@ impl Bare {
         }
     }
 
-    /// Everybody comes with this request, is sent this and answers.
+    /// Connects all clients with this request, sends a response to each, and reads their answers.
     pub(crate) async fn storm(&mut self, clients: usize, first: &Bytes, frame: &Bytes) {
         self.fleet = Fleet::storm(&self.channels, clients, first).await;
         self.take_streams(clients).await;
         self.round(frame, &Verdict::Ack).await;
     }
 
-    /// Everybody goes.
+    /// Disconnects all clients.
     pub(crate) fn disperse(&mut self) {
         self.fleet.0.clear();
         self.streams.clear();
@@ -256,7 +256,7 @@ fn set(change: &mut Transaction, index: usize, version: u16) {
     change.set(types::CLUSTER_LOAD_ASSIGNMENT, frames::name(index), bytes);
 }
 
-/// What a client asks for first: everything.
+/// Returns the first request of a client, which subscribes to everything.
 pub(crate) fn subscription(client: usize) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         node: Some(Node { id: format!("bench-{client}"), ..Node::default() }),

@@ -1,5 +1,5 @@
-//! Make before break: N named resources change in one transaction, behind a cluster that the client has to
-//! accept first. Ten times as many are to be ten times the work.
+//! Make before break: N named resources change in one transaction, after a cluster that the client
+//! must ACK first. The work must grow linearly with N.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn measure(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>, names:
     });
 }
 
-/// A server with one client that accepts all it is sent.
+/// Server with one client that ACKs every response.
 struct Client {
     server: Server,
     stream: StreamId,
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Takes and accepts all that is due; says how many resources that was.
+    /// Sends and ACKs all due responses. Returns the number of their resources.
     fn settle(&mut self) -> usize {
         let mut resources = 0;
         while let Some(sent) = self.server.poll_transmit(self.stream, NOW, &mut self.frame) {

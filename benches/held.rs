@@ -1,6 +1,6 @@
-//! What a management server holds for its clients, in bytes asked of the allocator.
+//! Memory of a management server for its clients, in allocated bytes.
 //!
-//! No times, so no statistics: each number is one difference of a counter.
+//! No times are measured, so there are no statistics: each number is one difference of a counter.
 
 use peak_alloc::PeakAlloc;
 use xds_benches::{
@@ -71,10 +71,10 @@ fn main() {
 const TYPES: [&str; 4] =
     [types::CLUSTER_LOAD_ASSIGNMENT, types::CLUSTER, types::LISTENER, types::ROUTE_CONFIGURATION];
 
-/// What a client takes that subscribes to everything of these types, has it all and waits.
+/// Returns the bytes per idle client that subscribes to everything of these types and has ACKed it.
 fn idle(variant: Variant, clients: usize, resources: usize, types: &[&'static str]) -> usize {
     let mut served = server(variant, resources);
-    // What is made once for all of them, and room in tables.
+    // Allocates everything that all clients share, and the capacity of tables.
     let first = served.connect(&["*".into()]);
     types.iter().skip(1).for_each(|it| served.subscribe(first, it));
     served.settle(None);

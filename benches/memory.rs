@@ -1,6 +1,6 @@
-//! What a client keeps of a response, in bytes asked of the allocator.
+//! Memory of a client for a response, in allocated bytes.
 //!
-//! No times, so no statistics: each number is one difference of a counter.
+//! No times are measured, so there are no statistics: each number is one difference of a counter.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ fn main() {
         assert_eq!(client.receive(&clusters.response(1, None)), count);
         client
     });
-    // Half of the resources change afterwards, one by one: nothing of old frames may stay.
+    // Half of the resources change afterwards, one by one: no memory of old frames may remain.
     let worn = measure(|| {
         let types = OpaqueType::new(types::CLUSTER);
         let mut client = Subscribed::to_everything(Variant::StateOfTheWorld, types);
@@ -71,9 +71,9 @@ fn main() {
 
 #[derive(Clone, Copy)]
 struct Held {
-    /// What is still there, the frames themselves dropped by whoever received them.
+    /// Bytes that remain allocated after the caller has dropped the frames.
     live: usize,
-    /// The most that was there at a time, with the frame.
+    /// Maximum of allocated bytes, including the frame.
     peak: usize,
 }
 
@@ -87,7 +87,7 @@ fn measure<T>(make: impl FnOnce() -> T) -> Held {
     held
 }
 
-/// The least that a client without subscriptions, versions and errors could do: a map from names to
+/// Minimal memory of a client without subscriptions, versions and errors: a map from names to
 /// copies of the resources.
 fn keep_the_bytes(frame: &Bytes) -> HashMap<String, Bytes> {
     let response: proto::DiscoveryResponse =

@@ -1,10 +1,11 @@
-//! The same frames for the client that is published as `xds-client`, side by side with ours.
+//! Comparison with the published crate `xds-client` on the same frames.
 //!
-//! Its transport cannot be replaced from outside, so both clients read from a socket, through tonic. What
-//! that alone costs is measured with a client that reads frames and looks at nothing. One thread runs
-//! client and server, so times are work.
+//! Its transport cannot be replaced, so both clients read from a socket through tonic. The cost of
+//! the socket alone is measured with a client that reads frames and does not decode them. One
+//! thread runs client and server, so times are work.
 //!
-//! Not part of the usual run; `benches/README.md` says how to run it, and what that crate cannot do.
+//! Not part of the usual run; see `benches/README.md` for how to run it and for the limits of that
+//! crate.
 
 mod wire;
 
@@ -118,7 +119,7 @@ fn main() {
         &mut group,
         THEIRS_CHANGED,
         || turn.next().expect("a cycle has no end"),
-        // It tells of all resources, changed or not.
+        // It reports all resources, whether they changed or not.
         |frame| runtime.block_on(theirs.receive(frame, count)),
     );
     drop(theirs);
@@ -147,7 +148,7 @@ fn main() {
     }
 }
 
-/// Watches by name, added to a client that has one already, until the server knows all of them.
+/// Adds watches by name to a client that has one, until the server has received all names.
 fn measure_named(
     ratios: &mut Ratios,
     group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
@@ -189,7 +190,7 @@ fn measure_named(
     println!("xds-client: {requests} requests for {NAMES} watches");
 }
 
-/// Takes requests until one has as many names; returns how many that took.
+/// Reads requests until one has this number of names. Returns how many requests that took.
 async fn requests_until(stream: &mut FrameStream, names: usize) -> usize {
     for count in 1.. {
         if stream.request().await.resource_names.len() == names {
@@ -203,7 +204,7 @@ fn subscription() -> DiscoveryRequest {
     DiscoveryRequest { type_url: types::CLUSTER.into(), ..DiscoveryRequest::default() }
 }
 
-/// A client that reads and answers, and knows nothing.
+/// Client that reads and answers without protocol logic.
 struct Bare {
     _server: FrameServer,
     stream: FrameStream,
@@ -264,7 +265,7 @@ impl Ours {
         Client::connect(config, ClientOptions::default())
     }
 
-    /// From the frame to the ACK and the changes that follow from it.
+    /// Sends a frame, and waits for its ACK and its changes.
     async fn receive(&mut self, frame: &Bytes, changes: usize) {
         self.stream.send(frame.clone());
         for _ in 0..changes {
@@ -320,13 +321,13 @@ impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
     }
 }
 
-/// A cluster as the published client can hold it with the least work: its name and its bytes.
+/// Cluster in the cheapest form that the published client allows: its name and its bytes.
 #[derive(Debug)]
 struct Opaque {
     _bytes: Bytes,
 }
 
-/// The first field of a cluster; all others are passed over.
+/// First field of a cluster. All others are skipped.
 #[derive(prost::Message)]
 struct Name {
     #[prost(string, tag = "1")]
@@ -352,7 +353,7 @@ impl xds_client::Resource for Opaque {
     }
 }
 
-/// A cluster as it is meant to be held.
+/// Cluster as the published client is meant to be used: decoded.
 #[derive(Debug)]
 struct Decoded {
     _cluster: Cluster,

@@ -1,4 +1,4 @@
-//! Routes: which one a call takes out of many, and what it costs that one of many changes.
+//! Routing: selecting the route of a call out of many, and changing one of many routes.
 
 use std::{hint::black_box, time::Duration};
 
@@ -17,10 +17,11 @@ use xds_routing::{
 };
 
 const SIZES: [usize; 3] = [1, 100, 10_000];
-/// Calls in a round, spread over the table.
+/// Number of calls per round, spread over the table.
 const CALLS: usize = 100;
 
-/// Half of the routes are for a path, the others for what begins so; every tenth has a header to look at.
+/// Returns a route configuration. Half of the routes match a path and half a prefix; every tenth
+/// matches a header.
 fn table(routes: usize, changed: Option<usize>) -> Bytes {
     let route = |index: usize| {
         let path = match index % 2 {
@@ -70,7 +71,7 @@ fn judged(bytes: &Bytes) -> RouteConfiguration {
     RouteConfiguration::from_bytes(bytes, &Rules::default()).expect("a valid table")
 }
 
-/// Paths of calls to routes that are spread over the table.
+/// Returns the paths of calls that are spread over the table.
 fn paths(routes: usize) -> Vec<String> {
     let step = (routes / CALLS).max(1) | 1;
     (0..CALLS).map(|call| format!("/shop.v{}.Cart/Add", call * step % routes)).collect()
@@ -178,7 +179,8 @@ fn main() {
     group.finish();
 
     println!();
-    // One route is found at once either way; from a hundred on the index has to pay.
+    // A single route is found at once either way. From a hundred routes on, the index must be
+    // faster.
     let aims = [None, Some(1.0), Some(0.05)];
     for ((indexed, scanned), aim) in indexed.iter().zip(&scanned).zip(aims) {
         ratios.print(indexed, scanned, aim);
@@ -187,7 +189,7 @@ fn main() {
     ratios.print(hundred, one, None);
     ratios.print(most, one, None);
     ratios.print(rebuilt, decoded, None);
-    // What is left is walking over all of it and indexing it anew.
+    // The remaining cost is reading and indexing the whole table again.
     ratios.print(renewed, rebuilt, Some(0.3));
     ratios.print(renewed, decoded, None);
     ratios.print(config_next, config_first, None);

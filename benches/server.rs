@@ -1,11 +1,11 @@
-//! The management server's hot path: a resource changes, and everybody is told.
+//! The management server's hot path: a resource changes, and all clients are sent the change.
 //!
-//! A round has three parts: the change is applied; what is due is rendered for every client; their ACKs
-//! are taken. Each is measured for R resources and W incremental clients, who subscribe to everything or
-//! to a hundred names each.
+//! A round has three parts: applying the change, rendering the due responses of all clients, and
+//! processing their ACKs. Each is measured for R resources and W incremental clients, which
+//! subscribe to everything or to a hundred names each.
 //!
-//! Baselines in the same run: copying what is sent, as often as it is sent; and a server that keeps a
-//! map of versions for each client and compares it with all resources, as is usual elsewhere.
+//! Baselines in the same run: copying the sent bytes for each client; and the common design of a
+//! server that keeps a map of versions for each client and compares it with all resources.
 
 use std::{cell::RefCell, hint::black_box, time::Duration};
 
@@ -21,11 +21,12 @@ use xds_core::{service::Variant, types};
 
 const RESOURCES: [usize; 3] = [1_000, 10_000, 100_000];
 const CLIENTS: [usize; 3] = [100, 1_000, 10_000];
-/// Names of a client that subscribes by name.
+/// Number of names that a client subscribes to by name.
 const NAMES: usize = 100;
-/// Clients of the server that keeps maps: a thousand would not fit the memory of a small machine.
+/// Number of clients of the server with maps; a thousand would exceed the memory of a small
+/// machine.
 const NAIVE_CLIENTS: usize = 10;
-/// Coprime to all sizes: a walk in such steps comes to every resource.
+/// Step between names, coprime to all sizes, so that all resources are reached.
 const STEP: usize = 7_919;
 
 fn main() {
@@ -47,7 +48,8 @@ fn main() {
         sent = measure_rounds(&mut ratios, &mut group, Wants::Everything, resources, clients);
         measure_rounds(&mut ratios, &mut group, Wants::Names(&names), resources, clients);
     }
-    // A hundred of very many clients name what changes: the others are not to be touched.
+    // A hundred of very many clients subscribe to the resource that changes. The others must cost
+    // nothing.
     for &clients in CLIENTS.iter().filter(|&&clients| !is_test_run() || clients == 100) {
         let names = |client: usize| match client {
             0..100 => vec![frames::name(0)],
@@ -67,13 +69,13 @@ fn main() {
     }
 }
 
-/// What clients subscribe to.
+/// Subscriptions of the clients.
 #[derive(Clone, Copy)]
 enum Wants<'a> {
     Everything,
-    /// Names, that of the resource that changes among them.
+    /// Names that include the resource that changes.
     Names(&'a dyn Fn(usize) -> Vec<String>),
-    /// The same for the first hundred; the others do without that resource.
+    /// Names that include the resource that changes only for the first hundred clients.
     Few(&'a dyn Fn(usize) -> Vec<String>),
 }
 
@@ -97,7 +99,7 @@ impl Wants<'_> {
 
 const PARTS: [&str; 3] = ["update", "fan-out", "ACKs"];
 
-/// Returns how many bytes a response has that one change causes.
+/// Returns the size of a response that one change causes, in bytes.
 fn measure_rounds(
     ratios: &mut Ratios,
     group: &mut BenchmarkGroup<'_, WallTime>,
@@ -119,7 +121,7 @@ fn measure_rounds(
     bytes
 }
 
-/// A server whose clients have everything they asked for.
+/// Creates a server whose clients have all resources of their subscriptions.
 fn connected(wants: Wants<'_>, resources: usize, clients: usize) -> Served {
     let all = (0..resources).map(|index| resource(index, 1));
     let mut served = Served::new(Variant::Incremental, types::CLUSTER_LOAD_ASSIGNMENT, all);
@@ -140,7 +142,7 @@ fn connected(wants: Wants<'_>, resources: usize, clients: usize) -> Served {
     served
 }
 
-/// The resource that changes, and ninety-nine others, spread differently for each client.
+/// Returns the resource that changes and ninety-nine others, which differ for each client.
 fn names_of(client: usize, resources: usize) -> Vec<String> {
     let others = (1..NAMES).map(|n| (client * NAMES + n) * STEP % resources);
     core::iter::once(0).chain(others).map(frames::name).collect()
@@ -167,7 +169,7 @@ fn measure_naive(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>, 
     );
 }
 
-/// One percent of all resources in one transaction, another percent each time.
+/// Changes one percent of all resources per transaction, another percent each time.
 fn measure_churn(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>) {
     let (resources, clients) = if is_test_run() { (1_000, 100) } else { (10_000, 1_000) };
     let changed = resources / 100;
@@ -186,7 +188,7 @@ fn measure_churn(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>) 
 
 const CHURN: &str = "1 % of R=10000 changed, W=1000";
 
-/// What sending cannot do without: the bytes of each response go into a buffer of the client's own.
+/// Measures the minimum cost of sending: copying each response to a buffer of the client.
 fn measure_copies(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>, bytes: usize) {
     let response = vec![1_u8; bytes];
     let mut buffers = vec![vec![2_u8; bytes]; 1_000];
@@ -204,8 +206,7 @@ fn measure_copies(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>,
 
 const MEMCPY: &str = "memcpy of one response each, W=1000";
 
-/// All sizes side by side: what one change costs for everybody, and a client of each size as often as one of
-/// the smallest.
+/// Prints the costs of one change by size, and the cost per client relative to the smallest size.
 fn print_table(ratios: &Ratios) {
     println!(
         "\n| clients subscribe to | R | W | update | fan-out | ACKs | a client | of the smallest |"
@@ -310,6 +311,6 @@ fn resource(index: usize, version: u16) -> (String, Bytes) {
 }
 
 fn next_version(version: u16) -> u16 {
-    // Never again what everything began with.
+    // Never version 1, which every resource had at first.
     version.checked_add(1).unwrap_or(2)
 }

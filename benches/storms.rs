@@ -1,5 +1,5 @@
-//! What happens to a management server at once: everybody rejects, everybody comes back, everybody is
-//! sent everything; and one client that does not read.
+//! Storms at a management server: all clients reject, all reconnect, or all are sent everything;
+//! and one client that does not read.
 
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
@@ -48,11 +48,11 @@ fn main() {
 #[derive(Clone, Copy)]
 struct Size {
     clients: usize,
-    /// Resources of one type.
+    /// Number of resources of one type.
     resources: usize,
-    /// Resources that each client names when it comes back, or rejects.
+    /// Number of resources that each client states when it reconnects, or rejects.
     held: usize,
-    /// Clients that come back.
+    /// Number of reconnecting clients.
     returning: usize,
 }
 
@@ -70,7 +70,7 @@ const FULL_STATE: &str = "full state, one of all clusters changed";
 const FULL_STATE_ALONE: &str = "the same for one client";
 const ENCODE: &str = "prost encode of all clusters";
 
-/// State of the world: a changed cluster means all clusters, for everybody.
+/// State of the world: one changed cluster means a response with all clusters for every client.
 fn measure_full_state(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
     let clusters = Clusters::new(size.resources);
     for (name, clients) in [(FULL_STATE, size.clients), (FULL_STATE_ALONE, 1)] {
@@ -82,7 +82,7 @@ fn measure_full_state(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
         served.settle(None);
         let mut turn = 0;
         ratios.measure_parts(group, name, PARTS, || {
-            // The bytes of another cluster, and those of this one the next time.
+            // The bytes of another cluster, and the original ones in the next round.
             turn += 1;
             let bytes = clusters.encoded(turn % 2).clone();
             let change = served.transaction([(frames::name(0), bytes)].into_iter());
@@ -128,7 +128,8 @@ fn measure_rejections(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
         });
     }
 
-    // The rest of a rejected response goes along with the first change: here, all of it.
+    // The rest of a rejected response is sent with the first change; here that is the whole
+    // response.
     ratios.measure_parts(group, RECOVERY, [FIRST_LOAD, "change", "again"], || {
         let mut served = incremental(size.held, size.clients);
         let started = Stopwatch::start();
@@ -187,7 +188,7 @@ fn measure_reconnects(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
     );
 }
 
-/// Name and version of each resource, as a client is told them.
+/// Returns name and version of each resource, as a client receives them.
 fn versions_of_everything(served: &mut Served) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     let stream = served.connect(&["*".into()]);
@@ -219,7 +220,7 @@ fn measure_slow_reader(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
     }
 }
 
-/// A server whose clients have subscribed to everything, and were sent nothing yet.
+/// Creates a server whose clients have subscribed to everything and were sent nothing.
 fn incremental(resources: usize, clients: usize) -> Served {
     incremental_in(OrderingPolicy::default(), resources, clients)
 }
@@ -274,6 +275,6 @@ fn resource(index: usize, version: u16) -> (String, Bytes) {
 }
 
 fn next_version(version: u16) -> u16 {
-    // Never again what everything began with.
+    // Never version 1, which every resource had at first.
     version.checked_add(1).unwrap_or(2)
 }

@@ -1,5 +1,5 @@
-//! Many watches added to a running client in one go: one request, and a price for each that does not
-//! depend on how many there are.
+//! Many watches added to a running client at once: one request, and a cost per watch that does not
+//! depend on the number of watches.
 
 use std::{hint::black_box, time::Duration};
 
@@ -13,7 +13,8 @@ use xds_benches::{
 use xds_core::types;
 
 const MANY: usize = 100_000;
-/// The same number of watches in all, in clients of so many each.
+/// Batches that add up to the same number of watches: watches per client, and the name of the
+/// measurement.
 const BATCHES: [(usize, &str); 3] = [
     (1_000, "1,000 watches, 100 times"),
     (10_000, "10,000 watches, 10 times"),
@@ -30,7 +31,7 @@ fn main() {
         .configure_from_args();
     let mut ratios = Ratios::default();
     let mut group = criterion.benchmark_group("watches");
-    // Each client has one watch already: these are added in mid-stream.
+    // Each client has one watch already, so these are added to an open stream.
     let names: Vec<String> = (1..=MANY).map(frames::name).collect();
     for (size, name) in BATCHES {
         let clients = if is_test_run() { 1 } else { MANY / size };
@@ -58,7 +59,7 @@ fn main() {
     ratios.print(many, NAMES_REQUEST, None);
 }
 
-/// What prost takes for the request alone.
+/// Encodes the request with these names, using prost.
 fn encode(names: &[String]) -> Vec<u8> {
     xds_core::proto::DiscoveryRequest {
         resource_names: names.to_vec(),

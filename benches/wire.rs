@@ -1,5 +1,5 @@
-//! Both ends of a stream of bare frames over gRPC: a server that says what it is told to, and a client
-//! that knows nothing of the protocol.
+//! Server and client of a stream of raw frames over gRPC: a server that sends given frames, and a client
+//! without protocol logic.
 
 #![allow(dead_code, reason = "every benchmark uses a part")]
 
@@ -28,7 +28,7 @@ const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 pub(crate) const DELTA_AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
-/// More than any frame here is long, in bytes.
+/// Maximum length of a frame in bytes; longer than any frame here.
 const MAX_FRAME: usize = 1 << 30;
 
 pub(crate) struct FrameServer {
@@ -37,7 +37,7 @@ pub(crate) struct FrameServer {
     task: JoinHandle<()>,
 }
 
-/// One stream of a client, from the server's side.
+/// Stream of a client, on the server's side.
 pub(crate) struct FrameStream {
     requests: mpsc::UnboundedReceiver<Bytes>,
     responses: mpsc::UnboundedSender<Bytes>,
@@ -96,7 +96,7 @@ impl tower_service::Service<http::Request<Body>> for Service {
     fn call(&mut self, call: http::Request<Body>) -> Self::Future {
         let mut incoming = Streaming::new_request(Frames, call.into_body(), None, Some(MAX_FRAME));
         let (sender, requests) = mpsc::unbounded_channel();
-        // Reads on whether or not anybody asks, so that no client is ever held up.
+        // Always reads, so that no client is blocked.
         tokio::spawn(async move {
             while let Ok(Some(request)) = incoming.message().await {
                 if sender.send(request).is_err() {
@@ -105,7 +105,7 @@ impl tower_service::Service<http::Request<Body>> for Service {
             }
         });
         let (responses, outgoing) = mpsc::unbounded_channel();
-        // Nobody waits for a stream any more when its server ends.
+        // An error means that the server has ended.
         let _ = self.streams.send(FrameStream { requests, responses });
         let no_override = SingleMessageCompressionOverride::default();
         let body = EncodeBody::new_server(Frames, Unfailing(outgoing), None, no_override, None);
@@ -129,7 +129,7 @@ impl FrameClient {
         Self::stream(channel, AGGREGATED, requests, queue).await
     }
 
-    /// A stream on a connection that others share, with its first request.
+    /// Opens a stream on a shared connection, with its first request.
     pub(crate) async fn call(channel: Channel, method: &'static str, first: Bytes) -> Self {
         let (requests, queue) = mpsc::unbounded_channel();
         requests.send(first).expect("an open stream");
@@ -172,7 +172,7 @@ impl Stream for Queue {
     }
 }
 
-/// The same as a server's body has it.
+/// Queue of responses as a fallible stream, which a response body needs.
 struct Unfailing(mpsc::UnboundedReceiver<Bytes>);
 
 impl Stream for Unfailing {
@@ -183,7 +183,7 @@ impl Stream for Unfailing {
     }
 }
 
-/// Messages as bytes.
+/// Codec of raw frames.
 #[derive(Clone, Copy)]
 struct Frames;
 

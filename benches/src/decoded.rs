@@ -1,4 +1,4 @@
-//! Clusters that are decoded in full, as a proxy needs them.
+//! Clusters that are fully decoded, as a proxy needs them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use xds_core::{
     types,
 };
 
-/// The type of clusters.
+/// Resource type of clusters.
 #[derive(Debug)]
 pub struct DecodedCluster {
     type_url: Arc<TypeUrl>,

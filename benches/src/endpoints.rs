@@ -1,4 +1,4 @@
-//! Small resources, as many as there may be: the endpoints of one cluster each.
+//! Small resources in large numbers: the endpoints of one cluster each.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::{
@@ -15,26 +15,26 @@ use xds_core::{proto, types};
 
 use crate::frames;
 
-/// Incremental responses with `count` resources in all.
+/// Returns incremental responses with `count` resources together.
 pub fn first(count: usize) -> impl Iterator<Item = Bytes> {
     (0..count)
         .step_by(CHUNK)
         .map(move |begin| response("1", (begin..count.min(begin + CHUNK)).map(|index| (index, 1))))
 }
 
-/// An incremental response with nothing but the `index`-th resource, in this version.
+/// Returns an incremental response with only the `index`-th resource in this version.
 #[must_use]
 pub fn changed(index: usize, version: u16) -> Bytes {
     response(&version.to_string(), [(index, version)].into_iter())
 }
 
-/// The endpoints of the `index`-th cluster in this version, encoded.
+/// Returns the encoded endpoints of the `index`-th cluster in this version.
 #[must_use]
 pub fn encoded(index: usize, version: u16) -> Bytes {
     load_assignment(index, version).encode_to_vec().into()
 }
 
-/// A server cuts what it has to send into messages of a size that any client takes.
+/// Number of resources per response, as a server splits long responses.
 const CHUNK: usize = 10_000;
 
 fn response(version: &str, resources: impl Iterator<Item = (usize, u16)>) -> Bytes {

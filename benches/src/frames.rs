@@ -1,4 +1,4 @@
-//! Responses of clusters as an Istio-like control plane sends them.
+//! Responses with clusters in the style of an Istio control plane.
 
 use std::collections::HashMap;
 
@@ -20,42 +20,43 @@ use envoy_types::pb::{
 use prost::Message as _;
 use xds_core::{proto, types};
 
-/// How many clusters the large responses have.
+/// Number of clusters of the large responses.
 pub const CLUSTERS: usize = 100_000;
 
-/// Encoded clusters, made once: their maps have another order each time they are encoded.
+/// Encoded clusters. They are encoded once, because the order of their maps differs with each
+/// encoding.
 #[derive(Debug)]
 pub struct Clusters {
     encoded: Vec<Bytes>,
 }
 
 impl Clusters {
-    /// `count` clusters.
+    /// Encodes `count` clusters.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let encoded = (0..count).map(|index| cluster(index, 10_000).encode_to_vec().into());
         Self { encoded: encoded.collect() }
     }
 
-    /// A response with all of them, the `changed`-th with another timeout.
+    /// Returns a response with all clusters, the `changed`-th with another timeout.
     #[must_use]
     pub fn response(&self, version: u64, changed: Option<usize>) -> Bytes {
         self.response_with(version, |index| changed == Some(index))
     }
 
-    /// A response with all of them, every second one with another timeout.
+    /// Returns a response with all clusters, every second one with another timeout.
     #[must_use]
     pub fn response_with_every_second_changed(&self, version: u64) -> Bytes {
         self.response_with(version, |index| index % 2 == 0)
     }
 
-    /// The `index`-th of them.
+    /// Returns the `index`-th cluster, encoded.
     #[must_use]
     pub fn encoded(&self, index: usize) -> &Bytes {
         &self.encoded[index]
     }
 
-    /// The length of all of them together, in bytes.
+    /// Returns the total length of all clusters in bytes.
     #[must_use]
     pub fn payload(&self) -> usize {
         self.encoded.iter().map(Bytes::len).sum()
@@ -81,7 +82,7 @@ impl Clusters {
     }
 }
 
-/// The name of the `index`-th cluster.
+/// Returns the name of the `index`-th cluster.
 #[must_use]
 pub fn name(index: usize) -> String {
     format!("outbound|8080||svc-{index:06}.prod.svc.cluster.local")

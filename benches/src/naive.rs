@@ -1,5 +1,6 @@
-//! Clients of a management server that keeps a map of versions for each of them, compares it with all
-//! resources after every change, and encodes what differs for each client anew.
+//! A management server of the common design: it keeps a map of versions for each client, compares
+//! it with all resources after every change, and encodes the differences for each client
+//! separately.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{proto, types};
 
-/// The resources, and what each client has of them.
+/// Resources, and the versions that each client has.
 #[derive(Debug)]
 pub struct Naive {
     resources: BTreeMap<String, (String, Bytes)>,
@@ -15,7 +16,7 @@ pub struct Naive {
 }
 
 impl Naive {
-    /// `clients` of them, who have all of the resources.
+    /// Creates a server with `clients` that have all resources.
     #[must_use]
     pub fn new(resources: impl Iterator<Item = (String, Bytes)>, clients: usize) -> Self {
         let resources: BTreeMap<_, _> =
@@ -30,7 +31,7 @@ impl Naive {
         self.resources.insert(name, (version, bytes));
     }
 
-    /// The responses that take all clients to what there is.
+    /// Returns the responses that bring all clients up to date.
     pub fn fan_out(&mut self) -> Vec<Bytes> {
         let resources = &self.resources;
         self.clients.iter_mut().map(|held| difference(resources, held)).collect()

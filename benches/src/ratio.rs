@@ -1,4 +1,4 @@
-//! Measurements side by side, printed as ratios.
+//! Measurements in the same run, printed as ratios.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use criterion::{BenchmarkGroup, measurement::WallTime};
 
 use crate::stopwatch::Stopwatch;
 
-/// The median time of each piece of work measured so far, and that which one in a hundred rounds exceeds.
+/// Median and 99th percentile of the times of each measured piece of work.
 #[derive(Debug, Default)]
 pub struct Ratios {
     medians: Vec<(String, f64)>,
     tails: Vec<(String, f64)>,
 }
 
-/// Fewer rounds than this have no slowest hundredth.
+/// Minimum number of rounds for a 99th percentile.
 const ENOUGH_FOR_TAILS: usize = 100;
 
-/// Fewer rounds than this give no median worth printing.
+/// Minimum number of rounds for a median.
 const ENOUGH: usize = 10;
 
 impl Ratios {
-    /// Measures `work` on what `prepare` makes anew for every round, whose cost does not count. What
-    /// `work` returns is dropped outside of the measurement as well.
+    /// Measures `work` on a value that `prepare` creates for every round. The time for creating the
+    /// value, and for dropping the result of `work`, does not count.
     pub fn measure<I, O>(
         &mut self,
         group: &mut BenchmarkGroup<'_, WallTime>,
@@ -48,8 +48,10 @@ impl Ratios {
         self.keep(name.to_owned(), times);
     }
 
-    /// Measures the parts of a round, which says itself how long each of them took: for work that can
-    /// only be done in turns. A part is found under the name of the round and its own: `"round: part"`.
+    /// Measures the parts of a round that returns their times, for work that can only be done in
+    /// sequence.
+    ///
+    /// The name of a part is the name of the round and its own: `"round: part"`.
     pub fn measure_parts<const N: usize>(
         &mut self,
         group: &mut BenchmarkGroup<'_, WallTime>,
@@ -74,14 +76,14 @@ impl Ratios {
         }
     }
 
-    /// The median time of a piece of work, in seconds, if it was measured often enough.
+    /// Returns the median time of a piece of work in seconds, if there were enough rounds.
     #[must_use]
     pub fn median(&self, name: &str) -> Option<f64> {
         self.medians.iter().find(|(n, _)| *n == name).map(|(_, time)| *time)
     }
 
     fn keep(&mut self, name: String, mut times: Vec<f64>) {
-        // A test run takes a round or two, cold: a ratio of those would mean nothing.
+        // A test run makes one or two cold rounds, which give no meaningful ratio.
         if times.len() < ENOUGH {
             return;
         }
@@ -96,8 +98,7 @@ impl Ratios {
         }
     }
 
-    /// Prints how long the slowest hundredth of the rounds took at least, as a multiple of the same of the
-    /// `baseline`.
+    /// Prints the 99th percentile of the times, and its ratio to that of the `baseline`.
     pub fn print_tails(&self, work: &str, baseline: &str) {
         let tail = |name: &str| self.tails.iter().find(|(n, _)| n == name).map(|(_, time)| *time);
         let Some((work_time, baseline_time)) = tail(work).zip(tail(baseline)) else { return };
@@ -105,13 +106,12 @@ impl Ratios {
         print_ratio(&format!("P99 of {work}"), baseline, work_time / baseline_time, None);
     }
 
-    /// Prints how many times as long as `baseline` the `work` took, and what it should be at most.
+    /// Prints the ratio of the times of `work` and `baseline`, and whether it meets the `aim`.
     pub fn print(&self, work: &str, baseline: &str, aim: Option<f64>) {
         self.print_per(work, 1, baseline, 1, aim);
     }
 
-    /// Prints how many times as long one of `units` of the `work` took as one of `of_units` of the
-    /// `baseline`.
+    /// Prints the ratio of the time per unit of `work` and the time per unit of `baseline`.
     pub fn print_per(
         &self,
         work: &str,
@@ -132,7 +132,7 @@ impl Ratios {
         );
     }
 
-    /// Prints how long the `work` took, where the aim is a time.
+    /// Prints the time of `work`, and whether it meets the `aim`.
     pub fn print_time(&self, work: &str, aim: Duration) {
         let Some(time) = self.median(work) else { return };
         let verdict = if time <= aim.as_secs_f64() { "met" } else { "missed" };
@@ -140,7 +140,7 @@ impl Ratios {
     }
 }
 
-/// Prints a ratio, and what it should be at most.
+/// Prints a ratio, and whether it meets the `aim`.
 pub fn print_ratio(work: &str, baseline: &str, ratio: f64, aim: Option<f64>) {
     let verdict = match aim {
         Some(aim) if ratio <= aim => format!("  aim <= {aim}: met"),

@@ -1,6 +1,6 @@
-//! A management server and its clients, driven by hand: no runtime, no clock, no network.
+//! A management server and its clients, driven by hand: without runtime, clock or network.
 //!
-//! The clients know nothing but the protocol's manners: what they are sent they answer.
+//! The clients have no protocol logic except that they answer every response.
 
 use std::{hint::black_box, mem, ops::AddAssign, time::Duration};
 
@@ -18,7 +18,7 @@ use xds_core::{
 
 use crate::stopwatch::Stopwatch;
 
-/// A server, and what its clients still have to answer.
+/// Server, and the responses that its clients have yet to answer.
 #[derive(Debug)]
 pub struct Served {
     server: Server,
@@ -30,7 +30,7 @@ pub struct Served {
     unanswered: Vec<Unanswered>,
 }
 
-/// A response that a client has been sent.
+/// Response that a client has been sent.
 #[derive(Debug)]
 struct Unanswered {
     stream: StreamId,
@@ -39,25 +39,25 @@ struct Unanswered {
     nonce: Nonce,
 }
 
-/// What a client says to what it is sent.
+/// Answer of a client to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// That it has accepted it.
+    /// Accepts the response.
     Ack,
-    /// That it has rejected it, in some two hundred bytes.
+    /// Rejects the response, with a reason of about 200 bytes.
     Nack,
 }
 
-/// What was sent.
+/// Counters of sent responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FanOut {
-    /// Responses.
+    /// Number of responses.
     pub responses: usize,
-    /// Resources in them.
+    /// Number of resources in the responses.
     pub resources: usize,
-    /// Names in them of what is gone.
+    /// Number of removed names in the responses.
     pub removed: usize,
-    /// Their bytes, shared ones counted for each client.
+    /// Number of bytes. Shared bytes count for each client.
     pub bytes: usize,
 }
 
@@ -70,11 +70,11 @@ impl AddAssign for FanOut {
     }
 }
 
-/// As many inputs does an adapter take before it looks at what there is to do.
+/// Number of inputs after which outputs are processed, as in an adapter.
 const INPUTS_PER_TURN: usize = 1_000;
 
 impl Served {
-    /// A server of one type with these resources.
+    /// Creates a server of one type with these resources.
     #[must_use]
     pub fn new(
         variant: Variant,
@@ -84,7 +84,7 @@ impl Served {
         Self::ordered(OrderingPolicy::default(), variant, type_url, resources)
     }
 
-    /// The same where types go in this order.
+    /// Creates a server of one type with these resources and this ordering of types.
     #[must_use]
     pub fn ordered(
         ordering: OrderingPolicy,
@@ -92,7 +92,7 @@ impl Served {
         type_url: &'static str,
         resources: impl Iterator<Item = (String, Bytes)>,
     ) -> Self {
-        // Those who come back share one request, and so the id of their node.
+        // Reconnecting clients share one request, and so one node id.
         let mut limits = ServerLimits::default();
         limits.streams_per_node = limits.streams;
         let mut config = ServerConfig::default().with_limits(limits);
@@ -110,13 +110,13 @@ impl Served {
         served
     }
 
-    /// Takes a client that subscribes to `names`; it is not answered yet.
+    /// Connects a client that subscribes to `names`. It is not sent a response yet.
     pub fn connect(&mut self, names: &[String]) -> StreamId {
         let request = self.first_request(names, []);
         self.connect_with(request)
     }
 
-    /// Takes a client whose first request this is.
+    /// Connects a client with this first request.
     pub fn connect_with(&mut self, request: Bytes) -> StreamId {
         self.connected += 1;
         let via = Via::Aggregated(self.variant);
@@ -125,7 +125,7 @@ impl Served {
         stream
     }
 
-    /// The first request of a client that has these resources, name and version, from before.
+    /// Returns the first request of a client that has these resources, as names and versions.
     pub fn first_request(
         &self,
         names: &[String],
@@ -153,18 +153,18 @@ impl Served {
         encoded.into()
     }
 
-    /// Ends a client's stream.
+    /// Ends the stream of a client.
     pub fn disconnect(&mut self, stream: StreamId) {
         self.server.handle_event(StreamEvent::Closed(stream), self.now);
         self.unanswered.retain(|response| response.stream != stream);
     }
 
-    /// Sets resources, all in one transaction.
+    /// Sets resources in one transaction.
     pub fn change(&mut self, resources: impl Iterator<Item = (String, Bytes)>) {
         self.apply(self.transaction(resources));
     }
 
-    /// A change of these resources, for [`apply`](Self::apply).
+    /// Returns a transaction with these resources, for [`apply`](Self::apply).
     pub fn transaction(&self, resources: impl Iterator<Item = (String, Bytes)>) -> Transaction {
         let mut transaction = Transaction::new();
         for (name, bytes) in resources {
@@ -173,14 +173,14 @@ impl Served {
         transaction
     }
 
-    /// Changes resources.
+    /// Applies a transaction.
     pub fn apply(&mut self, transaction: Transaction) {
-        // A millisecond: time goes by between two changes.
+        // Time passes between two changes.
         self.now = self.now.after(Duration::from_millis(1));
         self.server.apply(transaction, self.now).expect("a sound transaction");
     }
 
-    /// Sends what is due to all clients but `slow`, whose transport has no room.
+    /// Sends all due responses, except to `slow`, whose transport accepts none.
     pub fn fan_out(&mut self, slow: Option<StreamId>) -> FanOut {
         let mut sent = FanOut::default();
         while let Some(output) = self.server.poll_output() {
@@ -192,7 +192,7 @@ impl Served {
         sent
     }
 
-    /// Sends what is due to one client, and shows the frames.
+    /// Sends all due responses to one client, and passes each frame to `look`.
     pub fn send(&mut self, stream: StreamId, sent: &mut FanOut, mut look: impl FnMut(&Frame)) {
         while let Some(transmit) = self.server.poll_transmit(stream, self.now, &mut self.frame) {
             look(black_box(&self.frame));
@@ -209,7 +209,7 @@ impl Served {
         }
     }
 
-    /// The answers to all that was sent, encoded.
+    /// Returns the encoded answers to all sent responses.
     pub fn answers(&mut self, answer: Answer) -> Vec<(StreamId, Bytes)> {
         let error_detail = (answer == Answer::Nack).then(|| Status {
             code: 3,
@@ -242,7 +242,7 @@ impl Served {
         self.unanswered.drain(..).map(encode).collect()
     }
 
-    /// Takes requests, and sends what is due after each turn of them.
+    /// Processes requests in batches, and sends the due responses after each batch.
     pub fn take(&mut self, requests: Vec<(StreamId, Bytes)>, slow: Option<StreamId>) -> FanOut {
         let mut sent = FanOut::default();
         let mut requests = requests.into_iter().peekable();
@@ -255,7 +255,7 @@ impl Served {
         sent
     }
 
-    /// Sends and takes ACKs until nothing is due.
+    /// Sends responses and processes ACKs until no response is due.
     pub fn settle(&mut self, slow: Option<StreamId>) -> FanOut {
         let mut sent = self.fan_out(slow);
         loop {
@@ -267,7 +267,7 @@ impl Served {
         }
     }
 
-    /// Subscribes a client to everything of another type as well.
+    /// Subscribes a client to everything of another type.
     pub fn subscribe(&mut self, stream: StreamId, type_url: &'static str) {
         let usual = mem::replace(&mut self.type_url, type_url);
         let request = self.first_request(&["*".into()], []);
@@ -275,7 +275,8 @@ impl Served {
         self.server.handle_event(StreamEvent::Message(stream, request), self.now);
     }
 
-    /// One round, in its parts: a change, what it sends to everybody, and everybody's ACKs.
+    /// Makes a change, sends it to all clients and processes their ACKs. Returns the time of each
+    /// part.
     pub fn round(
         &mut self,
         change: Transaction,
@@ -284,7 +285,7 @@ impl Served {
         self.round_with(change, Answer::Ack, slow)
     }
 
-    /// One round in which everybody answers in this way.
+    /// Makes a change that all clients answer with `answer`. Returns the time of each part.
     pub fn round_with(
         &mut self,
         change: Transaction,

@@ -1,20 +1,20 @@
-//! Time that a thread works. What else runs on the machine does not count, except for what it does to
+//! Time that a thread works. Other programs on the machine do not count, except for their effect on
 //! caches.
 
 use std::time::Duration;
 
-/// Runs while the current thread works; elsewhere than on Linux, while time goes by.
+/// Stopwatch of the time that the current thread works on Linux, and of wall-clock time elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(clock::Reading);
 
 impl Stopwatch {
-    /// Starts.
+    /// Starts the stopwatch.
     #[must_use]
     pub fn start() -> Self {
         Self(clock::read())
     }
 
-    /// Since the start; on the thread that started it.
+    /// Returns the time since the start. Must be called on the same thread.
     #[must_use]
     pub fn elapsed(self) -> Duration {
         clock::since(self.0)

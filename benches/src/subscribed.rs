@@ -1,4 +1,4 @@
-//! A client beyond its first request, driven by hand: no runtime, no clock, no network.
+//! A client that has sent its first request, driven by hand: without runtime, clock or network.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use xds_core::{
 
 use crate::frames;
 
-/// A client whose subscription is on the wire.
+/// Client with a subscription that has been sent.
 #[derive(Debug)]
 pub struct Subscribed {
     client: Client,
@@ -23,7 +23,7 @@ pub struct Subscribed {
 }
 
 impl Subscribed {
-    /// To every resource of a type.
+    /// Creates a client that subscribes to every resource of a type.
     #[must_use]
     pub fn to_everything(variant: Variant, resource_type: impl ResourceType + 'static) -> Self {
         let type_url = resource_type.type_url().clone();
@@ -32,7 +32,7 @@ impl Subscribed {
         })
     }
 
-    /// To as many clusters by name.
+    /// Creates a client that subscribes to `count` clusters by name.
     #[must_use]
     pub fn by_name(count: usize) -> Self {
         let config = config(Variant::StateOfTheWorld, OpaqueType::new(types::CLUSTER));
@@ -57,8 +57,7 @@ impl Subscribed {
         subscribed
     }
 
-    /// Watches more clusters and renders what has to be sent for them. Returns how many requests that
-    /// took.
+    /// Watches more clusters and renders the requests for them. Returns the number of requests.
     pub fn watch(&mut self, names: &[String]) -> usize {
         let clusters = TypeUrl::from(types::CLUSTER);
         for name in names {
@@ -67,8 +66,8 @@ impl Subscribed {
         self.drain().requests
     }
 
-    /// From the frame to the notices taken and the ACK rendered. Returns how many resources were
-    /// told of.
+    /// Processes a response including its notices and its ACK. Returns the number of reported
+    /// resources.
     pub fn receive(&mut self, frame: &Bytes) -> usize {
         self.client.handle_event(ChannelEvent::Message(self.channel, frame.clone()), Time::ZERO);
         self.drain().told
@@ -107,7 +106,7 @@ impl Subscribed {
 
 #[derive(Default)]
 struct Drained {
-    /// Resources told of.
+    /// Number of reported resources.
     told: usize,
     requests: usize,
 }
