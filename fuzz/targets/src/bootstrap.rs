@@ -1,9 +1,9 @@
-//! Bootstrap files, gRPC's and Envoy's.
+//! Fuzz target for gRPC and Envoy bootstrap files.
 
 use xds_bootstrap::{Bootstrap, envoy};
 use xds_core::{Client, Time};
 
-/// A bootstrap that is read makes a client.
+/// Checks that a client can be created from every valid bootstrap.
 pub fn bootstrap(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(bootstrap) = Bootstrap::from_json(text) {

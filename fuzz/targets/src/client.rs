@@ -1,4 +1,4 @@
-//! Responses, as a client takes them.
+//! Fuzz targets for responses to a client.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use xds_core::{
 };
 use xds_sim::ToyType;
 
-/// A response of the state-of-the-world variant.
+/// Fuzz target for a state-of-the-world response.
 ///
-/// What a decoder of protobuf takes for a response is not malformed, but for groups; and it is answered exactly if it is
-/// of a type that was asked for, with its nonce.
+/// Bytes that a protobuf decoder accepts as a response must not be malformed, except groups. The
+/// client must answer exactly once, with the response's nonce, if it subscribes to the type.
 pub fn discovery_response(bytes: &[u8]) {
     let mut talk = Talk::begin(Variant::StateOfTheWorld);
     let said = talk.hear(bytes);
@@ -33,7 +33,7 @@ pub fn discovery_response(bytes: &[u8]) {
     }
 }
 
-/// A response of the incremental variant; see [`discovery_response`].
+/// Fuzz target for an incremental response, with the rules of [`discovery_response`].
 pub fn delta_response(bytes: &[u8]) {
     let mut talk = Talk::begin(Variant::Incremental);
     let said = talk.hear(bytes);
@@ -47,7 +47,7 @@ pub fn delta_response(bytes: &[u8]) {
     }
 }
 
-/// A response, encoded by us, to a client that polls for clusters: nothing in it is malformed.
+/// Checks that an encoded response is not malformed for a client that polls for clusters.
 pub(crate) fn polled_response(bytes: &[u8]) {
     let policy = PollPolicy::new(Duration::from_secs(5));
     let server = ManagementServer::new("server").with_polls(policy);
@@ -62,15 +62,16 @@ pub(crate) fn polled_response(bytes: &[u8]) {
     assert!(!matches!(fault, Some(ChannelError::Malformed(_))), "{fault:?}");
 }
 
-/// What a client did about one response.
+/// Reaction of a client to one response.
 #[derive(Debug)]
 struct Said {
     requests: Vec<Vec<u8>>,
-    /// Why it ended the channel, if it did.
+    /// Reason why the client closed the channel, if it did.
     fault: Option<ChannelError>,
 }
 
-/// Groups, which decoders pass over, are none of proto3's encodings: the walk ends there.
+/// Whether the client found the bytes malformed. Groups do not count: decoders skip them, but
+/// proto3 has none.
 fn is_malformed(said: &Said) -> bool {
     match said.fault {
         Some(ChannelError::Malformed(why)) => !matches!(why, Malformed::Tag { .. }),
@@ -78,7 +79,8 @@ fn is_malformed(said: &Said) -> bool {
     }
 }
 
-/// IC1: exactly one answer, on the same stream, with the nonce of the response.
+/// Checks that there is exactly one answer, on the same stream, with the nonce of the response.
+// IC1
 fn check_answers(said: &Said, type_url: &str, nonce: &str, answers: Vec<(String, String)>) {
     if said.fault.is_some() {
         return;
@@ -90,7 +92,7 @@ fn check_answers(said: &Said, type_url: &str, nonce: &str, answers: Vec<(String,
     }
 }
 
-/// A client in the middle of a conversation.
+/// Client with an open channel.
 struct Talk {
     client: Client,
     channel: ChannelId,
@@ -98,11 +100,11 @@ struct Talk {
 
 const WATCHED: [&str; 3] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT, types::LISTENER];
 
-/// A second: nothing that a response starts is over before.
+/// One second, before which no timer that a response starts expires.
 const LATER: Time = Time::from_nanos(1_000_000_000);
 
 impl Talk {
-    /// A client that watches names and everything, whose first requests have been sent.
+    /// Creates a client that watches names and wildcards and has sent its first requests.
     fn begin(variant: Variant) -> Self {
         let server = ManagementServer::new("server").with_variant(variant);
         let config = ClientConfig::new(Node::new("fuzz"), server);
@@ -121,7 +123,7 @@ impl Talk {
         talk
     }
 
-    /// A client whose first channel is up.
+    /// Opens the first channel of a client.
     fn open(mut client: Client) -> Self {
         let Some(Output::Open(channel, _)) = client.poll_output() else {
             unreachable!("a client that wants something opens a channel")
@@ -136,7 +138,7 @@ impl Talk {
         self.drain()
     }
 
-    /// Does all that the client asks for; watchers are done at once.
+    /// Processes all outputs of the client. Watchers handle each notice at once.
     fn drain(&mut self) -> Said {
         let mut said = Said { requests: Vec::new(), fault: None };
         let mut frame = Frame::default();

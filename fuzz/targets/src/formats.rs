@@ -1,4 +1,4 @@
-//! Files of resources.
+//! Fuzz targets for resource files.
 
 use xds_format::{
     ErrorKind, Format, ParseOptions, PrintOptions, Redaction, Schema, UnknownTypes, Validator,
@@ -7,23 +7,25 @@ use xds_format::{
 
 const LENIENT: ParseOptions = ParseOptions::envoy();
 
-/// A file of JSON.
+/// Fuzz target for JSON files.
 pub fn json(bytes: &[u8]) {
     file(Format::Json, bytes);
 }
 
-/// A file of YAML.
+/// Fuzz target for YAML files.
 pub fn yaml(bytes: &[u8]) {
     file(Format::Yaml, bytes);
 }
 
-/// A file of protobuf's text format.
+/// Fuzz target for files in protobuf's text format.
 pub fn text(bytes: &[u8]) {
     file(Format::Text, bytes);
 }
 
-/// A file of encoded messages: they are kept as they are, so what is read and written is the same file from then on,
-/// and what is printed of them reads back as something that prints the same.
+/// Fuzz target for binary files.
+///
+/// Reading and writing a file must reproduce it, and printed resources must parse to resources that
+/// print the same.
 pub fn binary(bytes: &[u8]) {
     let schema = Schema::envoy();
     let Ok(document) = parse(schema, "f", Format::Binary, bytes) else { return };
@@ -34,7 +36,7 @@ pub fn binary(bytes: &[u8]) {
     let options = for_programs();
     for resource in &document.resources {
         let print = |bytes: &[u8]| to_json_string(schema, &resource.type_url, bytes, &options);
-        // Not all that decodes can be printed: an enclosed message may be of a type that nobody knows.
+        // Not every decodable resource can be printed: it may contain an `Any` of an unknown type.
         let Ok(printed) = print(&resource.bytes) else { continue };
         let Ok(back) = parse(schema, "printed", Format::Json, printed.as_bytes()) else { continue };
         assert_eq!(back.resources.len(), 1, "{printed}");
@@ -48,8 +50,8 @@ fn for_programs() -> PrintOptions {
     options.with_unknown_types(UnknownTypes::Refused)
 }
 
-/// A file that is read says the same thing in binary, and what is printed of it reads back as the same
-/// bytes.
+/// Checks that a valid file has an equivalent binary form, and that its printed resources parse to
+/// the same bytes.
 fn file(format: Format, bytes: &[u8]) {
     let schema = Schema::envoy();
     let lenient = parse_with(schema, "f", format, bytes, LENIENT);
@@ -57,7 +59,7 @@ fn file(format: Format, bytes: &[u8]) {
     assert_eq!(lenient, Ok(document.clone()), "leniency changes no meaning");
     let response = document.to_discovery_response();
     if response.is_empty() {
-        return; // An empty list says that there is nothing; no bytes say nothing at all.
+        return; // An empty list is valid, but its binary form, an empty file, is not.
     }
     let again = parse(schema, "f", Format::Binary, &response).expect("what was read is valid");
     assert_eq!(again.to_discovery_response(), response);
@@ -75,7 +77,8 @@ fn file(format: Format, bytes: &[u8]) {
         ];
         for (format, printed) in printed {
             let printed = match printed {
-                // The text format has an `Any` in its bytes where the schema lacks its type; the others have not.
+                // The text format can print an `Any` of an unknown type as bytes; the others
+                // cannot.
                 Err(why) if matches!(why.kind(), ErrorKind::UnprintableAny { .. }) => {
                     let listed = unprintable(schema, &resource.type_url, &resource.bytes);
                     assert_eq!(listed.expect("it decodes").first(), Some(&why));

@@ -1,8 +1,8 @@
-//! Bytes that break off: the walk over a frame, from both sides and in both variants.
+//! Fuzz target for truncated messages, on both sides and in both variants.
 
 use crate::{delta_request, delta_response, discovery_request, discovery_response};
 
-/// A message is taken by every reader of frames, whole and broken off in some places.
+/// Passes a message, whole and truncated at some positions, to every reader of messages.
 pub fn frames(bytes: &[u8]) {
     let len = bytes.len();
     for end in [len, len.saturating_sub(1), len / 2, len / 4] {

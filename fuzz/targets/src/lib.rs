@@ -1,7 +1,8 @@
-//! What the fuzzers do with their bytes: one function for each, which panics if a rule is broken.
+//! Fuzz targets: one function each, which panics if a rule is broken.
 //!
-//! `fuzz/` hands them to libFuzzer; a plain `cargo test` replays the corpora, so that whatever a fuzzer
-//! has found stays found. What holds for all of them: no input panics, and none makes a run without end.
+//! `fuzz/` passes them to libFuzzer. A plain `cargo test` replays the corpora, so that every input
+//! that a fuzzer found stays tested. For all targets, no input may cause a panic or an endless
+//! loop.
 
 mod bootstrap;
 mod client;
@@ -23,10 +24,10 @@ pub use rest::{rest_request, rest_response};
 pub use server::{delta_request, discovery_request};
 pub use world::world;
 
-/// A target: its name, which is that of its corpus and of its fuzzer, and what it does.
+/// Target: the name of its corpus and fuzzer, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
+/// All targets.
 pub const TARGETS: [Target; 15] = [
     ("binary", binary),
     ("bootstrap", bootstrap),

@@ -1,13 +1,14 @@
-//! Resource names with structure.
+//! Fuzz target for `xdstp` resource names.
 
 use xds_core::{
     ResourceName, TypeUrl, types,
     xdstp::{Authority, ListenerTemplate, XdstpName, canonical, directives, is_xdstp},
 };
 
-/// Two names, a line each: their canonical forms, their parts, and whether one covers the other.
+/// Checks the canonical forms and the parts of two names, one per line, and whether one covers the
+/// other.
 ///
-/// The canonical form of a name is its own canonical form and means the same name.
+/// The canonical form of a name must be its own canonical form and denote the same name.
 pub fn names(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let (first, second) = text.split_once('\n').unwrap_or((text, ""));

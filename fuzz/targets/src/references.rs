@@ -1,4 +1,4 @@
-//! What a resource refers to, found in bytes of any kind.
+//! Fuzz target for the references in resources.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use xds_core::{
 };
 use xds_format::{Format, PrintOptions, Redaction, Schema, parse, to_json_string};
 
-/// Those whose resources refer to others.
+/// Types whose resources refer to others.
 const TYPES: [&str; 6] = [
     types::CLUSTER,
     types::EXTENSION_CONFIG,
@@ -22,7 +22,7 @@ const TYPES: [&str; 6] = [
     types::VIRTUAL_HOST,
 ];
 
-/// Those of them whose fields stand for themselves: none says what another one means.
+/// Types whose fields can be read independently of each other.
 const FIELD_BY_FIELD: [&str; 4] = [
     types::EXTENSION_CONFIG,
     types::LISTENER,
@@ -30,10 +30,10 @@ const FIELD_BY_FIELD: [&str; 4] = [
     types::VIRTUAL_HOST,
 ];
 
-/// Those whose resources refer to none.
+/// Types whose resources refer to no others.
 const LEAVES: [&str; 3] = [types::CLUSTER_LOAD_ASSIGNMENT, types::RUNTIME, types::SECRET];
 
-/// A resource, taken for one of each type.
+/// Reads the bytes as a resource of each type, and checks its references.
 pub fn references(bytes: &[u8]) {
     for type_url in TYPES {
         check_walk(type_url, bytes);
@@ -53,7 +53,7 @@ pub fn references(bytes: &[u8]) {
     }
 }
 
-/// All that a walk tells, in its order, and how it ends.
+/// Returns the references that a walk reports, in order, and its result.
 fn walk(type_url: &str, bytes: &[u8]) -> (Vec<String>, Result<(), Malformed>) {
     let mut told = Vec::new();
     let mut tell = |reference: Reference<'_>| {
@@ -67,8 +67,8 @@ fn walk(type_url: &str, bytes: &[u8]) -> (Vec<String>, Result<(), Malformed>) {
     (told, end)
 }
 
-/// Every reference takes a field of its own, which takes two bytes at least. The same ones are listed, sorted and each
-/// once; or the same error.
+/// Checks the number of references, of which each needs at least two bytes, and that `references`
+/// returns the same ones sorted and without duplicates, or the same error.
 fn check_walk(type_url: &str, bytes: &[u8]) {
     let (told, end) = walk(type_url, bytes);
     assert!(told.len() <= bytes.len() / 2, "{} in {} bytes", told.len(), bytes.len());
@@ -80,8 +80,10 @@ fn check_walk(type_url: &str, bytes: &[u8]) {
     assert_eq!(listed, BTreeSet::from_iter(told));
 }
 
-/// A set of this resource only is malformed if the resource is. Nothing is missing where there is all that it refers
-/// to, and each thing once where there is nothing else.
+/// Checks the consistency of a set with only this resource.
+///
+/// The set must be malformed exactly if the resource is. No reference may be missing if all are
+/// external, and each must be reported once if none is.
 fn check_set(type_url: &str, bytes: &[u8]) {
     let check = |check: Consistency<'_>| check.check([(type_url, "fuzz", bytes)]);
     let count_missing = |findings: &[Finding]| {
@@ -96,17 +98,17 @@ fn check_set(type_url: &str, bytes: &[u8]) {
     let around = found.iter().fold(Consistency::default(), |around, one| match one.target {
         Target::Name(name) => around.with_elsewhere(one.type_url, name),
         Target::All => around.with_all_elsewhere(one.type_url),
-        // What is asked for on demand is never missing.
+        // Resources requested on demand are never missing.
         _ => around,
     });
     let served = check(around);
     assert_eq!(count_missing(&served), 0, "{served:?}");
 }
 
-/// A resource that can be followed refers to the same if it is said twice, and beside fields that only a newer API
-/// knows. Without its last byte, which is that of a field, it is no message.
+/// Checks that a valid resource has the same references if it is repeated or has unknown fields,
+/// and that it is malformed without its last byte, which belongs to a field.
 fn check_sound(type_url: &str, bytes: &[u8]) {
-    /// Number 2047, with the value one.
+    /// Field number 2047 with the value one.
     const NOBODY_KNOWS: [u8; 3] = [0xf8, 0x7f, 1];
 
     let found = refers::references(type_url, bytes);
@@ -119,9 +121,9 @@ fn check_sound(type_url: &str, bytes: &[u8]) {
     }
 }
 
-/// What a resource that breaks off refers to is what comes first in the whole one.
+/// Checks that the references of a truncated resource are the first ones of the whole resource.
 fn check_order(type_url: &str, bytes: &[u8]) {
-    /// Not every place of long ones.
+    /// Maximum number of positions at which a resource is truncated.
     const PLACES: usize = 128;
 
     let (whole, _) = walk(type_url, bytes);
@@ -131,7 +133,8 @@ fn check_order(type_url: &str, bytes: &[u8]) {
     }
 }
 
-/// What the decoders of the API take is followed to its end, unless it is too deep.
+/// Checks that a resource accepted by the API's decoders can be walked, unless it is nested too
+/// deeply.
 fn check_anew(type_url: &str, anew: &[u8]) {
     match refers::references(type_url, anew) {
         Ok(_) => check_sound(type_url, anew),
@@ -139,8 +142,8 @@ fn check_anew(type_url: &str, anew: &[u8]) {
     }
 }
 
-/// The resource as the API's own descriptors read and write it, if they do: without what nobody knows, and without
-/// groups, which the walk does not step over.
+/// Encodes the resource again by means of the API's descriptors, if they accept it. The result has
+/// no unknown fields and no groups, which the walk does not skip.
 fn written_anew(type_url: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let schema = Schema::envoy();
     let options = PrintOptions::default().with_redaction(Redaction::Shown);

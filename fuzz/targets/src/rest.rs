@@ -1,4 +1,4 @@
-//! The bodies of requests and responses over REST, read and printed as `xds-rest/src/json.rs` does.
+//! Fuzz targets for REST-JSON bodies, parsed and printed as in `xds-rest/src/json.rs`.
 
 use prost::Message as _;
 use xds_core::proto::{DiscoveryRequest, DiscoveryResponse};
@@ -12,15 +12,16 @@ use crate::client::polled_response;
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
-/// The body of a request over REST: what is read of it is one to every decoder of protobuf, and says the same in print.
+/// Fuzz target for a request body. A parsed body must decode as a request, and print as the same
+/// message.
 pub fn rest_request(bytes: &[u8]) {
     if let Some(message) = body(REQUEST, bytes) {
         DiscoveryRequest::decode(&*message).expect("what was read is a request");
     }
 }
 
-/// The body of a response over REST: what is read of it is one to every decoder of protobuf and to a client that polls,
-/// and says the same in print.
+/// Fuzz target for a response body. A parsed body must decode as a response, be accepted by a
+/// polling client, and print as the same message.
 pub fn rest_response(bytes: &[u8]) {
     if let Some(message) = body(RESPONSE, bytes) {
         DiscoveryResponse::decode(&*message).expect("what was read is a response");
@@ -28,10 +29,11 @@ pub fn rest_response(bytes: &[u8]) {
     }
 }
 
-/// What a body says in protobuf, if it can be read.
+/// Returns the protobuf encoding of a body, if it can be parsed.
 ///
-/// It says that in print as well, by either name of its fields, and beside fields that only a newer API knows (M183).
-/// No part of it can be taken for the whole: one that breaks off cannot be read.
+/// The printed form of the message must parse to the same message, with either form of the field
+/// names, and with unknown fields added. A truncated body must not parse.
+// M183
 fn body(message: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let encoded = read(message, bytes).ok()?;
     check_cut(message, bytes);

@@ -1,4 +1,4 @@
-//! Requests, as a management server takes them.
+//! Fuzz targets for requests to a management server.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -13,10 +13,10 @@ use xds_core::{
 };
 use xds_sim::Toy;
 
-/// A request of the state-of-the-world variant.
+/// Fuzz target for a state-of-the-world request.
 ///
-/// What a decoder of protobuf takes for a request is none to end the stream over as malformed, and
-/// whatever is answered can be decoded.
+/// Bytes that a protobuf decoder accepts as a request must not end the stream as malformed. Every
+/// response must decode.
 pub fn discovery_request(bytes: &[u8]) {
     let fault = hear(Variant::StateOfTheWorld, bytes);
     if let Ok(request) = DiscoveryRequest::decode(bytes) {
@@ -24,7 +24,7 @@ pub fn discovery_request(bytes: &[u8]) {
     }
 }
 
-/// A request of the incremental variant; see [`discovery_request`].
+/// Fuzz target for an incremental request, with the rules of [`discovery_request`].
 pub fn delta_request(bytes: &[u8]) {
     let fault = hear(Variant::Incremental, bytes);
     if let Ok(request) = DeltaDiscoveryRequest::decode(bytes) {
@@ -35,11 +35,12 @@ pub fn delta_request(bytes: &[u8]) {
     }
 }
 
-/// `initial_resource_versions`. A number in its place is malformed, but the decoder takes the number for the length of
-/// an entry: it does not look at how maps are encoded.
+/// Field `initial_resource_versions`. A varint in its place is malformed, but prost does not check
+/// the wire type of map fields and takes the number for the length of an entry.
 const VERSIONS: u32 = 5;
 
-/// Groups, which decoders pass over, are none of proto3's encodings: the walk ends there.
+/// Whether the server found the bytes malformed. Groups do not count: decoders skip them, but
+/// proto3 has none.
 fn is_malformed(fault: &Option<CloseReason>) -> bool {
     match fault {
         Some(CloseReason::Malformed(why)) => !matches!(why, Malformed::Tag { .. }),
@@ -47,7 +48,8 @@ fn is_malformed(fault: &Option<CloseReason>) -> bool {
     }
 }
 
-/// Says it as the first request of a stream, and as a later one. Why one of them was ended.
+/// Sends the bytes as the first request of a stream, and as a later one. Returns the reason if one
+/// stream was ended.
 fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
     let mut change = Transaction::new();
@@ -66,7 +68,7 @@ fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
         let later_fault = drain(&mut server, variant);
         fault = fault.or(later_fault);
     }
-    // What was subscribed to changes.
+    // Changes the resources that may be subscribed.
     let mut change = Transaction::new();
     change.set(types::CLUSTER, "a", Toy::bytes("a", "changed")).remove(types::CLUSTER, "b");
     server.apply(change, Time::ZERO).expect("a good change");
@@ -80,7 +82,7 @@ fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     fault
 }
 
-/// The first request of a client of clusters.
+/// Returns the first request of a client of clusters.
 fn greeting(variant: Variant) -> Bytes {
     let node = Some(Node { id: "fuzz".into(), ..Node::default() });
     let type_url = String::from(types::CLUSTER);

@@ -1,8 +1,8 @@
-//! A whole world: clients, servers and a network whose every choice comes from the bytes.
+//! Fuzz target for simulations: the bytes determine all choices of a run.
 
 use xds_sim::{Config, Tape, replay};
 
-/// The bytes are the choices of a run, and no run breaks a rule.
+/// Checks that a run with these bytes as its tape breaks no rule.
 pub fn world(bytes: &[u8]) {
     let outcome = replay(&Tape::from_bytes(bytes), &Config::default());
     if let Some(failure) = outcome.violation {

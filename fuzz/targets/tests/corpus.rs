@@ -1,7 +1,7 @@
-//! The corpora, replayed without a fuzzer.
+//! Replays the corpora without a fuzzer.
 //!
-//! `UPDATE=1` writes the seeds anew, which come from `seeds/mod.rs`. Files of other names are what fuzzers
-//! found, and what they needed to get far.
+//! `UPDATE=1` writes the seeds of `seeds/mod.rs` to the corpora. Files with other names were found
+//! by fuzzers, or increase their coverage.
 
 mod seeds;
 
@@ -27,7 +27,7 @@ fn the_seeds_are_what_they_are_made_from() {
     }
 }
 
-/// A seed that is named for a transport leads to runs over it, however many choices come before that one.
+/// Seeds named after a transport must use it, even if earlier choices change.
 #[test]
 fn the_runs_over_polls_and_files_are() {
     for (name, transport) in [("seed-polls", Transport::Polls), ("seed-files", Transport::Files)] {

@@ -1,9 +1,9 @@
-//! The corpora with mistakes in them, for those who have no fuzzer: a fixed number of mutations of each file, the same
-//! ones for everybody.
+//! Mutates the corpora without a fuzzer: a fixed number of mutations of each file, which are always
+//! the same.
 //!
-//! `XDS_FUZZ_SECONDS=300` goes on for so long with each target; `XDS_FUZZ_SEED` begins elsewhere, and
-//! `XDS_FUZZ_TARGET` leaves the others out. What finds something is printed in hexadecimal, and goes into the corpus
-//! as `found-..`.
+//! `XDS_FUZZ_SECONDS=300` mutates for this time per target, `XDS_FUZZ_SEED` selects other
+//! mutations, and `XDS_FUZZ_TARGET` selects one target. A failing input is printed in hexadecimal.
+//! Add it to the corpus as `found-..`.
 
 use std::{
     env, fs,
@@ -14,13 +14,13 @@ use std::{
 
 use xds_fuzz_targets::{TARGETS, Target};
 
-/// How many mutations are tried of each target.
+/// Number of mutations per target.
 const TRIES: u64 = 400;
 
-/// No input is longer.
+/// Maximum length of an input in bytes.
 const LONGEST: usize = 4_096;
 
-/// The generator of Steele, Lea and Flood: small, and good enough to make mistakes.
+/// SplitMix generator of Steele, Lea and Flood: small, and good enough for mutations.
 struct SplitMix(u64);
 
 impl SplitMix {

@@ -1,4 +1,4 @@
-//! Seeds: a good example of each thing that a target reads, for fuzzers to begin with.
+//! Seeds: valid inputs of each kind for fuzzers to begin with.
 
 mod references;
 mod rest;
@@ -14,7 +14,7 @@ use xds_core::{
 use xds_format::{Format, Schema, parse};
 use xds_sim::{Config, Tape, Toy, options::Transport, replay};
 
-/// The target, the name of the file, and its bytes.
+/// Target, file name and bytes of a seed.
 pub(crate) type Seed = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) fn all() -> Vec<Seed> {
@@ -178,7 +178,8 @@ fn bootstraps() -> Vec<Seed> {
     ]
 }
 
-/// Choices without any meaning, of which the first make the options. Two of the seeds are of runs without streams.
+/// Returns random choices, of which the first determine the options. Two of the seeds are runs
+/// without streams.
 fn worlds() -> Vec<Seed> {
     let choices = |mut state: u64| {
         let next = move || {
@@ -202,7 +203,8 @@ fn worlds() -> Vec<Seed> {
     ]
 }
 
-/// The same choices but for that of the transport, wherever a run asks for it: the first answer that leads to this one.
+/// Returns the choices with the first value of the choice of the transport that results in this
+/// transport.
 fn over(transport: Transport, mut bytes: Vec<u8>) -> Vec<u8> {
     let run = |bytes: &[u8]| replay(&Tape::from_bytes(bytes), &Config::default());
     let asked = run(&bytes).choices;
@@ -217,5 +219,5 @@ fn over(transport: Transport, mut bytes: Vec<u8>) -> Vec<u8> {
     panic!("no answer leads to {transport:?}");
 }
 
-/// [`Tape::from_bytes`] takes so many for each.
+/// Number of bytes that [`Tape::from_bytes`] reads for each choice.
 const BYTES_OF_A_CHOICE: usize = 2;

@@ -1,4 +1,4 @@
-//! Resources that refer to others in many ways.
+//! Resources with many kinds of references.
 
 use xds_format::{Format, Schema, parse};
 
@@ -15,7 +15,7 @@ fn encoded(yaml: &str) -> Vec<u8> {
     file.resources[0].bytes.to_vec()
 }
 
-/// To endpoints, a secret, a cluster that mirrors, and the configuration of a filter.
+/// Refers to endpoints, a secret, a cluster that mirrors, and the configuration of a filter.
 const CLUSTER: &str = "\"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster
 name: c
 type: EDS
@@ -39,7 +39,7 @@ filters:
   config_discovery: {config_source: {resource_api_version: V3, ads: {}}, type_urls: [t/a.B]}
 ";
 
-/// To routes by name, all scoped routes, a collection, and clusters of a proxy.
+/// Refers to routes by name, all scoped routes, a collection, and clusters of a TCP proxy.
 const LISTENER: &str = "\"@type\": type.googleapis.com/envoy.config.listener.v3.Listener
 name: l
 filter_chains:
@@ -75,7 +75,7 @@ api_listener:
   api_listener: *manager
 ";
 
-/// To virtual hosts below it, and to clusters of routes and of what mirrors them.
+/// Refers to virtual hosts, and to clusters of routes and of their mirrors.
 const ROUTES: &str = "\"@type\": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
 name: r
 vhds: {config_source: {resource_api_version: V3, ads: {}}}

@@ -1,4 +1,4 @@
-//! Bodies of requests and responses over REST.
+//! REST-JSON bodies of requests and responses.
 
 use super::Seed;
 
