@@ -1,5 +1,5 @@
-//! Server and client of a stream of raw frames over gRPC: a server that sends given frames, and a client
-//! without protocol logic.
+//! Server and client of a stream of raw frames over gRPC. The server sends given frames; the client
+//! has no protocol logic.
 
 #![allow(dead_code, reason = "every benchmark uses a part")]
 

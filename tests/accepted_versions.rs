@@ -1,8 +1,9 @@
-//! Which version a request states (UN-04, B06): every combination of what a client has accepted, of what it asks for, and
-//! of how the request comes about, as a table in `accepted-versions.txt`.
+//! Versions that requests state, for every combination of the accepted resources, the subscription
+//! and the cause of the request, as a table in `accepted-versions.txt`.
 //!
-//! `UPDATE=1 cargo test -p xds-tests --test accepted_versions` writes the table; the difference is then reviewed like any
-//! other change.
+//! `UPDATE=1 cargo test -p xds-tests --test accepted_versions` writes the table. Review the
+//! difference like any other change.
+// UN-04, B06
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
@@ -12,7 +13,7 @@ const HEADER: &str = "\
 # nothing is printed there is no request, as there is nothing to say.
 ";
 
-/// What the server has said, response by response.
+/// Responses and events before the request.
 const HISTORIES: [(&str, &[&str]); 8] = [
     ("accepted", &["respond eds v=1 n=A foo=1 bar=1"]),
     ("empty", &["respond eds v=1 n=A"]),
@@ -27,13 +28,13 @@ const HISTORIES: [(&str, &[&str]); 8] = [
     ("1 rejected", &["respond eds v=1 n=A foo=bad bar=bad"]),
 ];
 
-/// What is watched, and what ends that.
+/// Commands that watch, and commands that end the watches.
 const INTERESTS: [(&str, &[&str], &[&str]); 2] = [
     ("names", &["watch foo eds foo", "watch bar eds bar"], &["unwatch foo", "unwatch bar"]),
     ("wildcard", &["watch all eds *"], &["unwatch all"]),
 ];
 
-/// What happens then.
+/// Commands that cause the request.
 const SITUATIONS: [(&str, &[Step]); 10] = [
     ("goes on", &[]),
     ("one name more", &[Step::Do("watch baz eds baz")]),
@@ -55,11 +56,11 @@ const SITUATIONS: [(&str, &[Step]); 10] = [
 
 enum Step {
     Do(&'static str),
-    /// Ends what is watched.
+    /// Ends the watches.
     End,
-    /// Watches it.
+    /// Starts the watches.
     Begin,
-    /// Does this while there is no stream.
+    /// Runs these steps while there is no stream.
     Apart(&'static [Self]),
 }
 
@@ -106,7 +107,7 @@ fn trim(table: &mut String) {
     table.push('\n');
 }
 
-/// The version that the last request states.
+/// Returns the version that the last request states.
 fn stated(
     exchange: &str,
     interest: &(&str, &[&str], &[&str]),
@@ -114,7 +115,7 @@ fn stated(
     steps: &[Step],
 ) -> String {
     let is_polled = exchange == "poll";
-    // Another type keeps the stream open.
+    // A watch of another type keeps the stream open.
     let mut script = match is_polled {
         true => vec!["client types=eds,lds polls=5", "watch k lds k"],
         false => vec!["client types=eds,lds", "watch k lds k"],
@@ -135,11 +136,11 @@ fn stated(
     script.extend(["advance 6s", "----", ""]);
     let text = script.join("\n");
     let outcome = xds_sim::script::run(&text).unwrap_or_else(|why| panic!("{why} in\n{text}"));
-    // What was printed is behind the last commands.
+    // The output of the last commands follows the last separator.
     let printed = outcome.text.split("----").last().unwrap_or_default();
     let mut requests =
         printed.lines().filter(|line| line.contains(" -> (") && line.contains("T=eds"));
-    // There may be nothing to say.
+    // There may be no request.
     let Some(last) = requests.next_back() else { return String::new() };
     let version = last.split_once("(V=").and_then(|(_, rest)| rest.split_once(','));
     match version {

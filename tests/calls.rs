@@ -1,5 +1,5 @@
-//! What a script cannot say: calls between two outputs, calls that come twice, and the fields of a
-//! request that scripts leave out.
+//! Tests of the client that scripts cannot express: calls between two outputs, repeated calls, and
+//! request fields that scripts do not print.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -14,7 +14,7 @@ use xds_sim::{Toy, ToyType};
 
 const NOW: Time = Time::ZERO;
 
-/// A client, and the requests that its transport has taken.
+/// Client with the requests that it has sent.
 struct Bench {
     client: Client,
     channel: Option<ChannelId>,
@@ -38,7 +38,7 @@ impl Bench {
         watch.expect("the type is registered")
     }
 
-    /// Takes outputs until a watch is told something, and opens what the client wants open.
+    /// Processes outputs until a watch is notified, and opens channels as requested.
     fn next_notice(&mut self) -> Option<(WatchId, Notice)> {
         while let Some(output) = self.client.poll_output() {
             match output {
@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// Everything there is to do, with watchers that handle each notice at once.
+    /// Processes all outputs. Watchers handle each notice at once.
     fn settle(&mut self) {
         while let Some((watch, _)) = self.next_notice() {
             self.client.handled(watch, NOW);
@@ -102,7 +102,7 @@ fn the_node_states_the_application_and_the_library() {
     let node = first.node.as_ref().expect("the first message carries the node");
     assert_eq!((node.id.as_str(), node.cluster.as_str()), ("n", "c"));
     assert_eq!(node.locality.as_ref().map(|locality| locality.region.as_str()), Some("r"));
-    // There is no call by which an application could set these.
+    // Applications cannot set these.
     assert!(!node.user_agent_name.is_empty());
     assert!(node.user_agent_version_type.is_some());
     let features = &node.client_features;
@@ -129,7 +129,7 @@ fn a_watch_that_ends_twice_ends_once() {
 
     assert_eq!(bench.requests.len(), sent);
     assert_eq!(bench.client.watch_count(), 1);
-    // A third watch is not mistaken for the first.
+    // A third watch is not confused with the first.
     let c = bench.watch(types::LISTENER, "a");
     assert_ne!(a, c);
     bench.client.unwatch(a, NOW);
@@ -145,7 +145,8 @@ fn a_watch_ended_by_another_ones_notice_is_not_told() {
     bench.settle();
     bench.respond(types::LISTENER, "1", &[("a", "1"), ("b", "1")]);
 
-    // Whichever is told first ends both others, one of the same resource and one of the same type.
+    // The watch that is notified first ends the two others, one of the same resource and one of the
+    // same type.
     let (told, notice) = bench.next_notice().expect("there is news");
     assert!(matches!(notice, Notice::Changed(Ok(_))));
     for watch in [pair[0], pair[1], other] {
@@ -170,7 +171,7 @@ fn a_watcher_may_begin_any_number_of_watches_while_it_is_told_something() {
     let (told, _) = bench.next_notice().expect("there is news");
     assert_eq!(told, listener);
 
-    // In the middle of its turn, and more than any queue of commands would hold.
+    // While the watch is being notified, and more than any queue of commands would hold.
     for n in 0..1000 {
         bench.watch(types::CLUSTER, &format!("c{n}"));
     }

@@ -1,11 +1,10 @@
-//! Carries out every protocol script in `scripts/` as a test of its own and compares what is printed
-//! with what the script says.
+//! Runs every protocol script in `scripts/` as a test, and compares the output with the script.
 //!
-//! `UPDATE=1 cargo test -p xds-tests --test scripts` writes what was printed into the scripts; the
-//! difference is then reviewed like any other change.
+//! `UPDATE=1 cargo test -p xds-tests --test scripts` writes the output into the scripts. Review the
+//! difference like any other change.
 //!
-//! With `--show-output` the ids that each script covers are printed as if the script were a test that
-//! printed them, for `cargo xtask coverage`.
+//! With `--show-output`, the ids that each script covers are printed as if by a test, for `cargo
+//! xtask coverage`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +15,7 @@ use std::{
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// What the scripts that passed cover, by the name of the script.
+/// Ids that passed scripts cover, by the name of the script.
 type Covered = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 fn main() {
@@ -46,14 +45,15 @@ fn main() {
     conclusion.exit();
 }
 
-/// What a script may say it covers: the first word of each line, except where a theme begins.
+/// Returns the ids that a script may cover: the first word of each line, except lines that begin a
+/// theme.
 fn known_ids() -> BTreeSet<String> {
     let catalogue = include_str!("coverage/catalogue.txt");
     let words = catalogue.lines().filter_map(|line| line.split_whitespace().next());
     words.filter(|&word| word != "theme" && word != "#").map(str::to_owned).collect()
 }
 
-/// The form of the standard test harness.
+/// Prints the ids in the format of the standard test harness.
 fn show_output(covered: &BTreeMap<String, Vec<String>>) {
     println!("\nsuccesses:\n");
     for (name, ids) in covered {
@@ -73,7 +73,7 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the ids that the script covers.
+/// Runs a script. Returns the ids that it covers.
 fn carry_out(path: &Path) -> Result<Vec<String>, Failed> {
     let expected = fs::read_to_string(path)?;
     let outcome = xds_sim::script::run(&expected)?;
@@ -90,7 +90,7 @@ fn carry_out(path: &Path) -> Result<Vec<String>, Failed> {
     Err(difference(&expected, &outcome.text).into())
 }
 
-/// The first lines that differ, with what leads up to them.
+/// Returns the first lines that differ, with the lines before them.
 fn difference(expected: &str, printed: &str) -> String {
     let (expected, printed): (Vec<_>, Vec<_>) =
         (expected.lines().collect(), printed.lines().collect());

@@ -1,8 +1,8 @@
-//! What the suite's adapter asks of a management server, turned into changes of its resources.
+//! Requests to the suite's adapter as changes of a management server's resources.
 //!
-//! The suite names resources and versions and never looks at bodies; they are made up here. Each of its
-//! nodes has a view of its own. The versions are stated as they are given, and one is given to several
-//! sets of resources: the suite adds a resource under the version that there is.
+//! The suite names resources and versions and does not look at their contents, so the contents are
+//! made up. Each node has its own view. Versions are used as given. One version may be given to
+//! several sets of resources, because the suite adds resources under the existing version.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use xds_core::{
     types,
 };
 
-/// How a server serves the suite.
+/// Returns the configuration of a server for the suite.
 pub(crate) fn config() -> ServerConfig {
     ServerConfig::default().with_every_type(|it| it.versions = VersionMode::Label)
 }
 
-/// All that a node is to have from now on.
+/// Request to replace all resources of a node.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SetStateRequest {
     #[prost(string, tag = "1")]
@@ -31,7 +31,7 @@ pub(crate) struct SetStateRequest {
     pub(crate) resources: Vec<Any>,
 }
 
-/// One resource of a node.
+/// Request about one resource of a node.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResourceRequest {
     #[prost(string, tag = "1")]
@@ -40,7 +40,7 @@ pub(crate) struct ResourceRequest {
     pub(crate) type_url: String,
     #[prost(string, tag = "3")]
     pub(crate) resource_name: String,
-    /// What is stated for the type from now on.
+    /// New version of the type.
     #[prost(string, tag = "4")]
     pub(crate) version: String,
 }
@@ -50,7 +50,7 @@ impl SetStateRequest {
         ViewName::from(self.node.as_str())
     }
 
-    /// Each name once: the suite may list one for several reasons.
+    /// Returns the resources without duplicates, which the suite may list.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new();
         let resources: BTreeSet<_> = self
@@ -68,7 +68,7 @@ impl SetStateRequest {
 }
 
 impl ResourceRequest {
-    /// Adds the resource, or alters it.
+    /// Adds or changes the resource.
     pub(crate) fn set(&self) -> Transaction {
         let (type_url, name) = (self.type_url.as_str(), self.resource_name.as_str());
         let mut change = Transaction::in_view(self.node.as_str());
@@ -96,7 +96,7 @@ fn versioned(version: &str) -> ResourceOptions {
     ResourceOptions::default().with_version(version)
 }
 
-/// A resource of one of the four types in this version: a name, and something that differs with the
+/// Encodes a resource of one of the four types, with its name and a field that contains the
 /// version.
 pub(crate) fn body(type_url: &str, name: &str, version: &str) -> Vec<u8> {
     let (name, version) = (name.to_owned(), version.to_owned());
@@ -113,12 +113,12 @@ pub(crate) fn body(type_url: &str, name: &str, version: &str) -> Vec<u8> {
     }
 }
 
-/// The name in a resource of one of the four types.
+/// Returns the name of a resource of one of the four types.
 pub(crate) fn name_of(body: &[u8]) -> Option<String> {
     ClusterOrListener::decode(body).ok().map(|it| it.name)
 }
 
-/// `Cluster` with its `alt_stat_name`, and `Listener` with its `stat_prefix`.
+/// Common fields: `Cluster` with `alt_stat_name`, `Listener` with `stat_prefix`.
 #[derive(Clone, PartialEq, Message)]
 struct ClusterOrListener {
     #[prost(string, tag = "1")]

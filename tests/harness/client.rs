@@ -1,4 +1,4 @@
-//! The suite's client: it answers everything it is sent, and keeps what it was sent.
+//! Client of the suite, which answers every response and records it.
 
 use std::collections::BTreeMap;
 
@@ -18,37 +18,37 @@ use crate::adapter::name_of;
 pub(crate) const NODE: &str = "test-id";
 const NOW: Time = Time::ZERO;
 
-/// A server, and the one client of it that the suite plays: a stream, or one for each type.
+/// Server with the suite's client, which has one stream or one per type.
 pub(crate) struct Client {
     server: Server,
     variant: Variant,
     streams: Streams,
     open: BTreeMap<&'static str, StreamId>,
-    /// By type and name; what was removed is not there any more.
+    /// Resources by type and name, without removed ones.
     pub(crate) resources: BTreeMap<(String, String), Received>,
-    /// By type and name.
+    /// Removed resources, as type and name.
     pub(crate) removed: Vec<(String, String)>,
     requests: usize,
     responses: usize,
-    /// The type and the names that every ACK repeats, whatever type it is about.
+    /// Type and names that every ACK repeats, whatever its type.
     asked: Option<(&'static str, Vec<String>)>,
     last_nonce: String,
 }
 
-/// How a client reaches the types.
+/// Streams of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
     Aggregated,
     PerType,
 }
 
-/// A resource as it came.
+/// Resource as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) body: Vec<u8>,
-    /// Of the response.
+    /// Version of the response.
     pub(crate) version: String,
-    /// Of the resource, which only an incremental client is told.
+    /// Version of the resource, which only incremental responses contain.
     pub(crate) own_version: Option<String>,
     pub(crate) nonce: String,
 }
@@ -69,8 +69,10 @@ impl Client {
         }
     }
 
-    /// Subscribes to these names, or to everything if there are none. Only the first message of a stream
-    /// has a node, except that a subscription of an incremental client always has.
+    /// Subscribes to these names, or to everything if there are none.
+    ///
+    /// Only the first request of a stream contains the node, but an incremental subscription always
+    /// does.
     pub(crate) fn subscribe(&mut self, type_url: &'static str, names: &[&str]) {
         let is_new = !self.open.contains_key(self.key(type_url));
         let node = Some(Node { id: NODE.into(), ..Node::default() });
@@ -97,7 +99,7 @@ impl Client {
         self.send(type_url, request);
     }
 
-    /// Replaces what is subscribed of a type by this one name. What else was received is forgotten.
+    /// Replaces the subscription to a type by this one name, and forgets all other resources.
     pub(crate) fn narrow(&mut self, type_url: &'static str, name: &str) {
         let key = (type_url.to_owned(), name.to_owned());
         let kept = self.resources[&key].clone();
@@ -114,7 +116,7 @@ impl Client {
         self.send(type_url, request.encode_to_vec());
     }
 
-    /// Subscribes to a name that is no name, as the suite says that it wants nothing more.
+    /// Subscribes to an empty name, as the suite does to unsubscribe from everything.
     pub(crate) fn unsubscribe_from_all(&mut self, type_url: &'static str) {
         let request = DiscoveryRequest {
             type_url: type_url.into(),
@@ -142,17 +144,17 @@ impl Client {
         self.settle();
     }
 
-    /// Whether every response has all that is subscribed to of the type.
+    /// Whether each response contains all subscribed resources of the type.
     pub(crate) fn is_sent_full_state(&self, type_url: &str) -> bool {
         self.variant == Variant::StateOfTheWorld && types::is_full_state_in_sotw(type_url)
     }
 
-    /// Whether each response was asked for, or caused by a change: the last word was the client's.
+    /// Whether every response has been answered and no other response was sent.
     pub(crate) fn had_the_last_word(&self) -> bool {
         self.requests > self.responses
     }
 
-    /// Takes all that the server has to say, and answers it.
+    /// Receives and answers all responses of the server.
     fn settle(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {

@@ -1,12 +1,16 @@
-//! The scenarios of `ii/xds-test-harness`, the conformance suite of the CNCF's prototype, in our words:
-//! what a server has to send to a client that subscribes, adds, drops and unsubscribes.
+//! Scenarios of `ii/xds-test-harness`, the conformance suite of the CNCF's prototype: responses to
+//! a client that subscribes, adds names, drops names and unsubscribes.
 //!
-//! The suite itself plays them over gRPC and waits for seconds after each step. Here the server is the
-//! core and nothing waits: once it has nothing more to say, that is final. Kept are the suite's
-//! peculiarities: a resource is known by name, version and nonce only, and the version is that of the
-//! response, which has to be the one that the adapter was given last; one is given to several contents; in the state of the world every
-//! ACK repeats type and names of the first subscription, even if it is about another type; and who wants
-//! nothing more subscribes to an empty name.
+//! The suite itself runs over gRPC and waits for seconds after each step. Here the core is called
+//! directly, and the result is final once it has no more output. The peculiarities of the suite are
+//! kept:
+//!
+//! - A resource is identified by name, version and nonce only. The version is that of the response,
+//!   which must be the version that the adapter was given last. One version is given to several
+//!   contents.
+//! - In state of the world every ACK repeats type and names of the first subscription, even for
+//!   another type.
+//! - A client unsubscribes from everything by subscribing to an empty name.
 
 mod adapter;
 mod client;
@@ -27,38 +31,38 @@ use self::{
 
 const NOW: Time = Time::ZERO;
 
-/// What happens, and what must be the case then.
+/// Action or expectation of a scenario.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The client subscribes to names, or to everything.
     Subscribe(&'static [&'static str]),
-    /// So for the other type of the scenario.
+    /// The client subscribes to the other type of the scenario.
     SubscribeOther(&'static [&'static str]),
-    /// It replaces what it subscribes to by this name.
+    /// The client replaces its subscription by this name.
     Narrow(&'static str),
     Unsubscribe(&'static str),
     UnsubscribeFromAll,
     Update(&'static str),
     Add(&'static str),
-    /// Under the version that there was at first.
+    /// Adds a resource under the first version.
     AddAsFirst(&'static str),
     Remove(&'static str),
-    /// The client has these resources, as they were first set and nothing newer.
+    /// The client has exactly these resources in their first version.
     HasFirst(&'static [&'static str]),
     OtherHasFirst(&'static [&'static str]),
-    /// It has these, the last of them as it was last set.
+    /// The client has exactly these resources, the last of them in its newest version.
     HasLatest(&'static [&'static str]),
-    /// It has nothing but this, as it was last set.
+    /// The client has only this resource, in its newest version.
     HasOnlyLatest(&'static str),
-    /// What it has of these came in one response.
+    /// The client received these resources in one response.
     Together(&'static [&'static str]),
-    /// This came in a response of its own.
+    /// The client received this resource in a separate response.
     Apart(&'static str),
     WasTold(Gone),
     HasNothing,
 }
 
-/// What the client is told is not there.
+/// Resource that the client was notified of as missing.
 #[derive(Clone, Copy, Debug)]
 struct Gone(&'static str);
 
@@ -72,7 +76,7 @@ struct Scenario {
     types: &'static [&'static str],
     variants: &'static [Variant],
     streams: &'static [Streams],
-    /// The resources there are at first, of all types.
+    /// Resources of all types at the start.
     resources: &'static [&'static str],
     steps: &'static [Step],
 }
@@ -345,7 +349,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// Names are the adapter's first version and its second; what happens later has the second as well.
+/// First version of the adapter. All later changes have the second one.
 const FIRST: &str = "1";
 const SECOND: &str = "2";
 
@@ -393,7 +397,7 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
         UnsubscribeFromAll => client.unsubscribe_from_all(type_url),
         Update(name) | Add(name) => client.change(request(name).set()),
         AddAsFirst(name) => client.change(request_as(name, FIRST).set()),
-        // The suite says no version then.
+        // The suite states no version here.
         Remove(name) => client.change(request_as(name, "").remove()),
         HasFirst(names) => {
             names.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
@@ -406,7 +410,7 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
         HasLatest(names) => {
             let (latest, rest) = names.split_last().ok_or("no names")?;
             has(client, type_url, latest, SECOND)?;
-            // In full state the rest comes again, in a response of the new version.
+            // In full state the other resources are sent again, in a response with the new version.
             let stated = if client.is_sent_full_state(type_url) { SECOND } else { FIRST };
             rest.iter().try_for_each(|name| has_as_of(client, type_url, name, FIRST, stated))?;
             has_just(client, type_url, names)?;
@@ -440,12 +444,12 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
     Ok(())
 }
 
-/// The client has the resource in this version of the adapter, from a response of this version.
+/// Checks that the client has this version of the resource, from a response with the same version.
 fn has(client: &Client, type_url: &str, name: &str, version: &str) -> Result<(), String> {
     has_as_of(client, type_url, name, version, version)
 }
 
-/// It has the resource in one version of the adapter, from a response of another one.
+/// Checks that the client has one version of the resource, from a response with version `stated`.
 fn has_as_of(
     client: &Client,
     type_url: &str,
@@ -467,7 +471,7 @@ fn has_as_of(
     Ok(())
 }
 
-/// The client has these resources of the type and no others.
+/// Checks that the client has exactly these resources of the type.
 fn has_just(client: &Client, type_url: &str, names: &[&str]) -> Result<(), String> {
     let of_type = |(ty, _): &&(String, String)| ty == type_url;
     let extra = client.resources.keys().filter(of_type).find(|(_, n)| !names.contains(&n.as_str()));
@@ -478,7 +482,7 @@ fn key(type_url: &str, name: &str) -> (String, String) {
     (type_url.to_owned(), name.to_owned())
 }
 
-/// The other type of a scenario with two.
+/// Returns the other type of a scenario with two types.
 fn other(type_url: &str) -> &'static str {
     match type_url {
         types::CLUSTER => types::LISTENER,

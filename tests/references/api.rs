@@ -1,14 +1,14 @@
-//! Whether a place of the API where references stand is overlooked.
+//! Checks that no field of the API that contains references is overlooked.
 //!
-//! The API grows. Each place where one of its messages holds a reference, or what leads to one, is
-//! listed here; one that comes with a new version of the descriptors fails, and is to be followed or to
-//! be passed over for a reason.
+//! Every field that holds a reference, or a message that leads to one, is listed here. A new field
+//! in a later version of the descriptors fails the test until it is followed, or skipped for a
+//! reason.
 
 use std::collections::BTreeSet;
 
 use xds_format::{Schema, prost_reflect::Kind};
 
-/// What a field may hold: the messages that are, or lead to, references.
+/// Messages that are references or contain them.
 const LEADING: &[&str] = &[
     "envoy.config.core.v3.ExtensionConfigSource",
     "envoy.config.core.v3.TransportSocket",
@@ -67,7 +67,7 @@ const FOLLOWED: &[&str] = &[
     "envoy.extensions.upstreams.http.v3.HttpProtocolOptions.request_mirror_policies",
 ];
 
-/// Places that are passed over, and what stands there.
+/// Fields that are skipped, and their contents.
 const PASSED_OVER: &[(&str, &str)] = &[
     (
         "envoy.extensions.filters.http.composite.v3.DynamicConfig.config_discovery",

@@ -1,4 +1,4 @@
-//! The findings: what is missing, what nothing refers to.
+//! Findings: missing resources, and resources that nothing refers to.
 
 use xds_core::{
     references::{Consistency, Finding, Reference, ReferenceExtractor, Severity, Source, Target},
@@ -11,7 +11,7 @@ fn check_with(consistency: &Consistency<'_>, yaml: &str) -> Vec<String> {
     let resources = resources(yaml);
     let set = resources.iter().map(|it| (it.type_url.as_str(), it.name.as_str(), &it.bytes));
     let findings = consistency.check(set.clone());
-    // Whatever order the resources come in.
+    // The order of the resources does not matter.
     assert_eq!(findings, consistency.check(set.rev()));
     findings
         .iter()
@@ -48,7 +48,8 @@ fn what_leads_somewhere_is_consistent() {
         vec![CLUSTER, ENDPOINTS, ROUTES, SCOPED, SCOPE],
         vec![CLUSTER, ENDPOINTS, ROUTES, INLINE],
         vec![CLUSTER, ENDPOINTS, ROUTES, INLINE, SECOND],
-        // A cluster that nothing refers to may be a filter's, or be chosen by a header.
+        // A cluster without a reference is not reported, because a filter or a header may select
+        // it.
         vec!["- { $CLUSTER, name: free }\n"],
     ] {
         let yaml = if set.is_empty() { "[]".to_owned() } else { set.concat() };
@@ -89,7 +90,7 @@ fn what_nothing_refers_to_is_a_warning() {
                 "warning: nothing refers to vhds `r/host`",
             ],
         ),
-        // Virtual hosts are reached by the name of their route configuration.
+        // Virtual hosts are found by the name of their route configuration.
         (
             "- { $ROUTES, name: r, vhds: { config_source: $ADS } }\n- { $HOST, name: r/a/b, domains: [a] }\n- { $HOST, name: r2/a, domains: [a] }\n- { $SCOPE, name: s, route_configuration_name: r }\n",
             &["warning: nothing refers to srds `s`", "warning: nothing refers to vhds `r2/a`"],
@@ -166,7 +167,7 @@ fn a_resource_that_does_not_decode_is_an_error() {
     );
 }
 
-/// Resources that are the names of others.
+/// Resources that contain the names of others.
 #[derive(Debug)]
 struct Lists;
 

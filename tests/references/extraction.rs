@@ -1,10 +1,11 @@
-//! Each way in which a resource refers to others.
+//! References of each kind of resource.
 
 use xds_core::references::{Source, references};
 
 use super::resources;
 
-/// What a resource refers to, as `eds backend`, with the source behind it unless that is `ads` or none.
+/// Returns the references of a resource, such as `eds backend`, followed by the source unless it is
+/// `ads` or none.
 fn found(yaml: &str) -> Vec<String> {
     let resources = resources(yaml);
     let [resource] = &resources[..] else { panic!("one resource: {yaml}") };
@@ -21,7 +22,7 @@ fn found(yaml: &str) -> Vec<String> {
     found
 }
 
-/// Resources and what they refer to.
+/// Checks the references of resources.
 #[track_caller]
 fn expect(cases: &[(&str, &[&str])]) {
     for (yaml, expected) in cases {
@@ -46,10 +47,10 @@ fn a_cluster_refers_to_its_endpoints() {
             "{ $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $API } }",
             &["eds c (api)"],
         ),
-        // No management server is asked.
+        // No management server is needed.
         ("{ $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $FILE } }", &[]),
         ("{ $CLUSTER, name: c, type: EDS, eds_cluster_config: { eds_config: $OLDFILE } }", &[]),
-        // Left over from another type.
+        // An unused field of another cluster type.
         ("{ $CLUSTER, name: c, type: STRICT_DNS, eds_cluster_config: { eds_config: $ADS } }", &[]),
         ("{ $CLUSTER, name: c }", &[]),
         // A collection of endpoints by its locator.
@@ -102,7 +103,7 @@ fn transport_sockets_refer_to_secrets() {
         )),
         ["sds ca"]
     );
-    // Inside other sockets.
+    // Inside other transport sockets.
     for around in [
         "'@type': $SOCKET/tap.v3.Tap, transport_socket",
         "'@type': $SOCKET/http_11_proxy.v3.Http11ProxyUpstreamTransport, transport_socket",
@@ -144,7 +145,7 @@ fn transport_sockets_refer_to_secrets() {
     }
 }
 
-/// A listener with this HTTP connection manager, wherever one may stand.
+/// Returns listeners with this HTTP connection manager at each possible position.
 fn listeners(manager: &str) -> [String; 5] {
     let filter = format!("{{ name: hcm, typed_config: {{ $HCM, {manager} }} }}");
     [
@@ -364,7 +365,7 @@ fn what_is_not_known_is_passed_over() {
             "{ $LISTENER, name: l, filter_chains: [{ filters: [{ name: e, typed_config: { '@type': $T/filters.network.echo.v3.Echo } }] }] }",
             &[],
         ),
-        // The cluster of a service that a filter calls.
+        // The cluster of a gRPC service that a filter calls.
         (
             "{ $EXTENSION, name: e, typed_config: { '@type': $T/filters.http.ext_authz.v3.ExtAuthz, grpc_service: { envoy_grpc: { cluster_name: authorities } } } }",
             &[],

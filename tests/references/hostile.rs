@@ -1,4 +1,4 @@
-//! Any bytes are walked to an end, whatever the recursion they ask for.
+//! Reference extraction from arbitrary bytes ends, however deep they are nested.
 
 use proptest::prelude::*;
 use xds_core::{
@@ -18,7 +18,7 @@ const TYPES: [&str; 6] = [
     types::EXTENSION_CONFIG,
 ];
 
-/// A field with a length, as in messages and strings.
+/// Encodes a length-delimited field.
 fn block(number: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     let mut len = content.len();
@@ -31,7 +31,7 @@ fn block(number: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Filters of filters: `TypedExtensionConfig` in `Any` in `TypedExtensionConfig`, and so on.
+/// Encodes nested filters: `TypedExtensionConfig` in `Any` in `TypedExtensionConfig`, and so on.
 fn nested(levels: usize) -> Vec<u8> {
     (0..levels).fold(Vec::new(), |inner, _| {
         let any = [block(1, types::EXTENSION_CONFIG.as_bytes()), block(2, &inner)].concat();
@@ -70,7 +70,7 @@ proptest! {
         let _ = references(TYPES[type_at], &bytes);
     }
 
-    // Fields of the numbers that lead somewhere, with lengths that mostly fit.
+    // Fields with the numbers of fields that contain references, and lengths that are mostly valid.
     #[test]
     fn bytes_that_are_nearly_messages_are_no_trouble(
         type_at in 0..TYPES.len(),
@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    // Clusters and endpoints by what their names say, against the definition of consistent.
+    // Clusters and endpoints, compared with the definition of consistency.
     #[test]
     fn findings_are_exactly_what_does_not_match(
         clusters in prop::collection::btree_map(0u8..12, 0u8..12, 0..12),
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    // A real resource with one byte changed.
+    // A valid resource with one changed byte.
     #[test]
     fn a_changed_byte_is_no_trouble(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let listener = &resources(

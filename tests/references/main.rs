@@ -1,12 +1,13 @@
-//! `xds_core::references` on resources of the real API: written as people write them, encoded by the
-//! API's own descriptors.
+//! Tests of `xds_core::references` on resources of the real API, written in YAML and encoded with
+//! the API's descriptors.
 //!
-//! | file | what it shows |
+//! | file | subject |
 //! |---|---|
-//! | `extraction.rs` | each way in which a resource refers to others |
-//! | `api.rs` | that no place of the API where a reference stands is overlooked |
-//! | `consistency.rs` | the findings, M205 to M209 |
-//! | `hostile.rs` | that any bytes are walked to an end, and any set is judged by the definition |
+//! | `extraction.rs` | references of each kind of resource |
+//! | `api.rs` | check that no field of the API with references is overlooked |
+//! | `consistency.rs` | findings |
+//! | `hostile.rs` | arbitrary bytes, and sets compared with the definition of consistency |
+// M205 to M209
 
 mod api;
 mod consistency;
@@ -15,7 +16,7 @@ mod hostile;
 
 use xds_format::{Format, Resource, Schema, parse};
 
-/// The resources of a YAML file. `HCM`, `ADS` and the like are written out first.
+/// Parses the resources of a YAML file after replacing short forms such as `$HCM` and `$ADS`.
 fn resources(yaml: &str) -> Vec<Resource> {
     let yaml =
         SHORT_FORMS.iter().fold(yaml.to_owned(), |yaml, (short, long)| yaml.replace(short, long));

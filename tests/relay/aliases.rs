@@ -1,4 +1,4 @@
-//! One client and the server it asks for a resource by another name.
+//! One client and a server that it asks for a resource by an alias.
 
 use xds_core::{
     Time,
@@ -29,7 +29,7 @@ impl Pair {
         })
     }
 
-    /// What the client's watcher was told, and how it is answered.
+    /// Returns the notices of the client's watcher.
     fn told(&mut self) -> Vec<String> {
         while self.0.pump(Time::ZERO) {}
         let text = |notice: Notice| match notice {
@@ -42,8 +42,8 @@ impl Pair {
     }
 }
 
-/// The client learns the name and asks for that from then on; it is sent nothing twice, and hears of the
-/// end.
+/// The client learns the resource's name and subscribes to it from then on. It is sent nothing
+/// twice, and is notified of the removal.
 #[test]
 fn a_client_learns_the_name_of_what_it_asks_for() {
     let server = Server::new(ServerConfig::default(), 1, Time::ZERO);

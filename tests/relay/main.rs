@@ -1,5 +1,5 @@
-//! A relay made of the two cores: what its server's clients want, its own client watches, and what that
-//! is told, the server serves.
+//! A relay made of the two cores: its client watches the resources that clients of its server
+//! subscribe to, and its server serves them.
 
 mod aliases;
 #[allow(clippy::module_inception, reason = "the thing itself")]
@@ -21,7 +21,7 @@ use xds_sim::{Toy, ToyType};
 
 const TYPE: &str = types::CLUSTER_LOAD_ASSIGNMENT;
 
-/// What watchers of the relay's clients were told since the last look.
+/// Returns the notices of the watchers of the relay's clients since the last call.
 fn told(relayed: &mut Relayed) -> Vec<(Member, WatchId, String)> {
     relayed.settle();
     let text = |notice: Notice| match notice {
@@ -52,7 +52,7 @@ fn watch_of(relayed: &mut Relayed, member: Member, type_url: &str, name: &str) -
     watch
 }
 
-/// Everything a client of the upstream server has asked for, all streams together.
+/// Returns the subscriptions at the upstream server, over all streams.
 fn subscribed_upstream(relayed: &Relayed) -> Vec<String> {
     relayed.upstream.server.status().map(|it| format!("{} {:?}", it.node_id, it.interest)).collect()
 }
@@ -132,7 +132,7 @@ fn a_rejection_below_stays_below() {
         let [a, b] = ["a", "b"].map(|name| watch(&mut relayed, one, name));
         told(&mut relayed);
         let before = relayed.downstream.responses.len();
-        // The relay does not know what its clients find bad: it takes everything.
+        // The relay does not know which resources its clients reject, so it accepts all.
         set(&mut relayed, "a", "bad");
         let below = &relayed.downstream;
         let nacks = |it: &&Observation| matches!(it, Observation::Nacked { .. });
@@ -176,7 +176,8 @@ fn what_nobody_wants_is_given_up_after_a_while() {
     println!("covers: M250 M254 M256");
 }
 
-/// The mark goes down with the resource, and what bears it is not kept for those who come later.
+/// The cache control mark is passed on with the resource. A resource with the mark is not kept for
+/// later clients.
 #[test]
 fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
     let mut relayed = Relayed::new(Variant::Incremental);
@@ -221,7 +222,7 @@ fn a_removal_or_an_error_above_is_one_below() {
     relayed.set(|it| {
         it.remove(TYPE, "a");
     });
-    // The client keeps what it has: its own policy decides.
+    // The client keeps its resource, because its own policy decides.
     let gone = "ambient: does not exist: deleted by the server".to_owned();
     assert_eq!(told(&mut relayed), [(one, a, gone)]);
     relayed.set(|it| {
@@ -237,7 +238,7 @@ fn a_removal_or_an_error_above_is_one_below() {
     println!("covers: M251 M255");
 }
 
-/// In lists it is full state alone that says what is gone.
+/// In state of the world, only full-state types report removals.
 #[test]
 fn a_removal_or_an_error_above_is_one_below_in_lists_too() {
     let mut relayed = Relayed::new(Variant::StateOfTheWorld);
@@ -286,7 +287,7 @@ fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
     println!("covers: M252 IS20");
 }
 
-/// The same client, now of the upstream server.
+/// Moves a client from the relay to the upstream server.
 fn go_straight_up(relayed: &mut Relayed, member: Member, variant: Variant) -> Member {
     relayed.downstream.set_network(Network::Down, relayed.now);
     let nobody = relay::client("nobody", variant, ToyType::new);
@@ -294,8 +295,8 @@ fn go_straight_up(relayed: &mut Relayed, member: Member, variant: Variant) -> Me
     relayed.upstream.join(client)
 }
 
-/// Versions come from content, so that those of the relay are those of the server behind it: a client that
-/// goes from the one to the other is sent nothing that it has.
+/// Versions are derived from contents, so those of the relay equal those of the upstream server. A
+/// client that moves between them is not sent resources that it has.
 #[test]
 fn versions_are_those_of_the_server_above() {
     let mut relayed = Relayed::new(Variant::Incremental);
@@ -314,7 +315,8 @@ fn versions_are_those_of_the_server_above() {
     println!("covers: M253 M124");
 }
 
-/// In lists, which who comes back is sent again where it names resources: under the same version.
+/// In state of the world a reconnecting client is sent named resources again, under the same
+/// version.
 #[test]
 fn versions_of_lists_are_those_of_the_server_above() {
     let mut relayed = Relayed::new(Variant::StateOfTheWorld);
@@ -341,7 +343,7 @@ fn versions_of_lists_are_those_of_the_server_above() {
     println!("covers: M253");
 }
 
-/// Versions of the application mean nothing to the relay, which passes them on.
+/// The relay passes on versions set by the application.
 #[test]
 fn versions_that_the_application_gives_are_passed_on() {
     for (variant, expected) in VARIANTS.into_iter().zip(["all-7", "one-7"]) {

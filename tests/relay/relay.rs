@@ -1,5 +1,5 @@
-//! A relay: a client core whose news go into the store of a server core, and whose watches are what the
-//! server's clients want.
+//! A relay: a client whose resources go into the store of a server, and whose watches are the
+//! subscriptions of the server's clients.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -22,41 +22,46 @@ use xds_sim::ToyType;
 
 use super::segment::{Member, Segment};
 
-/// How long a resource that nobody wants any more stays subscribed upstream (M250).
+/// Time for which a resource without subscribers stays subscribed upstream.
+// M250
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// The view of clients whose requests are not to be aggregated with others' (M252).
+/// View of clients whose requests must not be aggregated with those of others.
+// M252
 const APART: &str = "apart";
 
-/// What one client of the relay's asks for: the view it sees, a type and a name.
+/// Subscription of the relay's clients: view, type and name.
 type Key = (String, String, String);
 
-/// Where versions come from.
+/// Origin of versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// From what resources consist of, which is the same everywhere.
+    /// Derived from the contents of resources, and so the same at every server.
     Content,
-    /// From the application of the upstream server: the relay passes them on (M253).
+    /// Set by the application of the upstream server, and passed on by the relay.
+    // M253
     Above,
 }
 
-/// An upstream server, a relay, and the relay's clients.
+/// Upstream server, relay, and clients of the relay.
 pub(crate) struct Relayed {
-    /// The upstream server; its clients are the relay's, one for each view.
+    /// Upstream server. Its clients are those of the relay, one per view.
     pub(crate) upstream: Segment,
-    /// The relay's server and its clients.
+    /// Server of the relay, and its clients.
     pub(crate) downstream: Segment,
     pub(crate) now: Time,
     watches: BTreeMap<Key, (Member, WatchId)>,
-    /// What nobody wants any more, and until when it stays.
+    /// Resources without subscribers, and the times at which they are unsubscribed.
     unwanted: VecDeque<(Time, Key)>,
-    /// What is not to be kept (M249).
+    /// Resources that must not be kept.
+    // M249
     fleeting: BTreeSet<Key>,
-    /// The relay's client for each view.
+    /// Client of the relay for each view.
     views: BTreeMap<String, Member>,
     variant: Variant,
     versions: Versions,
-    /// What an operator of the relay is told of trouble upstream, which nobody below notices (M247).
+    /// Upstream errors for the relay's operator; the relay's clients are not notified.
+    // M247
     pub(crate) troubles: Vec<String>,
 }
 
@@ -89,12 +94,12 @@ impl Relayed {
         }
     }
 
-    /// A new client of the relay.
+    /// Connects a new client to the relay.
     pub(crate) fn client(&mut self, id: &str) -> Member {
         self.downstream.join(client(id, self.variant, ToyType::new))
     }
 
-    /// Changes what the upstream server has.
+    /// Changes the resources of the upstream server.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Transaction)) {
         let mut transaction = Transaction::new();
         change(&mut transaction);
@@ -103,7 +108,7 @@ impl Relayed {
         self.settle();
     }
 
-    /// Moves everything until all is still.
+    /// Delivers all messages until there are no more.
     pub(crate) fn settle(&mut self) {
         loop {
             let moved = self.upstream.pump(self.now) | self.downstream.pump(self.now);
@@ -113,7 +118,7 @@ impl Relayed {
         }
     }
 
-    /// Lets time pass, from deadline to deadline.
+    /// Advances the time, from deadline to deadline.
     pub(crate) fn advance(&mut self, duration: Duration) {
         let until = self.now.after(duration);
         loop {
@@ -130,12 +135,13 @@ impl Relayed {
         self.now = until;
     }
 
-    /// How many watches the relay has upstream.
+    /// Number of watches of the relay's clients at the upstream server.
     pub(crate) fn subscriptions(&self) -> usize {
         self.watches.len()
     }
 
-    /// What the relay's clients want is what its own client watches (M245, M254).
+    /// Watches the resources that clients of the relay subscribe to.
+    // M245, M254
     fn pass_wishes_up(&mut self) -> bool {
         let mut moved = false;
         while let Some(wish) = self.downstream.wishes.pop_front() {
@@ -153,7 +159,8 @@ impl Relayed {
                 ServerOutput::Unwanted { view, type_url, names } => {
                     for name in names {
                         let key = (view.to_string(), type_url.to_string(), name.to_string());
-                        // What is not to be kept goes with the last who wants it (M249).
+                        // A resource that must not be kept is unsubscribed with its last subscriber
+                        // (M249).
                         let grace = if self.fleeting.remove(&key) { Duration::ZERO } else { GRACE };
                         self.unwanted.push_back((self.now.after(grace), key));
                     }
@@ -165,7 +172,7 @@ impl Relayed {
         moved
     }
 
-    /// Watches what is wanted, unless it still does.
+    /// Starts a watch, unless it still exists.
     fn want(&mut self, key: (String, String, String)) {
         if self.unwanted.iter().any(|(_, unwanted)| *unwanted == key) {
             self.unwanted.retain(|(_, unwanted)| *unwanted != key);
@@ -177,7 +184,7 @@ impl Relayed {
         self.watches.insert(key, (member, watch));
     }
 
-    /// What the relay's client is told goes into the store of its server.
+    /// Applies the notices of the relay's clients to the relay's server.
     fn pass_news_down(&mut self) -> bool {
         let mut moved = false;
         while let Some((member, watch, notice)) = self.upstream.notices.pop_front() {
@@ -195,7 +202,8 @@ impl Relayed {
                     };
                     let mut options = ResourceOptions::default().with_cache_control(control);
                     let (type_url, name) = (type_url.as_str(), name.as_str());
-                    // Lists say the version of all, changes that of each.
+                    // State of the world has one version per response, incremental one per
+                    // resource.
                     match (self.versions, self.variant) {
                         (Versions::Content, _) => {}
                         (Versions::Above, Variant::Incremental) => {
@@ -219,7 +227,7 @@ impl Relayed {
                         WatchErrorKind::Absent | WatchErrorKind::DoesNotExist(_) => {
                             transaction.mark_missing(type_url, name);
                         }
-                        // Trouble upstream: whoever has the resource keeps it (M247).
+                        // Upstream error: clients keep the resource (M247).
                         trouble => {
                             self.troubles.push(format!("{name}: {trouble}"));
                             continue;
@@ -234,12 +242,13 @@ impl Relayed {
         moved
     }
 
-    /// Gives up what nobody has wanted for long enough.
+    /// Ends watches of resources without subscribers after the grace period.
     fn let_go(&mut self) {
         while self.unwanted.front().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, key)) = self.unwanted.pop_front() else { return };
-            // Its answer may have come after nobody wanted it, and before somebody did again: then nobody says when
-            // that one goes.
+            // The resource may have been subscribed again without a new output of the server,
+            // because the response arrived in between. Then the end of that subscription is not
+            // reported either.
             if self.downstream.server.is_named(&key.0.as_str().into(), &key.1, &key.2) {
                 self.unwanted.push_back((self.now.after(GRACE), key));
                 continue;
@@ -273,14 +282,14 @@ fn code_of(code: i32) -> StatusCode {
     }
 }
 
-/// A client of clusters and endpoints.
+/// Creates a client of clusters and endpoints.
 pub(crate) fn client<T: ResourceType + 'static>(
     id: &str,
     variant: Variant,
     resource_type: impl Fn(&'static str) -> T,
 ) -> Client {
     let server = ManagementServer::new("server").with_variant(variant);
-    // What is rejected is answered at once.
+    // Rejections are answered at once.
     let config = ClientConfig::new(Node::new(id), server)
         .with_nack_interval(Duration::ZERO)
         .with_type(resource_type(types::CLUSTER))

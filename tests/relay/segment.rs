@@ -1,4 +1,4 @@
-//! A management server and its clients, with transports made of function calls.
+//! A management server and its clients, connected by function calls.
 
 use std::collections::VecDeque;
 
@@ -10,21 +10,21 @@ use xds_core::{
     },
 };
 
-/// Which of a segment's clients.
+/// Index of a client in its segment.
 pub(crate) type Member = usize;
 
-/// A server and its clients.
+/// Server and its clients.
 pub(crate) struct Segment {
     pub(crate) server: Server,
     clients: Vec<Client>,
     connections: Vec<Connection>,
     network: Network,
-    /// What watchers were told, with whose watch it is.
+    /// Notices of watchers, with the client and the watch.
     pub(crate) notices: VecDeque<(Member, WatchId, Notice)>,
-    /// What the server wants of its application.
+    /// Outputs of the server for its application.
     pub(crate) wishes: VecDeque<ServerOutput>,
     pub(crate) observations: Vec<Observation>,
-    /// Every response that was sent.
+    /// All responses that were sent.
     pub(crate) responses: Vec<(Member, ServerTransmit)>,
 }
 
@@ -74,7 +74,7 @@ impl Segment {
         watch.expect("the type is registered")
     }
 
-    /// Cuts all connections and refuses new ones, or lets them through again.
+    /// Cuts all connections and refuses new ones, or allows connections again.
     pub(crate) fn set_network(&mut self, network: Network, now: Time) {
         self.network = network;
         if network == Network::Down {
@@ -86,7 +86,7 @@ impl Segment {
         }
     }
 
-    /// The streams that a client has.
+    /// Returns the streams of a client.
     pub(crate) fn streams_of(&self, member: Member) -> Vec<StreamId> {
         let own = self.connections.iter().filter(|it| it.member == member);
         own.map(|it| it.stream).collect()
@@ -97,13 +97,13 @@ impl Segment {
         clients.chain(self.server.poll_timeout()).map(|deadline| deadline.at).min()
     }
 
-    /// Wakes whoever is due.
+    /// Handles expired timers of server and clients.
     pub(crate) fn wake(&mut self, now: Time) {
         self.server.handle_timeout(now);
         self.clients.iter_mut().for_each(|client| client.handle_timeout(now));
     }
 
-    /// Moves what there is to move; says whether there was anything.
+    /// Delivers all outputs. Returns whether there were any.
     pub(crate) fn pump(&mut self, now: Time) -> bool {
         let mut moved = false;
         for member in 0..self.clients.len() {
@@ -196,5 +196,5 @@ impl Segment {
     }
 }
 
-/// Both variants, for tests that hold in either.
+/// The two variants, for tests that apply to either.
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];

@@ -1,5 +1,6 @@
-//! IL6: who is served by a relay comes to see what it would see of the server itself. Random walks of two clients that
-//! watch the same, one on each side of the relay.
+//! Checks that clients of a relay get the same resources as clients of the upstream server: random
+//! walks of two clients with the same watches, one on each side of the relay.
+// IL6
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,10 +21,10 @@ const WALKS: u64 = 1_000;
 const STEPS: usize = 40;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Longer than any pause between attempts, and than a resource is waited for.
+/// Longer than any backoff or does-not-exist timer.
 const REST: Duration = Duration::from_secs(300);
 
-/// The watches of a resource, on both sides.
+/// Watches of each resource, on both sides.
 type Watches = BTreeMap<(&'static str, &'static str), (WatchId, WatchId)>;
 
 struct Walk {
@@ -50,7 +51,8 @@ impl Walk {
         usize::try_from(self.state >> 33).expect("31 bits") % bound
     }
 
-    /// One of the types of which clients are told everything. That endpoints are gone no state of the world says.
+    /// Selects a type whose removals are reported. State of the world does not report removed
+    /// endpoints.
     fn some_type(&mut self) -> &'static str {
         match self.variant {
             Variant::StateOfTheWorld => types::CLUSTER,
@@ -72,7 +74,7 @@ impl Walk {
             3 => self.relayed.set(|it| {
                 it.remove(type_url, name);
             }),
-            // An error is not ended by a deletion that a state of the world can tell.
+            // In state of the world, a deletion does not end an error.
             4 if self.variant == Variant::Incremental => self.relayed.set(|it| {
                 it.set_error(type_url, name, StatusCode::PermissionDenied, "not for you");
             }),
@@ -107,7 +109,7 @@ impl Walk {
         self.relayed.downstream.client(self.behind).unwatch(behind, now);
     }
 
-    /// Lets everybody come to rest, and compares.
+    /// Waits until everything has settled, and compares both clients.
     fn compare(&mut self, seed: u64) {
         let now = self.relayed.now;
         self.relayed.upstream.set_network(Network::Up, now);
@@ -121,7 +123,7 @@ impl Walk {
 }
 
 impl Walk {
-    /// Ends all watches: nothing is left of them upstream.
+    /// Ends all watches, and checks that none is left upstream.
     fn leave(&mut self) {
         for (_, watches) in std::mem::take(&mut self.watches) {
             self.unwatch(watches);
@@ -131,20 +133,22 @@ impl Walk {
     }
 }
 
-/// What a client has of each resource: its text, and in a word what is wrong with it.
+/// State of each resource at a client: its text, and its error in short.
 type Seen = BTreeMap<(String, String), (Option<String>, String)>;
 
 fn seen(client: &Client) -> Seen {
     let of = |it: ResourceStatus<'_>| {
         let trouble = match it.error.map(WatchError::kind) {
             None => String::new(),
-            // A relay says it as an error: to a state of the world nothing else is left to say it with.
+            // A relay reports a missing resource as an error, because state of the world has no
+            // other means.
             Some(WatchErrorKind::Reported { code: NOT_FOUND, .. }) => "missing".into(),
             Some(WatchErrorKind::Deleted | WatchErrorKind::Absent) => "missing".into(),
             Some(WatchErrorKind::DoesNotExist(_)) => "missing".into(),
             Some(other) => other.to_string(),
         };
-        // What stays in use beside that is what was told last, which one may have missed.
+        // With an error, the kept value is the last one received, which may differ between the
+        // clients.
         let text = it.bytes.filter(|_| trouble.is_empty()).map(|bytes| Toy::text_of(bytes));
         ((it.type_url.to_string(), it.name.to_string()), (text, trouble))
     };

@@ -1,7 +1,7 @@
-//! Tests that need more than one crate. There is nothing here but the tests themselves:
+//! Tests that need more than one crate:
 //!
-//! - `scripts.rs` carries out the protocol scripts in `scripts/`.
-//! - `calls.rs` is for what depends on calls between outputs, which a script cannot say.
+//! - `scripts.rs` runs the protocol scripts in `scripts/`.
+//! - `calls.rs` tests calls between outputs, which a script cannot express.
 //! - The programs in the README are documentation tests of this crate.
 
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! Calls over our channel, as a generated client makes them but for the messages, which are bytes.
+//! Calls over the xDS channel, like those of a generated client, but with messages as bytes.
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ use xds_channel::XdsChannel;
 
 use crate::routing::CallToMake;
 
-/// How long a call may take that is not answered.
+/// Time limit of a call without a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// For each call the port of the backend that has answered it, or the number of the status that it failed with.
+/// Makes the calls. Returns for each the port of the backend that answered, or the status code.
 pub(crate) async fn make(channel: XdsChannel, calls: Vec<CallToMake>) -> Vec<Json> {
     let mut client = Grpc::new(channel);
     let mut outcomes = Vec::with_capacity(calls.len());
@@ -46,7 +46,7 @@ async fn answer(client: &mut Grpc<XdsChannel>, call: &CallToMake) -> Result<u16,
     port.ok_or_else(|| Status::data_loss("an answer that is no port"))
 }
 
-/// Messages are bytes.
+/// Codec of messages as bytes.
 #[derive(Clone, Copy, Debug)]
 struct Raw;
 

@@ -1,4 +1,4 @@
-//! Where our client would send calls: what its channel does, but for the sending.
+//! Routing of calls as in the xDS channel, without making the calls.
 
 use core::task::{Context, Poll};
 
@@ -11,14 +11,14 @@ use xds_routing::{
 };
 use xds_tokio::ClientHandle;
 
-/// A call, as an application makes it.
+/// Call of an application.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CallToMake {
     pub(crate) path: String,
     pub(crate) metadata: Vec<(String, String)>,
 }
 
-/// What is followed for a target.
+/// Resolved configuration of a target.
 pub(crate) struct Routing {
     dependencies: HandleDependencies,
     configuration: Option<Configuration>,
@@ -35,14 +35,14 @@ impl Routing {
         }
     }
 
-    /// Takes what is to be used from now on.
+    /// Updates the configuration.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(newest)) = self.dependencies.poll_next(cx) {
             self.configuration = newest.ok();
         }
     }
 
-    /// For each call the port that it goes to, or the number of the status that it fails with.
+    /// Returns for each call the port that it is routed to, or its status code.
     pub(crate) fn route(&mut self, calls: &[CallToMake]) -> Vec<Json> {
         let outcomes = calls.iter().map(|call| match self.port_of(call) {
             Ok(port) => json!({ "port": port }),

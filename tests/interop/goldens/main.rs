@@ -1,12 +1,13 @@
-//! Validates files of resources with the strict parser of the library and with the constraints of the API.
+//! Validates resource files with the library's strict parser and the constraints of the API.
 //!
-//! `interop-goldens DIRECTORY`: for each file below it, one JSON object a line, in the order of their paths:
+//! `interop-goldens DIRECTORY` prints for each file below the directory one JSON object per line,
+//! sorted by path:
 //!
-//! | field | what |
+//! | field | contents |
 //! |---|---|
-//! | `file` | its path below the directory |
-//! | `resources` | how many it holds; 0 if it is rejected |
-//! | `error` | the first error, or null |
+//! | `file` | path below the directory |
+//! | `resources` | number of resources; 0 if the file is rejected |
+//! | `error` | first error, or null |
 
 use std::{
     env,
@@ -48,7 +49,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the number of resources in a file, all of which are valid.
+/// Returns the number of resources in a file whose resources are all valid.
 fn judge(name: &str, content: &[u8]) -> Result<usize, FormatError> {
     let document = parse(Schema::envoy(), name, Format::from_path(name)?, content)?;
     for resource in &document.resources {

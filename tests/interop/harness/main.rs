@@ -1,9 +1,9 @@
-//! A management server for the conformance suite `ii/xds-test-harness`, with the adapter through which
-//! the suite sets its resources.
+//! A management server for the conformance suite `ii/xds-test-harness`, with the adapter through
+//! which the suite sets resources.
 //!
 //! `cargo run -p xds-tests --example interop-harness -- 127.0.0.1:17000 127.0.0.1:18000`: the first
-//! address is the adapter's, the second the server's; port 0 takes a free one, and both are printed.
-//! Every node has a view of its own. It ends with Ctrl-C.
+//! address is the adapter's, the second the server's. Port 0 selects a free port; both addresses
+//! are printed. Each node has its own view. The server runs until Ctrl-C.
 
 #[path = "../../harness/adapter.rs"]
 mod adapter;

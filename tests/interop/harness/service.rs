@@ -26,7 +26,8 @@ use xds_tokio::{
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};
 
-/// Serves the adapter on one socket and the discovery services on the other until one of them fails.
+/// Serves the adapter on one socket and the discovery services on the other until one of them
+/// fails.
 pub(crate) async fn serve(
     adapter: TcpListener,
     listener: TcpListener,
@@ -45,20 +46,20 @@ async fn view_of_its_node(client: Applicant) -> Permission {
     Ok(Admitted::to(&*client.node_id))
 }
 
-/// The service `adapter.Adapter`.
+/// Service `adapter.Adapter`.
 #[derive(Clone, Debug)]
 struct Adapter {
     server: ServerHandle,
 }
 
-/// The answer to `ClearState`.
+/// Response to `ClearState`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Cleared {
     #[prost(string, tag = "1")]
     response: String,
 }
 
-/// The answer to everything else.
+/// Response to all other methods.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Done {
     #[prost(bool, tag = "1")]
@@ -74,7 +75,7 @@ impl Adapter {
                 let state = SetStateRequest::decode(request).map_err(unreadable)?;
                 self.server.set_snapshot(state.view(), state.snapshot()).await
             }
-            // The request has the node where that of one resource has it.
+            // The request has the node in the same field as a request about one resource.
             "ClearState" => {
                 let node = ResourceRequest::decode(request).map_err(unreadable)?.node;
                 self.server.set_snapshot(ViewName::from(&*node), Snapshot::new()).await
@@ -116,7 +117,7 @@ impl tower_service::Service<http::Request<Body>> for Adapter {
     }
 }
 
-/// The service as one of its methods is called.
+/// Call of one method of the service.
 struct Method {
     adapter: Adapter,
     path: String,
@@ -132,7 +133,7 @@ impl UnaryService<Bytes> for Method {
     }
 }
 
-/// Messages as bytes.
+/// Codec of messages as bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Messages;
 

@@ -1,4 +1,4 @@
-//! The adapter over gRPC: what the conformance suite sets is what its client is served.
+//! Tests the adapter over gRPC: a client gets the resources that the suite sets.
 
 #[path = "../../harness/adapter.rs"]
 mod adapter;
@@ -38,7 +38,7 @@ const STREAM: &str =
 const DELTA: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
-/// The requests of a stream.
+/// Requests of a stream.
 struct Queue(mpsc::UnboundedReceiver<Bytes>);
 
 impl Stream for Queue {
@@ -76,7 +76,7 @@ fn cluster(name: &str, version: &str) -> ResourceRequest {
     }
 }
 
-/// What a response has, which must be of this version.
+/// Returns the next response, which must have this version, and the names of its resources.
 async fn names(
     responses: &mut Streaming<Bytes>,
     version: &str,
@@ -143,7 +143,7 @@ async fn play(at: SocketAddr, serving: SocketAddr) {
     assert_eq!(held, ["a", "b"]);
     ask(&first.nonce, &first.version_info);
 
-    // Under the version that there is, as the suite does.
+    // Under the existing version, as the suite does.
     call(&mut suite, "/adapter.Adapter/AddResource", cluster("c", "1")).await.unwrap();
     let (second, held) = names(&mut responses, "1").await;
     assert_eq!(held, ["a", "b", "c"]);
@@ -170,8 +170,8 @@ async fn play(at: SocketAddr, serving: SocketAddr) {
     assert_eq!(nameless.code(), Code::FailedPrecondition, "{nameless}");
 }
 
-/// An incremental client is told the version of the response, which is what the suite looks at, and that of
-/// each resource.
+/// Incremental responses contain the version of the response, which the suite checks, and the
+/// version of each resource.
 async fn incremental(serving: SocketAddr) {
     let mut client = connect(serving).await;
     let (requests, queue) = mpsc::unbounded_channel::<Bytes>();

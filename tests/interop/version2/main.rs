@@ -1,13 +1,15 @@
-//! Version 2 of the API as somebody else published it, against what is here of it.
+//! Compares the definitions of API version 2 in this repository with a published schema.
 //!
-//! `interop-version2 DESCRIPTORS PROTO`: a descriptor set of version 2, and the folder of our own schema. It prints one
-//! JSON object:
+//! `interop-version2 DESCRIPTORS PROTO` takes a descriptor set of version 2, and the folder of this
+//! repository's schema. It prints one JSON object:
 //!
-//! | field | what |
+//! | field | contents |
 //! |---|---|
-//! | `compared` | the definitions of ours that were compared with the published ones |
-//! | `breaks` | where they differ: on the wire, in texts, in names and paths |
-//! | `removed` | below each resource type, what version 3 has no more: the paths of fields and of values of enums, and with `..` those at which something of that comes again |
+//! | `compared` | definitions of this repository that were compared |
+//! | `breaks` | differences in the encoding, in texts, names or paths |
+//! | `removed` | fields and enum values that version 3 lacks, as paths below each resource type |
+//!
+//! A path with `..` leads to a recursive message below which such a field occurs again.
 
 use std::{env, error::Error, fs, path::Path};
 
@@ -17,10 +19,10 @@ use serde_json::json;
 use xds_core::types;
 use xds_format::{Axis, Schema, compare};
 
-/// The packages of version 2 that are in our schema.
+/// Packages of version 2 in this repository's schema.
 const OURS: [&str; 3] = ["envoy.api.v2.", "envoy.service.discovery.v2.", "envoy.type."];
 
-/// Of these types something is gone.
+/// Resource types whose removed fields are listed.
 const RESOURCES: [&str; 9] = [
     types::LISTENER,
     types::ROUTE_CONFIGURATION,
@@ -55,7 +57,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         compared.iter().any(is_in)
     };
-    // Ours states no constraints, and where a message stands shows in generated code only.
+    // This schema has no constraints, and the file that defines a message matters only to generated
+    // code.
     let breaks: Vec<_> = compare(&ours, &published)
         .into_iter()
         .filter(|it| is_compared(&it.element))
@@ -94,13 +97,14 @@ fn our_schema(folder: &Path) -> Result<Schema, Box<dyn Error>> {
     Ok(Schema::from_descriptor_set(&compiler.encode_file_descriptor_set())?)
 }
 
-/// What older messages have and the current ones have not, down to the bottom.
+/// Fields and enum values of older messages that the current messages lack, at any depth.
 #[derive(Default)]
 struct Removed {
     found: Vec<String>,
-    /// The messages on the way, with the paths that lead to them, so that one in itself is looked at once.
+    /// Messages on the current path, with their paths, so that a recursive message is compared
+    /// once.
     above: Vec<(String, String)>,
-    /// Where such a one was met, and where it was looked at.
+    /// Paths of recursive messages, and the paths at which they were compared.
     again: Vec<(String, String)>,
 }
 
