@@ -1,20 +1,21 @@
-//! A client in gRPC's profile whose subscriptions somebody else decides on, for the differential run
-//! of `tests/interop`.
+//! A client with gRPC's profile that another program controls, for the differential tests of
+//! `tests/interop`.
 //!
-//! JSON commands come on standard input, one a line:
+//! It reads JSON commands from standard input, one per line:
 //!
 //! ```text
-//! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
-//! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
-//! {"command": "close"}                                     ends all watches; the client stays
-//! {"command": "follow", "authority": NAME}                 the listener `svc`, to its endpoints, for this target
-//! {"command": "dial", "bootstrap": JSON, "target": TARGET} a channel of an application with this bootstrap
+//! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID,
+//!  "providers": {NAME: FILES, ...}}
+//! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}  watches only these names of these types
+//! {"command": "close"}                                   ends all watches, keeps the client
+//! {"command": "follow", "authority": NAME}               follows the listener `svc`
+//! {"command": "dial", "bootstrap": JSON, "target": TARGET}  opens a channel with this bootstrap
 //! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
-//!                              they are made, and -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
-//! {"command": "decide", "calls": [...]}                    the same, of calls that are only decided for
+//!     makes calls -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
+//! {"command": "decide", "calls": [...]}                  routes calls without making them
 //! ```
 //!
-//! Notices are printed as JSON events, one a line. It ends when its standard input does.
+//! Notices are printed as JSON events, one per line. The program exits at the end of its input.
 
 mod calls;
 mod routing;
@@ -68,7 +69,7 @@ enum Command {
     },
 }
 
-/// The files of an instance of a certificate provider, as a bootstrap has them.
+/// Files of a certificate provider instance, as in a bootstrap.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WatchedFiles {
@@ -90,7 +91,7 @@ impl WatchedFiles {
     }
 }
 
-// One thread: all changes of one command reach the client before it says anything.
+// A single thread, so that all changes of one command reach the client before it sends a request.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     println!("{}", json!({ "event": "ready", "version": env!("CARGO_PKG_VERSION") }));
@@ -107,7 +108,7 @@ async fn main() -> io::Result<()> {
     }
 }
 
-/// What an application holds: its client, and its watches by type and name.
+/// State of the application: its client, and its watches by type and name.
 #[derive(Default)]
 struct Application {
     client: Option<ClientHandle>,
@@ -137,7 +138,8 @@ impl Application {
             }
             Command::Calls { calls } => {
                 let channel = self.channel.clone().ok_or_else(|| misuse("there is no channel"))?;
-                // Beside the watches: who does not take their news keeps the channel from its own.
+                // In a separate task, because the channel gets its resources only while the watches
+                // are polled.
                 tokio::spawn(async move {
                     let outcomes = calls::make(channel, calls).await;
                     println!("{}", json!({ "event": "calls", "outcomes": outcomes }));
@@ -174,7 +176,7 @@ impl Application {
     ) -> io::Result<()> {
         let mut servers = servers.into_iter().map(ManagementServer::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
-        // What is judged is what C-core has, not what becomes of calls.
+        // The test compares the client's resources with those of C-core, not the results of calls.
         let mut rules = Rules::default().with_stateful_sessions();
         rules.certificate_providers = Some(match providers.is_empty() {
             true => vec!["certificates".into()],
@@ -192,7 +194,8 @@ impl Application {
         Ok(())
     }
 
-    /// New watches first, as an application does that must not lose what both states share.
+    /// Starts new watches before it ends old ones, so that resources watched before and after are
+    /// kept.
     fn want(&mut self, names: &BTreeMap<String, BTreeSet<String>>) -> io::Result<()> {
         let client = self.client.as_ref().ok_or_else(|| misuse("nothing is open"))?;
         for (type_url, names) in names {
@@ -208,7 +211,7 @@ impl Application {
         Ok(())
     }
 
-    /// The next notice of any watch, as an event. Pending while there is no watch.
+    /// Waits for the next notice of any watch, and returns it as an event.
     async fn next_event(&mut self) -> Json {
         poll_fn(|cx| {
             if let Some(routing) = &mut self.routing {
