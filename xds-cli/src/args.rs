@@ -30,7 +30,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Log more to standard error: -v logs connections and messages, -vv logs everything.
+    /// Log more to standard error: -v logs connections and messages, -vv also their contents.
     ///
     /// The environment variable RUST_LOG, if set, overrides this option.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -122,8 +122,8 @@ impl ElsewhereArgs {
 /// Subscribe to resources and print every change.
 ///
 /// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
-/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it does not
-/// check the constraints, as gRPC clients do not.
+/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it behaves like a
+/// gRPC client, which does not check the constraints.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
     /// Address of the management server, such as 127.0.0.1:18000 or unix:/run/xds.sock.
@@ -143,7 +143,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "fallback"])]
     pub(crate) bootstrap: Option<PathBuf>,
 
-    /// Subscribe as a proxy with this Envoy bootstrap file (JSON or YAML) does.
+    /// Subscribe like a proxy with this Envoy bootstrap file (JSON or YAML).
     ///
     /// Listeners and clusters come from the sources that the bootstrap names, other types come over
     /// the aggregated stream, and static resources are printed at the start. Connections to
@@ -152,10 +152,10 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "file", "fallback", "delta", "per_type", "poll"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
-    /// Watch the resources that listeners and clusters refer to, too: routes, scoped routes,
-    /// endpoints, secrets and extension configurations.
+    /// Follow the references of listeners and clusters, and watch these resources too: routes,
+    /// scoped routes, endpoints, secrets and extension configurations.
     ///
-    /// Each one is fetched from the config source that the reference names, over its transport.
+    /// Each is fetched from the config source that its reference names, over any transport.
     #[arg(long, requires = "proxy_bootstrap")]
     pub(crate) follow: bool,
 
@@ -198,9 +198,8 @@ pub(crate) struct WatchArgs {
     /// Resources to watch: TYPE for all resources of a type, such as cds, or TYPE:NAME for one
     /// resource, such as eds:backend.
     ///
-    /// NAME may be a glob, for example
-    /// lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*. A server needs --delta for
-    /// this.
+    /// With --delta, NAME may be a glob, such as
+    /// lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
     ///
     /// TYPE is lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
