@@ -75,8 +75,8 @@ pub(crate) struct DescriptorArgs {
     /// Add the types of a descriptor set to the schema, for example Envoy's contrib extensions or
     /// your own types. May be given several times.
     ///
-    /// Create the file with `protoc --include_imports --descriptor_set_out=FILE` or `buf build -o
-    /// FILE`.
+    /// Create the file with `protoc --include_imports --descriptor_set_out=FILE` or
+    /// `buf build -o FILE`.
     #[arg(long, value_name = "FILE")]
     pub(crate) descriptors: Vec<PathBuf>,
 }
@@ -122,8 +122,8 @@ impl ElsewhereArgs {
 /// Subscribe to resources and print every change.
 ///
 /// The command acts as an xDS client. It rejects a resource that does not decode or that violates a
-/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it behaves like a
-/// gRPC client, which does not check the constraints.
+/// constraint of the API (validate.rules), and prints the reason. With --bootstrap it behaves like
+/// a gRPC client, which does not check the constraints.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
     /// Address of the management server, such as 127.0.0.1:18000 or unix:/run/xds.sock.

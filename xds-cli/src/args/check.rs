@@ -19,8 +19,8 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Check the constraints that the API states too (validate.rules). Proxies reject a resource
-    /// that violates one.
+    /// Check resources against the constraints of the API, too (validate.rules). Proxies reject a
+    /// resource that violates one.
     #[arg(long)]
     pub(crate) validate: bool,
 
@@ -61,11 +61,10 @@ pub(crate) struct CompatArgs {
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 
-    /// Ignore changes that break only this axis. May be given several times.
+    /// Do not report breaks of this kind. May be given several times.
     ///
-    /// The axes are binary, text, type-url, service-path, rest-path, validation, code (programs
-    /// that use generated code) and policy (a field removed without deprecation, or its number not
-    /// reserved).
+    /// AXIS is binary, text, type-url, service-path, rest-path, validation, code (programs that use
+    /// generated code) or policy (a field removed without deprecation, or its number not reserved).
     #[arg(long, value_name = "AXIS", value_parser = parse_axis)]
     pub(crate) ignore: Vec<Axis>,
 

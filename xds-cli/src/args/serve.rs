@@ -30,11 +30,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
-    /// Permissions of socket files, in octal. Users with write permission can connect.
+    /// Permissions of socket files, in octal. Users with write permission can connect; by default
+    /// only the owner.
     #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "600")]
     pub(crate) socket_mode: u32,
 
-    /// Serve REST-JSON on this address too. It uses TLS if --tls-cert is given.
+    /// Serve REST-JSON on this address, in addition to gRPC. It uses TLS if --tls-cert is given.
     ///
     /// A client posts a request to a path such as /v3/discovery:clusters, and polls again later.
     #[arg(long, value_name = "ADDR")]
@@ -70,15 +71,15 @@ pub(crate) struct ServeArgs {
     pub(crate) validate: bool,
 
     /// Reject changes that leave dangling references, such as a route to a cluster that does not
-    /// exist, and keep serving the last valid state. Without it, they are reported and served.
+    /// exist, and keep serving the last valid state. By default they are reported and served.
     ///
     /// If a reference is dangling or a file is broken at the start, exit with code 1 before
     /// listening.
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Reject changes that remove more than this share of the served resources at once, and keep
-    /// serving all of them. There is no limit by default.
+    /// Reject changes that remove more than this percentage of the served resources at once, and
+    /// keep serving the last state. There is no limit by default.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) max_removal: Option<u8>,
 

@@ -28,8 +28,7 @@ pub(crate) enum SimCommand {
     /// --unjudged.
     ///
     /// After an interrupt the command finishes the current runs, reports the results and exits with
-    /// code
-    /// 130. A second interrupt exits at once.
+    /// code 130. A second interrupt stops it at once.
     Run(RunArgs),
     /// Repeat one run and print its events.
     Replay(ReplayArgs),
