@@ -4,8 +4,8 @@
 //! the socket alone is measured with a client that reads frames and does not decode them. One
 //! thread runs client and server, so times are work.
 //!
-//! Not part of the usual run; see `benches/README.md` for how to run it and for the limits of that
-//! crate.
+//! Not part of the usual run; see `benches/README.md` for how to run it and for the limits
+//! of that crate.
 
 mod wire;
 

@@ -179,8 +179,8 @@ fn main() {
     group.finish();
 
     println!();
-    // A single route is found at once either way. From a hundred routes on, the index must be
-    // faster.
+    // A single route is found at once either way. From a hundred routes on, the index
+    // must be faster.
     let aims = [None, Some(1.0), Some(0.05)];
     for ((indexed, scanned), aim) in indexed.iter().zip(&scanned).zip(aims) {
         ratios.print(indexed, scanned, aim);

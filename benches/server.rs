@@ -23,8 +23,8 @@ const RESOURCES: [usize; 3] = [1_000, 10_000, 100_000];
 const CLIENTS: [usize; 3] = [100, 1_000, 10_000];
 /// Number of names that a client subscribes to by name.
 const NAMES: usize = 100;
-/// Number of clients of the server with maps; a thousand would exceed the memory of a small
-/// machine.
+/// Number of clients of the server with maps; a thousand would exceed the memory of
+/// a small machine.
 const NAIVE_CLIENTS: usize = 10;
 /// Step between names, coprime to all sizes, so that all resources are reached.
 const STEP: usize = 7_919;
@@ -48,8 +48,8 @@ fn main() {
         sent = measure_rounds(&mut ratios, &mut group, Wants::Everything, resources, clients);
         measure_rounds(&mut ratios, &mut group, Wants::Names(&names), resources, clients);
     }
-    // A hundred of very many clients subscribe to the resource that changes. The others must cost
-    // nothing.
+    // A hundred of very many clients subscribe to the resource that changes. The others
+    // must cost nothing.
     for &clients in CLIENTS.iter().filter(|&&clients| !is_test_run() || clients == 100) {
         let names = |client: usize| match client {
             0..100 => vec![frames::name(0)],

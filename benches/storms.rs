@@ -128,8 +128,8 @@ fn measure_rejections(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
         });
     }
 
-    // The rest of a rejected response is sent with the first change; here that is the whole
-    // response.
+    // The rest of a rejected response is sent with the first change; here that is
+    // the whole response.
     ratios.measure_parts(group, RECOVERY, [FIRST_LOAD, "change", "again"], || {
         let mut served = incremental(size.held, size.clients);
         let started = Stopwatch::start();

@@ -13,8 +13,8 @@ use xds_benches::{
 use xds_core::types;
 
 const MANY: usize = 100_000;
-/// Batches that add up to the same number of watches: watches per client, and the name of the
-/// measurement.
+/// Batches that add up to the same number of watches: watches per client, and the name
+/// of the measurement.
 const BATCHES: [(usize, &str); 3] = [
     (1_000, "1,000 watches, 100 times"),
     (10_000, "10,000 watches, 10 times"),

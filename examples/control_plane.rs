@@ -1,5 +1,5 @@
-//! A management server with a cluster that changes every second, over gRPC and REST-JSON, until
-//! Ctrl-C.
+//! A management server with a cluster that changes every second, over gRPC and
+//! REST-JSON, until Ctrl-C.
 //!
 //! `cargo run -p xds-examples --bin control_plane -- 127.0.0.1:18000 127.0.0.1:18001`, then in
 //! another terminal `--bin watch`, `--bin rest_poll` or `--bin relay`.

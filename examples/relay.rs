@@ -2,8 +2,9 @@
 //! working while the upstream server is away, and the upstream server has one client however many
 //! the relay has.
 //!
-//! Start `--bin control_plane`, then `cargo run -p xds-examples --bin relay -- 127.0.0.1:18000
-//! 127.0.0.1:18010`, then `--bin watch -- 127.0.0.1:18010`.
+//! Start `--bin control_plane`, then
+//! `cargo run -p xds-examples --bin relay -- 127.0.0.1:18000 127.0.0.1:18010`, then
+//! `--bin watch -- 127.0.0.1:18010`.
 
 use std::{env, error::Error};
 

@@ -1,7 +1,8 @@
 //! Prints the endpoints that calls of a gRPC channel go to, whenever they change, until Ctrl-C.
 //!
-//! Start `cargo run -p xds-cli -- serve examples/grpc --listen 127.0.0.1:18000`, then `cargo run -p
-//! xds-examples --bin resolve -- 127.0.0.1:18000 shop.example.com`, and edit the served files.
+//! Start `cargo run -p xds-cli -- serve examples/grpc --listen 127.0.0.1:18000`, then
+//! `cargo run -p xds-examples --bin resolve -- 127.0.0.1:18000 shop.example.com`, and edit the
+//! served files.
 
 use std::{env, error::Error};
 

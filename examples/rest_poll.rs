@@ -1,7 +1,7 @@
 //! Watches the clusters of a management server by polling over REST-JSON, until Ctrl-C.
 //!
-//! Start `--bin control_plane`, then `cargo run -p xds-examples --bin rest_poll --
-//! 127.0.0.1:18001`.
+//! Start `--bin control_plane`, then
+//! `cargo run -p xds-examples --bin rest_poll -- 127.0.0.1:18001`.
 
 use core::time::Duration;
 use std::{env, error::Error};
@@ -17,8 +17,8 @@ use xds_tokio::{Client, ClientOptions};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18001".into());
 
-    // A server may hold a request until it has a change: for 25 s by default with this workspace's
-    // server.
+    // A server may hold a request until it has a change: for 25 s by default with
+    // this workspace's server.
     let polls =
         PollPolicy::new(Duration::from_secs(1)).with_request_timeout(Duration::from_secs(60));
     let server = ManagementServer::new(address).with_polls(polls);

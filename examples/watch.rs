@@ -1,7 +1,7 @@
 //! Watches one resource and prints its changes, until Ctrl-C.
 //!
-//! Start `--bin control_plane`, then `cargo run -p xds-examples --bin watch -- 127.0.0.1:18000 cds
-//! web`.
+//! Start `--bin control_plane`, then
+//! `cargo run -p xds-examples --bin watch -- 127.0.0.1:18000 cds web`.
 
 use std::{env, error::Error};
 

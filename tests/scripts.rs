@@ -3,8 +3,8 @@
 //! `UPDATE=1 cargo test -p xds-tests --test scripts` writes the output into the scripts. Review the
 //! difference like any other change.
 //!
-//! With `--show-output`, the ids that each script covers are printed as if by a test, for `cargo
-//! xtask coverage`.
+//! With `--show-output`, the ids that each script covers are printed as if by a
+//! test, for `cargo xtask coverage`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,8 +45,8 @@ fn main() {
     conclusion.exit();
 }
 
-/// Returns the ids that a script may cover: the first word of each line, except lines that begin a
-/// theme.
+/// Returns the ids that a script may cover: the first word of each line, except lines that
+/// begin a theme.
 fn known_ids() -> BTreeSet<String> {
     let catalogue = include_str!("coverage/catalogue.txt");
     let words = catalogue.lines().filter_map(|line| line.split_whitespace().next());

@@ -23,8 +23,8 @@ use xds_core::{proto, types};
 /// Number of clusters of the large responses.
 pub const CLUSTERS: usize = 100_000;
 
-/// Encoded clusters. They are encoded once, because the order of their maps differs with each
-/// encoding.
+/// Encoded clusters. They are encoded once, because the order of their maps differs
+/// with each encoding.
 #[derive(Debug)]
 pub struct Clusters {
     encoded: Vec<Bytes>,

@@ -1,6 +1,6 @@
-//! A management server of the common design: it keeps a map of versions for each client, compares
-//! it with all resources after every change, and encodes the differences for each client
-//! separately.
+//! A management server of the common design: it keeps a map of versions for each client,
+//! compares it with all resources after every change, and encodes the differences for
+//! each client separately.
 
 use std::collections::{BTreeMap, HashMap};
 

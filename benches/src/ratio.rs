@@ -48,8 +48,8 @@ impl Ratios {
         self.keep(name.to_owned(), times);
     }
 
-    /// Measures the parts of a round that returns their times, for work that can only be done in
-    /// sequence.
+    /// Measures the parts of a round that returns their times, for work that can only be
+    /// done in sequence.
     ///
     /// The name of a part is the name of the round and its own: `"round: part"`.
     pub fn measure_parts<const N: usize>(

@@ -275,8 +275,8 @@ impl Served {
         self.server.handle_event(StreamEvent::Message(stream, request), self.now);
     }
 
-    /// Makes a change, sends it to all clients and processes their ACKs. Returns the time of each
-    /// part.
+    /// Makes a change, sends it to all clients and processes their ACKs. Returns the time
+    /// of each part.
     pub fn round(
         &mut self,
         change: Transaction,

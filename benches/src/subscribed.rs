@@ -66,8 +66,8 @@ impl Subscribed {
         self.drain().requests
     }
 
-    /// Processes a response including its notices and its ACK. Returns the number of reported
-    /// resources.
+    /// Processes a response including its notices and its ACK. Returns the number
+    /// of reported resources.
     pub fn receive(&mut self, frame: &Bytes) -> usize {
         self.client.handle_event(ChannelEvent::Message(self.channel, frame.clone()), Time::ZERO);
         self.drain().told

@@ -71,8 +71,8 @@ impl Client {
 
     /// Subscribes to these names, or to everything if there are none.
     ///
-    /// Only the first request of a stream contains the node, but an incremental subscription always
-    /// does.
+    /// Only the first request of a stream contains the node, but an incremental
+    /// subscription always does.
     pub(crate) fn subscribe(&mut self, type_url: &'static str, names: &[&str]) {
         let is_new = !self.open.contains_key(self.key(type_url));
         let node = Some(Node { id: NODE.into(), ..Node::default() });

@@ -1,9 +1,9 @@
 //! Scenarios of `ii/xds-test-harness`, the conformance suite of the CNCF's prototype: responses to
 //! a client that subscribes, adds names, drops names and unsubscribes.
 //!
-//! The suite itself runs over gRPC and waits for seconds after each step. Here the core is called
-//! directly, and the result is final once it has no more output. The peculiarities of the suite are
-//! kept:
+//! The suite itself runs over gRPC and waits for seconds after each step. Here the core is
+//! called directly, and the result is final once it has no more output. The peculiarities of the
+//! suite are kept:
 //!
 //! - A resource is identified by name, version and nonce only. The version is that of the response,
 //!   which must be the version that the adapter was given last. One version is given to several

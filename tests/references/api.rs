@@ -1,8 +1,8 @@
 //! Checks that no field of the API that contains references is overlooked.
 //!
-//! Every field that holds a reference, or a message that leads to one, is listed here. A new field
-//! in a later version of the descriptors fails the test until it is followed, or skipped for a
-//! reason.
+//! Every field that holds a reference, or a message that leads to one, is listed here. A new
+//! field in a later version of the descriptors fails the test until it is followed, or skipped
+//! for a reason.
 
 use std::collections::BTreeSet;
 

@@ -48,8 +48,8 @@ fn what_leads_somewhere_is_consistent() {
         vec![CLUSTER, ENDPOINTS, ROUTES, SCOPED, SCOPE],
         vec![CLUSTER, ENDPOINTS, ROUTES, INLINE],
         vec![CLUSTER, ENDPOINTS, ROUTES, INLINE, SECOND],
-        // A cluster without a reference is not reported, because a filter or a header may select
-        // it.
+        // A cluster without a reference is not reported, because a filter or a header
+        // may select it.
         vec!["- { $CLUSTER, name: free }\n"],
     ] {
         let yaml = if set.is_empty() { "[]".to_owned() } else { set.concat() };

@@ -315,8 +315,8 @@ fn versions_are_those_of_the_server_above() {
     println!("covers: M253 M124");
 }
 
-/// In state of the world a reconnecting client is sent named resources again, under the same
-/// version.
+/// In state of the world a reconnecting client is sent named resources again, under
+/// the same version.
 #[test]
 fn versions_of_lists_are_those_of_the_server_above() {
     let mut relayed = Relayed::new(Variant::StateOfTheWorld);

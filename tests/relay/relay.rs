@@ -159,8 +159,8 @@ impl Relayed {
                 ServerOutput::Unwanted { view, type_url, names } => {
                     for name in names {
                         let key = (view.to_string(), type_url.to_string(), name.to_string());
-                        // A resource that must not be kept is unsubscribed with its last subscriber
-                        // (M249).
+                        // A resource that must not be kept is unsubscribed with its
+                        // last subscriber (M249).
                         let grace = if self.fleeting.remove(&key) { Duration::ZERO } else { GRACE };
                         self.unwanted.push_back((self.now.after(grace), key));
                     }
@@ -202,8 +202,8 @@ impl Relayed {
                     };
                     let mut options = ResourceOptions::default().with_cache_control(control);
                     let (type_url, name) = (type_url.as_str(), name.as_str());
-                    // State of the world has one version per response, incremental one per
-                    // resource.
+                    // State of the world has one version per response, incremental
+                    // one per resource.
                     match (self.versions, self.variant) {
                         (Versions::Content, _) => {}
                         (Versions::Above, Variant::Incremental) => {

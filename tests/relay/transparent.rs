@@ -51,8 +51,8 @@ impl Walk {
         usize::try_from(self.state >> 33).expect("31 bits") % bound
     }
 
-    /// Selects a type whose removals are reported. State of the world does not report removed
-    /// endpoints.
+    /// Selects a type whose removals are reported. State of the world does not
+    /// report removed endpoints.
     fn some_type(&mut self) -> &'static str {
         match self.variant {
             Variant::StateOfTheWorld => types::CLUSTER,
@@ -147,8 +147,8 @@ fn seen(client: &Client) -> Seen {
             Some(WatchErrorKind::DoesNotExist(_)) => "missing".into(),
             Some(other) => other.to_string(),
         };
-        // With an error, the kept value is the last one received, which may differ between the
-        // clients.
+        // With an error, the kept value is the last one received, which may differ
+        // between the clients.
         let text = it.bytes.filter(|_| trouble.is_empty()).map(|bytes| Toy::text_of(bytes));
         ((it.type_url.to_string(), it.name.to_string()), (text, trouble))
     };

@@ -173,8 +173,8 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     pub(crate) delta: bool,
 
-    /// Open one stream for each type, to its own discovery service, instead of one aggregated
-    /// stream.
+    /// Open one stream for each type, to its own discovery service, instead of
+    /// one aggregated stream.
     #[arg(long)]
     pub(crate) per_type: bool,
 

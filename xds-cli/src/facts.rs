@@ -28,8 +28,8 @@ pub(crate) fn listener_address(listener: &Json) -> Option<String> {
     socket_address(listener.pointer("/address/socket_address")?)
 }
 
-/// Returns the sorted names of the route configurations that the HTTP filters of a listener refer
-/// to.
+/// Returns the sorted names of the route configurations that the HTTP filters of a
+/// listener refer to.
 pub(crate) fn route_configurations(listener: &Json) -> Vec<String> {
     let mut names = Vec::new();
     collect(listener, "route_config_name", &mut names);

@@ -74,8 +74,8 @@ pub(crate) enum Failure {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Whether the error is not printed because the reader of standard output has gone, as with
-    /// `head`.
+    /// Whether the error is not printed because the reader of standard output has gone,
+    /// as with `head`.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -34,8 +34,8 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
         .init();
 }
 
-/// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote a whole
-/// resource.
+/// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote
+/// a whole resource.
 const LINE: usize = 400;
 
 /// Line writer to standard error. A reader that does not read does not block the caller.

@@ -11,16 +11,16 @@ use tokio::{
 
 use crate::failure::Failure;
 
-/// Counter of the interrupt and termination signals received since the first call of
-/// [`Signals::listen`].
+/// Counter of the interrupt and termination signals received since the first
+/// call of [`Signals::listen`].
 #[derive(Clone, Debug)]
 pub(crate) struct Signals(watch::Receiver<u64>);
 
 static SIGNALS: OnceLock<Signals> = OnceLock::new();
 
 impl Signals {
-    /// Starts counting signals, which no longer kill the process. Later calls return the same
-    /// counter.
+    /// Starts counting signals, which no longer kill the process. Later calls return
+    /// the same counter.
     pub(crate) fn listen() -> io::Result<Self> {
         if let Some(signals) = SIGNALS.get() {
             return Ok(signals.clone());
@@ -105,8 +105,8 @@ impl Stop {
     }
 }
 
-/// Returns the end of the time limit; `None` if there is none, or if it exceeds the range of the
-/// clock.
+/// Returns the end of the time limit; `None` if there is none, or if it exceeds the range
+/// of the clock.
 fn end(lifetime: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(lifetime?)
 }

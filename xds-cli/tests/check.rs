@@ -243,8 +243,8 @@ fn what_is_deprecated_is_a_warning() {
     println!("covers: S4.011");
 }
 
-/// Descriptor set with `acme.v1.Thing { string name = 1; string note = 2; }`, in a file with
-/// imports.
+/// Descriptor set with `acme.v1.Thing { string name = 1; string note = 2; }`, in a
+/// file with imports.
 fn thing(imports: &[&str]) -> Vec<u8> {
     let field = |name: &str, number| FieldDescriptorProto {
         name: Some(name.to_owned()),

@@ -1,5 +1,5 @@
-//! Regression tests for faults found by using the commands, one for each folder of
-//! `tests/findings/`.
+//! Regression tests for faults found by using the commands, one for each
+//! folder of `tests/findings/`.
 
 mod support;
 

@@ -6,8 +6,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, clusters, run};
 
-/// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`, `client.pem` and
-/// `.key`.
+/// Writes the certificates of one authority: `ca.pem`, `server.pem` and `.key`,
+/// `client.pem` and `.key`.
 fn certificates(directory: &TempDir) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

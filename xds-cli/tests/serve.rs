@@ -25,8 +25,8 @@ impl World {
         Self { directory, serve, watch }
     }
 
-    /// Waits until the client has reported these changes of clusters: `+name` and `-name`, in
-    /// order.
+    /// Waits until the client has reported these changes of clusters: `+name` and
+    /// `-name`, in order.
     #[track_caller]
     fn expect_news(&self, expected: &[&str]) {
         let news = self.watch.wait(&format!("{expected:?}"), |events| {
@@ -89,8 +89,8 @@ fn one_edit_is_one_reload_however_it_is_made() {
     ] });
     directory.replace("four.json", &four.to_string());
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0)]);
-    // A deleted file. State of the world cannot remove endpoints, so the client keeps those of the
-    // cluster.
+    // A deleted file. State of the world cannot remove endpoints, so the client keeps those
+    // of the cluster.
     directory.remove("four.json");
     world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2)]);
     world.expect_news(&[
@@ -476,8 +476,8 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
     }
 }
 
-/// Socket files serve clients as TCP does. They belong to the owner and are removed with the
-/// server.
+/// Socket files serve clients as TCP does. They belong to the owner and are removed
+/// with the server.
 #[cfg(unix)]
 #[test]
 fn socket_files_serve_streams_and_polls_and_go_with_the_server() {

@@ -42,8 +42,8 @@ use xds_grpc::{
 /// Capacity of a pipe in each direction, in bytes.
 const PIPE: usize = 1 << 16;
 
-/// Tasks and connections that use [`Kicked`] on one thread, with a counter of their visible
-/// actions.
+/// Tasks and connections that use [`Kicked`] on one thread, with a counter of
+/// their visible actions.
 #[derive(Clone, Debug, Default)]
 pub struct World(Arc<Inner>);
 
@@ -141,8 +141,8 @@ impl World {
 
 /// Runtime whose tasks can all be woken at once.
 ///
-/// Tasks and timers are those of the inner runtime. Connections are in-memory pipes, whatever the
-/// address.
+/// Tasks and timers are those of the inner runtime. Connections are in-memory pipes,
+/// whatever the address.
 #[derive(Clone, Debug)]
 pub struct Kicked<R> {
     inner: R,

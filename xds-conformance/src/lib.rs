@@ -85,8 +85,8 @@ pub trait ClientAdapter {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientSettings {
-    /// Interval of pings to the server, and time limit for the reply. `None` uses the adapter's
-    /// default.
+    /// Interval of pings to the server, and time limit for the reply. `None` uses
+    /// the adapter's default.
     pub keepalive: Option<(Duration, Duration)>,
     /// Time limit for connecting. `None` uses the adapter's default.
     pub connect_timeout: Option<Duration>,
@@ -107,13 +107,13 @@ pub trait ServerAdapter {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ServerSettings {
-    /// Interval of pings to clients, and time limit for the reply. `None` uses the adapter's
-    /// default.
+    /// Interval of pings to clients, and time limit for the reply. `None` uses
+    /// the adapter's default.
     pub keepalive: Option<(Duration, Duration)>,
 }
 
-/// Adapter that starts management servers for polling over REST-JSON, of this or another
-/// implementation.
+/// Adapter that starts management servers for polling over REST-JSON, of this
+/// or another implementation.
 pub trait RestServerAdapter {
     /// Starts a server on loopback in the background.
     ///

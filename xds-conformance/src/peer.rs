@@ -101,8 +101,8 @@ impl Peer {
         soon("a call", self.calls.next()).await.expect("the peer runs")
     }
 
-    /// Stops reading and writing on the open connections without closing them. New connections are
-    /// served.
+    /// Stops reading and writing on the open connections without closing them. New
+    /// connections are served.
     pub(crate) fn fall_silent(&self) {
         self.silence.fetch_add(1, Ordering::SeqCst);
     }

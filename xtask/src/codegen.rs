@@ -133,8 +133,8 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
 
     let services = services::table(&compiler.descriptor_pool())?;
     let mut files = compiler.file_descriptor_set().file;
-    // Sorted, because otherwise a new file could change the order of the code generated from
-    // others.
+    // Sorted, because otherwise a new file could change the order of the code
+    // generated from others.
     files.sort_by(|left, right| left.name().cmp(right.name()));
     let of_the_core = files_of_the_core(&files);
     files.retain(|file| of_the_core.contains(file.name()) || !has_only_descriptors(file.name()));
@@ -178,8 +178,8 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
     Ok(tree)
 }
 
-/// Returns the files that services use, directly or indirectly, and the files of the well-known
-/// types.
+/// Returns the files that services use, directly or indirectly, and the files of
+/// the well-known types.
 fn files_of_the_core(files: &[FileDescriptorProto]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let roots = files.iter().map(FileDescriptorProto::name);
@@ -272,8 +272,8 @@ fn lay_out(packages: &BTreeMap<Vec<String>, String>) -> Tree {
 /// Returns nested module declarations, such as `pub mod a { pub mod b; pub mod c; }` for packages
 /// `a.b` and `a.c`.
 ///
-/// Generated code refers to other packages by `super::super::..`, so modules must nest like
-/// packages.
+/// Generated code refers to other packages by `super::super::..`, so modules must
+/// nest like packages.
 fn nested_modules(packages: &BTreeMap<Vec<String>, String>) -> String {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();

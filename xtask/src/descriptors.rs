@@ -1,5 +1,5 @@
-//! Descriptor set of `proto/xds`, `proto/udpa` and `google.protobuf.FieldMask`, which `xds-format`
-//! embeds.
+//! Descriptor set of `proto/xds`, `proto/udpa` and `google.protobuf.FieldMask`,
+//! which `xds-format` embeds.
 //!
 //! The Envoy API uses these messages only inside an `Any`, so its own descriptor set lacks them.
 

@@ -205,8 +205,8 @@ impl Bench {
     fn apply(&self, mutant: &Mutant, options: &[&str]) -> Result<Output, Error> {
         let mut command = Command::new("git");
         command.arg("apply").args(options).arg(&mutant.path).current_dir(&self.copy);
-        // Otherwise git ignores the copy, because it lies in an ignored folder of the surrounding
-        // repository.
+        // Otherwise git ignores the copy, because it lies in an ignored folder of
+        // the surrounding repository.
         output(command.env("GIT_CEILING_DIRECTORIES", self.copy.parent().unwrap_or(&self.copy)))
     }
 

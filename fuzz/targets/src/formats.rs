@@ -77,8 +77,8 @@ fn file(format: Format, bytes: &[u8]) {
         ];
         for (format, printed) in printed {
             let printed = match printed {
-                // The text format can print an `Any` of an unknown type as bytes; the others
-                // cannot.
+                // The text format can print an `Any` of an unknown type as bytes;
+                // the others cannot.
                 Err(why) if matches!(why.kind(), ErrorKind::UnprintableAny { .. }) => {
                     let listed = unprintable(schema, &resource.type_url, &resource.bytes);
                     assert_eq!(listed.expect("it decodes").first(), Some(&why));

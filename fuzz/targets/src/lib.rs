@@ -1,8 +1,8 @@
 //! Fuzz targets: one function each, which panics if a rule is broken.
 //!
-//! `fuzz/` passes them to libFuzzer. A plain `cargo test` replays the corpora, so that every input
-//! that a fuzzer found stays tested. For all targets, no input may cause a panic or an endless
-//! loop.
+//! `fuzz/` passes them to libFuzzer. A plain `cargo test` replays the corpora, so that
+//! every input that a fuzzer found stays tested. For all targets, no input may cause a
+//! panic or an endless loop.
 
 mod bootstrap;
 mod client;

@@ -5,8 +5,8 @@ use xds_core::{
     xdstp::{Authority, ListenerTemplate, XdstpName, canonical, directives, is_xdstp},
 };
 
-/// Checks the canonical forms and the parts of two names, one per line, and whether one covers the
-/// other.
+/// Checks the canonical forms and the parts of two names, one per line, and whether one
+/// covers the other.
 ///
 /// The canonical form of a name must be its own canonical form and denote the same name.
 pub fn names(bytes: &[u8]) {

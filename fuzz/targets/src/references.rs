@@ -133,8 +133,8 @@ fn check_order(type_url: &str, bytes: &[u8]) {
     }
 }
 
-/// Checks that a resource accepted by the API's decoders can be walked, unless it is nested too
-/// deeply.
+/// Checks that a resource accepted by the API's decoders can be walked, unless it is
+/// nested too deeply.
 fn check_anew(type_url: &str, anew: &[u8]) {
     match refers::references(type_url, anew) {
         Ok(_) => check_sound(type_url, anew),

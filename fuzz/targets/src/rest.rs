@@ -12,8 +12,8 @@ use crate::client::polled_response;
 const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
-/// Fuzz target for a request body. A parsed body must decode as a request, and print as the same
-/// message.
+/// Fuzz target for a request body. A parsed body must decode as a request, and print as
+/// the same message.
 pub fn rest_request(bytes: &[u8]) {
     if let Some(message) = body(REQUEST, bytes) {
         DiscoveryRequest::decode(&*message).expect("what was read is a request");

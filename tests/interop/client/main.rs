@@ -1,5 +1,5 @@
-//! A client with gRPC's profile that another program controls, for the differential tests of
-//! `tests/interop`.
+//! A client with gRPC's profile that another program controls, for the differential
+//! tests of `tests/interop`.
 //!
 //! It reads JSON commands from standard input, one per line:
 //!
@@ -194,8 +194,8 @@ impl Application {
         Ok(())
     }
 
-    /// Starts new watches before it ends old ones, so that resources watched before and after are
-    /// kept.
+    /// Starts new watches before it ends old ones, so that resources watched before and
+    /// after are kept.
     fn want(&mut self, names: &BTreeMap<String, BTreeSet<String>>) -> io::Result<()> {
         let client = self.client.as_ref().ok_or_else(|| misuse("nothing is open"))?;
         for (type_url, names) in names {

@@ -26,8 +26,8 @@ use xds_tokio::{
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};
 
-/// Serves the adapter on one socket and the discovery services on the other until one of them
-/// fails.
+/// Serves the adapter on one socket and the discovery services on the other until one
+/// of them fails.
 pub(crate) async fn serve(
     adapter: TcpListener,
     listener: TcpListener,

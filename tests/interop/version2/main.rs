@@ -57,8 +57,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         compared.iter().any(is_in)
     };
-    // This schema has no constraints, and the file that defines a message matters only to generated
-    // code.
+    // This schema has no constraints, and the file that defines a message matters only
+    // to generated code.
     let breaks: Vec<_> = compare(&ours, &published)
         .into_iter()
         .filter(|it| is_compared(&it.element))
@@ -101,8 +101,8 @@ fn our_schema(folder: &Path) -> Result<Schema, Box<dyn Error>> {
 #[derive(Default)]
 struct Removed {
     found: Vec<String>,
-    /// Messages on the current path, with their paths, so that a recursive message is compared
-    /// once.
+    /// Messages on the current path, with their paths, so that a recursive message
+    /// is compared once.
     above: Vec<(String, String)>,
     /// Paths of recursive messages, and the paths at which they were compared.
     again: Vec<(String, String)>,

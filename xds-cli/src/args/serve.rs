@@ -73,8 +73,8 @@ pub(crate) struct ServeArgs {
     /// Reject changes that leave dangling references, such as a route to a cluster that does not
     /// exist, and keep serving the last valid state. By default they are reported and served.
     ///
-    /// If a reference is dangling or a file is broken at the start, exit with code 1 before
-    /// listening.
+    /// If a reference is dangling or a file is broken at the start, exit with code
+    /// 1 before listening.
     #[arg(long)]
     pub(crate) strict: bool,
 

@@ -23,9 +23,9 @@ pub(crate) enum SimCommand {
     /// The failing run is made smaller (shrunk) and reported with its last events and a test in
     /// Rust. The exit code is then 1.
     ///
-    /// The exit code is also 1 if 8,000 runs or more never reach one of the expected situations, or
-    /// if one kind of fault has no effect in any of them. This is not checked with --options or
-    /// --unjudged.
+    /// The exit code is also 1 if 8,000 runs or more never reach one of the expected
+    /// situations, or if one kind of fault has no effect in any of them. This is not checked
+    /// with --options or --unjudged.
     ///
     /// After an interrupt the command finishes the current runs, reports the results and exits with
     /// code 130. A second interrupt stops it at once.

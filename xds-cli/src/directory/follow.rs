@@ -284,8 +284,8 @@ impl Follower {
         Some(ReadyNews::Ready)
     }
 
-    /// Checks the references of the state to be served. Returns the dangling references found
-    /// before.
+    /// Checks the references of the state to be served. Returns the dangling
+    /// references found before.
     async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<FileFinding> {
         let sources = core::mem::take(&mut self.sources);
         let consistency = Arc::clone(&self.consistency);

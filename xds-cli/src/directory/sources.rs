@@ -112,8 +112,8 @@ impl Sources {
         })
     }
 
-    /// Returns the difference between the valid states of all files and the resources of the
-    /// server.
+    /// Returns the difference between the valid states of all files and the resources
+    /// of the server.
     pub(crate) fn changes(&self) -> Changes {
         let desired = self.desired();
         let changed = desired
@@ -432,8 +432,8 @@ mod tests {
             "one three two",
             "",
         );
-        // a needs a resource that b keeps because b itself is rejected: a is rejected too. c may
-        // change.
+        // a needs a resource that b keeps because b itself is rejected: a is rejected too.
+        // c may change.
         let (errors, changed, removed) =
             rig.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
         assert_eq!((changed.as_str(), removed.as_str()), ("three", ""));

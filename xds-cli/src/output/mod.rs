@@ -43,8 +43,8 @@ pub(crate) enum ReaderLoss {
     Ignored,
 }
 
-/// Starts a thread that writes standard output. `notice` formats the line about a number of dropped
-/// texts.
+/// Starts a thread that writes standard output. `notice` formats the line about a number
+/// of dropped texts.
 pub(crate) fn queue_stdout(notice: fn(u64) -> String, loss: ReaderLoss) {
     STDOUT.get_or_init(|| Stdout { queue: Queue::start(io::stdout(), notice), loss });
 }

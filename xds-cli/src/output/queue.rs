@@ -207,8 +207,8 @@ impl Shared {
             if let Some(text) = state.waiting.pop_front() {
                 return text;
             }
-            // No text has been queued since texts were dropped, so the notice was not added before
-            // one.
+            // No text has been queued since texts were dropped, so the notice was not
+            // added before one.
             if state.add_notice(self.notice) {
                 continue;
             }

@@ -54,8 +54,8 @@ async fn exchange<C: Listen, S: Listen>(asks: Asks) {
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "2s"));
 }
 
-/// TLS over a socket file: the certificate must be valid for `localhost` or for the client's server
-/// name.
+/// TLS over a socket file: the certificate must be valid for `localhost` or for the
+/// client's server name.
 pub(super) async fn secured<C: Listen, S: Listen>() {
     let (socket, papers) = (Socket::new(), Papers::new());
     let served = Served::<S>::start(Some(&papers));

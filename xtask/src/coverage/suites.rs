@@ -1,10 +1,10 @@
 //! Runs every test program, or reads their output, and collects the ids that passing tests cover.
 //!
-//! A test declares coverage by printing a line `covers: ID ID ..`. The programs are those of `cargo
-//! test --workspace`, run with `--show-output`: the test harness then prints the output of each
-//! test under its name, so that lines of tests that ran in parallel are not mixed. The summary line
-//! of each program is printed, and the whole output of a failing program. [`read`] takes the output
-//! of `cargo test --workspace -- --show-output` instead of running the programs.
+//! A test declares coverage by printing a line `covers: ID ID ..`. The programs are those of
+//! `cargo test --workspace`, run with `--show-output`: the test harness then prints the output of
+//! each test under its name, so that lines of tests that ran in parallel are not mixed. The summary
+//! line of each program is printed, and the whole output of a failing program. [`read`] takes the
+//! output of `cargo test --workspace -- --show-output` instead of running the programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -87,8 +87,8 @@ const HEADING: &str = "     Running ";
 /// Cargo's heading of the doc tests of a crate.
 const DOC_TESTS: &str = "   Doc-tests ";
 
-/// Returns the program's name in a heading such as `tests/acks.rs
-/// (target/debug/deps/acks-0123456789abcdef)`.
+/// Returns the program's name in a heading such as
+/// `tests/acks.rs (target/debug/deps/acks-0123456789abcdef)`.
 fn target(heading: &str) -> Option<&str> {
     let path = heading.trim_end().strip_suffix(')')?.rsplit_once('(')?.1;
     let file = path.rsplit(['/', '\\']).next()?;

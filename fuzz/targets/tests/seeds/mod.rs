@@ -203,8 +203,8 @@ fn worlds() -> Vec<Seed> {
     ]
 }
 
-/// Returns the choices with the first value of the choice of the transport that results in this
-/// transport.
+/// Returns the choices with the first value of the choice of the transport that results
+/// in this transport.
 fn over(transport: Transport, mut bytes: Vec<u8>) -> Vec<u8> {
     let run = |bytes: &[u8]| replay(&Tape::from_bytes(bytes), &Config::default());
     let asked = run(&bytes).choices;

@@ -1,5 +1,5 @@
-//! Client that watches a listener and the resources it refers to, and unwatches resources without a
-//! reference.
+//! Client that watches a listener and the resources it refers to, and unwatches resources
+//! without a reference.
 
 use core::{
     future::poll_fn,

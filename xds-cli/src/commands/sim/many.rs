@@ -116,9 +116,9 @@ fn lacking(what: &str, sort: &str, names: Vec<String>) -> Option<String> {
 
 /// Executes the runs.
 ///
-/// After a failure, runs with lower seeds are still executed, so that the result does not depend on
-/// the number of jobs. With `--keep-going` all runs are executed, and each failure is reported at
-/// once.
+/// After a failure, runs with lower seeds are still executed, so that the result does not depend
+/// on the number of jobs. With `--keep-going` all runs are executed, and each failure is
+/// reported at once.
 fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Interrupt) -> Sum {
     let started = Instant::now();
     let sum = Mutex::new(Sum::default());

@@ -1,5 +1,5 @@
-//! References of listeners, scoped routes and clusters, watched at the config source that each
-//! names.
+//! References of listeners, scoped routes and clusters, watched at the config source
+//! that each names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

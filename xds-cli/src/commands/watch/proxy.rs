@@ -56,8 +56,8 @@ pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Fa
     Ok(Upstream { origin, server: server.unwrap_or_default(), static_resources })
 }
 
-/// Returns the file with line and column of a field, or of the closest parent if the field is
-/// missing.
+/// Returns the file with line and column of a field, or of the closest parent if the
+/// field is missing.
 fn place_of(file: &str, yaml: &YamlFile<'_>, path: &str) -> String {
     match yaml.position(path) {
         Some(position) if !path.is_empty() => format!("{file}:{position}"),
@@ -128,8 +128,8 @@ fn service(
     Ok(service)
 }
 
-/// Returns all addresses of a cluster as one URI, tried in turn; only the first if they cannot be
-/// combined.
+/// Returns all addresses of a cluster as one URI, tried in turn; only the first if they
+/// cannot be combined.
 fn address(name: &str, cluster: &UpstreamCluster) -> Result<String, String> {
     let [first, others @ ..] = &*cluster.addresses else {
         return Err(format!("cluster {name:?} has no endpoints"));

@@ -42,8 +42,8 @@ pub(super) struct Upstream {
 pub(super) enum Origin {
     /// Servers of the flags or of a gRPC bootstrap.
     Servers(Box<Servers>),
-    /// Sources of a proxy bootstrap, with the credentials for clusters that have a transport
-    /// socket.
+    /// Sources of a proxy bootstrap, with the credentials for clusters that have
+    /// a transport socket.
     Proxy(Box<EnvoyBootstrap>, Option<Credentials>),
 }
 

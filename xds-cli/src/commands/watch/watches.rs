@@ -97,8 +97,8 @@ impl Watches {
         if is_over { Poll::Ready(None) } else { Poll::Pending }
     }
 
-    /// Watches the resources that a changed resource refers to, and unwatches resources without a
-    /// reference.
+    /// Watches the resources that a changed resource refers to, and unwatches resources
+    /// without a reference.
     fn follow(&mut self, at: usize, event: &Event) {
         let Some(following) = &mut self.following else { return };
         let value = match &event.news {
