@@ -86,8 +86,8 @@ pub(crate) struct Demands {
 impl Followed {
     /// Applies the contents of the directory to the server, and keeps following the directory.
     ///
-    /// Nothing is served until every file has been valid once, because clients would take the
-    /// resources of a broken file for deleted. The server holds requests until then.
+    /// Nothing is served until every file has been valid once, because clients would treat the
+    /// resources of a broken file as deleted. The server holds requests until then.
     ///
     /// # Errors
     ///
