@@ -62,7 +62,7 @@ enum Step {
     HasNothing,
 }
 
-/// Resource that the client was notified of as missing.
+/// Resource that a response reports as missing.
 #[derive(Clone, Copy, Debug)]
 struct Gone(&'static str);
 

@@ -62,7 +62,7 @@ fn cut(line: &[u8], widest: usize, style: Style) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(shown);
     // The cut may have split a character.
     let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    // The styled text also resets a color whose end was cut off.
+    // The styled text also resets a colour whose end was cut off.
     let rest = style.quiet("… (-v shows all)");
     format!("{text}{rest}\n").into_bytes().into()
 }

@@ -1,11 +1,11 @@
-//! Colors of the output.
+//! Colours of the output.
 
 use core::fmt;
 use std::io::IsTerminal;
 
 use clap::ColorChoice;
 
-/// Whether the output to one stream is colored.
+/// Whether the output to one stream is coloured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     is_on: bool,
@@ -54,7 +54,7 @@ impl Style {
     }
 }
 
-/// Text with a color. The color does not count for padding.
+/// Text with a colour. The colour does not count for padding.
 #[derive(Debug)]
 pub(crate) struct Coloured<T> {
     code: Option<&'static str>,

@@ -57,7 +57,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     tasks: Vec<Weak<Mutex<Option<Waker>>>>,
-    /// Addresses of opened connections, with their remote ends.
+    /// Addresses of connections not accepted yet, with their remote ends.
     dialled: VecDeque<(SocketAddr, DuplexStream)>,
     accepting: Option<Waker>,
 }

@@ -65,7 +65,7 @@ use xds_handle::ClientHandle;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Case<A: ?Sized + 'static> {
-    /// Expected behavior.
+    /// Expected behaviour.
     pub name: &'static str,
     /// Runs the case.
     ///

@@ -13,7 +13,7 @@
 //! --- a/xds-core/src/client/..
 //! ```
 //!
-//! The copy is built without the dependencies of the adapters, without optimization and without
+//! The copy is built without the dependencies of the adapters, without optimisation and without
 //! debug information, so a bug takes only a few seconds: one build of the core and the simulator.
 
 use std::env;

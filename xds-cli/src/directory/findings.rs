@@ -27,7 +27,7 @@ pub(crate) struct FileFinding {
 }
 
 impl FileFinding {
-    /// Formats the finding as one line that begins with a colored word, such as `error`.
+    /// Formats the finding as one line that begins with a coloured word, such as `error`.
     pub(crate) fn line(&self, word: &str, colour: impl Fn(&str) -> String) -> String {
         let file = escaped(&self.file.display().to_string());
         format!("{}: {file}: {}", colour(word), escaped(&self.text))

@@ -207,8 +207,7 @@ impl Shared {
             if let Some(text) = state.waiting.pop_front() {
                 return text;
             }
-            // No text has been queued since texts were dropped, so the notice was not
-            // added before one.
+            // No text was queued after the dropped ones, so the notice has not been added yet.
             if state.add_notice(self.notice) {
                 continue;
             }
