@@ -22,8 +22,16 @@ fn runs_that_break_no_rule_are_summed_up() {
         speed.contains(" events in ") && speed.ends_with(" a second in each of 2 jobs"),
         "{speed}"
     );
+    let hash = lines.next().unwrap();
+    let digits = hash.strip_prefix("hash of all traces: ").unwrap();
+    assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).unwrap() != 0, "{hash}");
     assert!(lines.next().unwrap().starts_with("situations come to, "), "{}", ended.stdout);
     assert_eq!(ended.stderr, "", "no progress where there is no terminal");
+
+    let one_job = sim(&["run", "--seeds", "40", "--jobs", "1"]);
+    assert_eq!(one_job.stdout.lines().nth(2), Some(hash), "the order of the runs does not matter");
+    let other_seeds = sim(&["run", "--seeds", "40", "--seed", "1", "--jobs", "2"]);
+    assert_ne!(other_seeds.stdout.lines().nth(2), Some(hash));
 }
 
 #[test]
@@ -31,7 +39,7 @@ fn runs_can_be_made_without_judging_them() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("5 seeds from 7: not judged\n"), "{}", ended.stdout);
-    assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
 }
 
 #[test]

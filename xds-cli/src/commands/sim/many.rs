@@ -26,6 +26,8 @@ const TICK: Duration = Duration::from_millis(100);
 struct Sum {
     runs: u64,
     events: u64,
+    /// Sum of the trace hashes of the runs, modulo 2^64. It does not depend on their order.
+    hash: u64,
     situations: Situations,
     /// Failed run with the lowest seed, without `--keep-going`.
     first: Option<Box<Broken>>,
@@ -65,6 +67,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         },
     ))?;
     output::print(&speed(sum.events, took, jobs))?;
+    output::print(&format!("hash of all traces: {:016x}", sum.hash))?;
     if !args.unjudged {
         output::print(&situations(&sum.situations, !is_fixed))?;
         output::print(&effects(sum.situations.effects(), !is_fixed))?;
@@ -145,6 +148,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
                     let Ok(mut sum) = sum.lock() else { return };
                     sum.runs += 1;
                     sum.events += outcome.events;
+                    sum.hash = sum.hash.wrapping_add(outcome.hash);
                     sum.situations.add(&outcome.situations);
                     let Some(broken) = outcome.violation.map(Box::new) else { continue };
                     if args.keep_going {
