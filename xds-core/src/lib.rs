@@ -142,6 +142,7 @@ extern crate alloc;
 
 mod cache_control;
 pub mod client;
+mod cost_probe;
 mod frame;
 mod id;
 mod index;

@@ -4,15 +4,13 @@ use alloc::boxed::Box;
 
 use super::{
     Client,
-    authorities::DEFAULT,
-    cursor::Cursor,
-    error::InvalidWatch,
-    interest::{Collection, Subscription, SubscriptionState},
-    names,
+    cache::cursor::Cursor,
+    event::{error::InvalidWatch, status::EntryState},
+    resource::canonical_name,
     static_resources::OURS,
-    status::EntryState,
+    subscription::{Collection, Subscription, SubscriptionState, authority::DEFAULT},
     upstream::Turns,
-    watches::{Link, News, Target},
+    watch::{Link, News, Target},
 };
 use crate::{
     id::WatchId,
@@ -37,7 +35,7 @@ pub enum Interest<'a> {
 }
 
 impl Client {
-    pub(super) fn start_watch(
+    pub(crate) fn start_watch(
         &mut self,
         type_url: &TypeUrl,
         interest: Interest<'_>,
@@ -56,7 +54,7 @@ impl Client {
         let watch = match interest {
             Interest::Name(name) => {
                 self.check_name(name)?;
-                let name = names::read(name, type_url, self.config.profile.federation)
+                let name = canonical_name::read(name, type_url, self.config.profile.federation)
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&name.name)?;
                 let authority = self.position_of_authority(&name)?;
@@ -65,8 +63,9 @@ impl Client {
             Interest::Wildcard => self.watch_everything(type_index, now),
             Interest::Glob(name) => {
                 self.check_name(name)?;
-                let glob = names::read_glob(name, type_url, self.config.profile.federation)
-                    .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
+                let glob =
+                    canonical_name::read_glob(name, type_url, self.config.profile.federation)
+                        .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 self.check_name(&glob.name)?;
                 let authority = self.position_of_authority(&glob)?;
                 if !self.is_incremental(authority, type_index) {
@@ -110,7 +109,7 @@ impl Client {
     }
 
     /// The entry of a name or glob, which there is from now on, and the subscription to it.
-    pub(super) fn subscribe_to(
+    pub(crate) fn subscribe_to(
         &mut self,
         type_index: usize,
         name: &str,
@@ -127,7 +126,7 @@ impl Client {
     }
 
     /// Adds a watch of a subscribed name or glob.
-    pub(super) fn add_watch(
+    pub(crate) fn add_watch(
         &mut self,
         type_index: usize,
         subscription: Slot,
@@ -141,7 +140,7 @@ impl Client {
     }
 
     /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
-    pub(super) fn turn_from_failed_server(
+    pub(crate) fn turn_from_failed_server(
         &mut self,
         authority: usize,
         type_index: usize,
@@ -158,7 +157,7 @@ impl Client {
     }
 
     /// The subscription to an entry's name, made or taken up again where there is none.
-    pub(super) fn subscribe(
+    pub(crate) fn subscribe(
         &mut self,
         type_index: usize,
         entry: Slot,
@@ -235,7 +234,7 @@ impl Client {
         Some(watch)
     }
 
-    pub(super) fn end_watch(&mut self, watch: WatchId, now: Time) {
+    pub(crate) fn end_watch(&mut self, watch: WatchId, now: Time) {
         self.forgive(watch, now);
         let Some(ended) = self.watches.remove(watch) else { return };
         if ended.is_queued() {
@@ -263,7 +262,7 @@ impl Client {
     }
 
     /// The watch with this link has ended. Returns the position of its authority.
-    pub(super) fn end_link(&mut self, type_index: usize, link: Link) -> usize {
+    pub(crate) fn end_link(&mut self, type_index: usize, link: Link) -> usize {
         let authority = self.authority_of_subscription(type_index, link.subscription);
         if let Some(first) = self.watches.unlink(link) {
             self.set_first_watch(type_index, link.subscription, first);
@@ -290,7 +289,9 @@ impl Client {
         subscription.state = SubscriptionState::Leaving;
         let (authority, is_over) = (subscription.authority, subscription.is_over());
         known.interest.note_unwanted(authority);
-        let note = |machine: &mut super::machine::Machine| machine.sent_mut().note_unwanted(slot);
+        let note = |machine: &mut super::channel::type_state::Machine| {
+            machine.sent_mut().note_unwanted(slot)
+        };
         self.upstreams.machines_of(authority, type_index, note);
         if is_over {
             self.drop_subscription(type_index, slot);
@@ -299,7 +300,7 @@ impl Client {
 
     /// Removes a subscription that the server does not know of, or has been told is over. What is
     /// known of its resource goes with it unless a wildcard or a glob covers it (IC15, CA-09).
-    pub(super) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
+    pub(crate) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.remove(slot) else { return };
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
@@ -335,7 +336,7 @@ impl Client {
 
     /// Forgets what only a wildcard covered, once there is none and no server believes that there is
     /// (WC-06).
-    pub(super) fn drop_uncovered(&mut self, type_index: usize) {
+    pub(crate) fn drop_uncovered(&mut self, type_index: usize) {
         let is_on_wire = self.upstreams.has_wildcard_on_wire(type_index);
         let Some(known) = self.types.get_mut(type_index) else { return };
         if known.interest.wants_wildcard() || is_on_wire {

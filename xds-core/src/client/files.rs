@@ -15,61 +15,14 @@
 //! does beside resources that are rejected (S0.018). The channel stays through both: it ends when nothing is
 //! wanted of it.
 
-use alloc::sync::Arc;
-use core::time::Duration;
-
 use super::{
     Client,
-    config::Exchange,
-    error::ChannelError,
-    event::{RequestCause, Transmit},
-    judge::Judge,
-    resource_type::Rejection,
-    status::EntryState,
+    config::{Exchange, resource_type::Rejection},
+    event::{RequestCause, Transmit, error::ChannelError, status::EntryState},
+    response::Judge,
     upstream::{Ack, Channel, Turns},
 };
 use crate::{id::ChannelId, slab::Slot};
-
-/// How a server that is a file is watched. It is the adapter's to follow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FilePolicy {
-    /// The directory in which changes count, instead of those of the file itself and of the links on the way
-    /// to it: `watched_directory` of a proxy's `PathConfigSource` (B18, FS-05).
-    pub watched_directory: Option<Arc<str>>,
-    /// How long nothing may happen before the file is read: whoever saves it in place empties it first.
-    pub quiet: Duration,
-    /// After this time it is read although something is always happening.
-    pub patience: Duration,
-    /// How long to wait for who has written to the file and not closed it yet: until then it may be the half
-    /// of what is meant, and read well all the same. Only where the operating system tells of both, as Linux
-    /// does; elsewhere [`quiet`](Self::quiet) has to be long enough.
-    pub until_closed: Duration,
-    /// How often it is looked at though nothing was noticed: some file systems, above all those over a
-    /// network, tell nothing.
-    pub look_anyway: Duration,
-}
-
-impl Default for FilePolicy {
-    fn default() -> Self {
-        Self {
-            watched_directory: None,
-            quiet: Duration::from_millis(100),
-            patience: Duration::from_secs(1),
-            until_closed: Duration::from_secs(10),
-            look_anyway: Duration::from_secs(30),
-        }
-    }
-}
-
-impl FilePolicy {
-    /// Has the file read when something happens in this directory, and otherwise only to look anyway.
-    #[must_use]
-    pub fn with_watched_directory(mut self, directory: impl Into<Arc<str>>) -> Self {
-        self.watched_directory = Some(directory.into());
-        self
-    }
-}
 
 impl Exchange {
     pub(crate) fn is_of_files(&self) -> bool {
@@ -84,16 +37,16 @@ impl Channel {
 }
 
 impl Client {
-    pub(super) fn is_of_a_file(&self, id: ChannelId) -> bool {
+    pub(crate) fn is_of_a_file(&self, id: ChannelId) -> bool {
         self.upstreams.channel(id).is_some_and(Channel::is_of_a_file)
     }
 
-    pub(super) fn has_files(&self) -> bool {
+    pub(crate) fn has_files(&self) -> bool {
         self.upstreams.servers.iter().any(|server| server.server.exchange.is_of_files())
     }
 
     /// What became of a content. Nobody is told, and so it says nothing of what is wanted.
-    pub(super) fn note_judgement(&self, ack: Ack) -> Option<Transmit> {
+    pub(crate) fn note_judgement(&self, ack: Ack) -> Option<Transmit> {
         let type_url = self.types.get(ack.type_index)?.resource_type.type_url().clone();
         let cause = match ack.rejection {
             Some((rejected, message)) => RequestCause::Nack { rejected, message },
@@ -103,7 +56,7 @@ impl Client {
     }
 
     /// The file is not there, or what is in it cannot be read. The next content may be good.
-    pub(super) fn on_unreadable(&mut self, id: ChannelId, error: ChannelError) {
+    pub(crate) fn on_unreadable(&mut self, id: ChannelId, error: ChannelError) {
         let Some(lane) = self.upstreams.channel(id).map(|channel| channel.lane) else { return };
         let error = ChannelError::Unreadable(match error {
             ChannelError::Undeliverable(why) => why,

@@ -6,17 +6,17 @@
 //! wildcard are.
 
 use super::{
-    Client, TypeState,
+    Client,
+    cache::glob_members::Glob,
     config::ManagementServer,
-    globs::Glob,
-    interest::TypeInterest,
-    watches::{Link, News, Target, Watches},
+    subscription::{TypeInterest, registered_type::TypeState},
+    watch::{Link, News, Target, Watches},
 };
 use crate::{id::WatchId, service::Variant, slab::Slot, time::Time};
 
 impl TypeState {
     /// The glob that a subscription is for.
-    pub(super) fn glob_of(&self, subscription: Slot) -> Option<Slot> {
+    pub(crate) fn glob_of(&self, subscription: Slot) -> Option<Slot> {
         let entry = self.interest.subscriptions.at(subscription)?.entry;
         let entry = self.cache.get(entry).filter(|entry| entry.is_glob)?;
         self.cache.globs.find(entry.name.as_str())
@@ -25,12 +25,12 @@ impl TypeState {
 
 impl Client {
     /// Whether all servers of an authority speak the incremental variant of a type.
-    pub(super) fn is_incremental(&self, authority: usize, type_index: usize) -> bool {
+    pub(crate) fn is_incremental(&self, authority: usize, type_index: usize) -> bool {
         let is_incremental = |server: &ManagementServer| server.variant == Variant::Incremental;
         self.upstreams.servers_of(authority, type_index).all(is_incremental)
     }
 
-    pub(super) fn watch_glob(
+    pub(crate) fn watch_glob(
         &mut self,
         type_index: usize,
         name: &str,
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// The watch of a glob with this link has ended. Returns the position of its authority.
-    pub(super) fn end_glob_watch(&mut self, type_index: usize, link: Link) -> usize {
+    pub(crate) fn end_glob_watch(&mut self, type_index: usize, link: Link) -> usize {
         let known = self.types.get_mut(type_index);
         let glob = known.as_ref().and_then(|known| known.glob_of(link.subscription));
         if let Some((known, glob)) = known.zip(glob)
@@ -78,7 +78,7 @@ impl Client {
     }
 
     /// Forgets deletions of members that every watch of the glob has heard of.
-    pub(super) fn sweep_glob(&mut self, type_index: usize, glob: Slot) {
+    pub(crate) fn sweep_glob(&mut self, type_index: usize, glob: Slot) {
         let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Lets watches of globs that are too far behind start over rather than keep every deletion.
-    pub(super) fn limit_tombstones_of_globs(&mut self, type_index: usize) {
+    pub(crate) fn limit_tombstones_of_globs(&mut self, type_index: usize) {
         let limit = self.config.limits.tombstones_per_type;
         let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;

@@ -26,99 +26,74 @@
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
-mod accepted;
-mod aliases;
-mod asked;
-mod authorities;
-mod backoff;
 mod cache;
+pub(crate) mod channel;
 mod commands;
 mod config;
-mod csds;
-mod cursor;
-mod delta;
-mod due;
-mod duplicates;
-mod entry;
-mod error;
+pub(crate) mod connections;
 mod event;
-mod expiry;
-mod faults;
-mod features;
-mod fetch;
+pub(crate) mod fallback;
 mod files;
-mod frames;
 mod glob_watches;
-mod globs;
-mod interest;
-mod judge;
-mod judge_delta;
-mod judge_globs;
-mod let_go;
-mod link;
-mod machine;
-mod management_server;
-mod metrics;
-mod names;
-mod naming;
-mod notify;
-mod older;
-mod outbox;
-mod pace;
-mod polls;
-mod profile;
-mod reading;
-mod refusal;
+pub(crate) mod notices;
+pub(crate) mod polling;
+pub(crate) mod report;
 mod requests;
-mod resource_type;
+pub(crate) mod resource;
+pub(crate) mod response;
 mod responses;
-mod review;
-mod sent;
-mod silence;
-mod sotw;
 mod static_resources;
-mod status;
-mod succession;
-mod tally;
-mod timers;
-mod unwrap;
+pub(crate) mod subscription;
+pub(crate) mod timeouts;
 mod upstream;
-mod versions;
-mod watches;
-mod wrapping;
+pub(crate) mod verdicts;
+pub(crate) mod watch;
 
 use alloc::{sync::Arc, vec::Vec};
 
 use bytes::Bytes;
 
-pub use self::{
-    backoff::BackoffPolicy,
-    commands::Interest,
-    config::{ClientConfig, ClientLimits, Node},
-    csds::{ClientSnapshot, Contents, WallClock},
-    error::{
-        ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
-    },
-    event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update},
-    features::{FeatureWarning, ServerFeature, ServerFeatures},
-    files::FilePolicy,
-    management_server::{
-        Authority, Exchange, ManagementServer, MissingAfter, NodeIn, Streams, TransportId,
-    },
-    metrics::{CacheState, Instrument, Metrics, MetricsExporter},
-    names::InvalidStructuredName,
-    pace::{InvalidRequestRate, RequestRate},
-    polls::{NewNames, PollAnswers, PollPolicy},
-    profile::{
-        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
-        NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
-    },
-    resource_type::{Context, Held, OpaqueType, Rejection, ResourceType, Value, Verdict},
-    static_resources::InvalidStaticResource,
-    status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
-    tally::TypeStats,
+use self::{
+    cache::Cache,
+    subscription::registered_type::TypeState,
+    upstream::Upstreams,
+    watch::{Watches, outbox::Outbox},
 };
-use self::{cache::Cache, outbox::Outbox, upstream::Upstreams, watches::Watches};
+pub use self::{
+    commands::Interest,
+    config::{
+        ClientConfig, ClientLimits, Node,
+        backoff::BackoffPolicy,
+        file::FilePolicy,
+        management_server::{
+            Authority, Exchange, ManagementServer, MissingAfter, NodeIn, Streams, TransportId,
+        },
+        polling::{NewNames, PollAnswers, PollPolicy},
+        profile::{
+            AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
+            NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart,
+            WildcardForm,
+        },
+        request_rate::{InvalidRequestRate, RequestRate},
+        resource_type::{Context, Held, OpaqueType, Rejection, ResourceType, Value, Verdict},
+        server_features::{FeatureWarning, ServerFeature, ServerFeatures},
+    },
+    event::{
+        Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update,
+        error::{
+            ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError,
+            WatchErrorKind,
+        },
+        status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
+    },
+    report::{
+        csds::{ClientSnapshot, Contents, WallClock},
+        metrics::{CacheState, Instrument, Metrics, MetricsExporter},
+    },
+    resource::canonical_name::InvalidStructuredName,
+    static_resources::InvalidStaticResource,
+    upstream::counters::TypeStats,
+};
 use crate::{
     frame::Frame,
     id::{ChannelId, UpdateId, WatchId},
@@ -143,23 +118,6 @@ pub struct Client {
     is_shut_down: bool,
 }
 
-/// What is kept for one registered type.
-#[derive(Debug)]
-struct TypeState {
-    /// Keys the tables that are made for one response only.
-    seed: u64,
-    resource_type: Arc<dyn ResourceType>,
-    cache: Cache,
-    interest: interest::TypeInterest,
-}
-
-impl TypeState {
-    /// Whether anybody watches the resource.
-    fn covers(&self, entry: &entry::Entry) -> bool {
-        self.interest.covers(entry, &self.cache.globs)
-    }
-}
-
 /// Commands of the application.
 impl Client {
     /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
@@ -172,7 +130,7 @@ impl Client {
             seed: rng.next_u64(),
             resource_type: Arc::clone(resource_type),
             cache: Cache::new(rng.next_u64()),
-            interest: interest::TypeInterest::default(),
+            interest: subscription::TypeInterest::default(),
         });
         Self {
             node: config.node.encode(&config.profile),

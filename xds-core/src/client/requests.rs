@@ -6,30 +6,32 @@ use bytes::Bytes;
 
 use super::{
     Client,
-    accepted::{Asks, Extent, Over},
-    authorities::DEFAULT,
-    config::NodeIn,
-    delta,
-    event::{RequestCause, Transmit},
-    interest::Collection,
-    machine::{Form, Machine, Rendered, WildcardStep},
-    polls::Polls,
-    profile::{NackVersion, TimerStart, WildcardForm},
-    sotw,
-    status::EntryState,
-    timers::Subject,
+    channel::{
+        accepted::{Asks, Extent, Over},
+        delta,
+        polling::Polls,
+        request::{Form, Rendered, WildcardStep},
+        sotw,
+        type_state::Machine,
+    },
+    config::{
+        NodeIn,
+        profile::{NackVersion, TimerStart, WildcardForm},
+    },
+    event::{RequestCause, Transmit, status::EntryState},
+    subscription::{Collection, authority::DEFAULT, does_not_exist_timers::Subject},
     upstream::Ack,
 };
 use crate::{
     frame::Frame,
     id::ChannelId,
     text::{Nonce, Version},
-    time::Time,
+    time::{Deadline, Time, Timer},
     zoo::{self, Bug},
 };
 
 /// What judging a response came to. With it, in a NACK, the message of what was wrong.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Accepted,
     /// Nothing was wrong with heartbeats, which say nothing of what else there is under their version.
     Renewed,
@@ -44,7 +46,7 @@ impl Client {
     /// Queues the ACK or, with the message of what was wrong, the NACK of a response. Every one
     /// gets exactly one (IC1), and only an ACK moves the version (S0.087, S0.088), unless the profile
     /// has a NACK of what is used in part move it, too (D1, X09).
-    pub(super) fn queue_answer(
+    pub(crate) fn queue_answer(
         &mut self,
         id: ChannelId,
         type_index: usize,
@@ -107,7 +109,7 @@ impl Client {
         self.announce();
     }
 
-    pub(super) fn render_request(
+    pub(crate) fn render_request(
         &mut self,
         id: ChannelId,
         now: Time,
@@ -299,5 +301,32 @@ impl Client {
         {
             known.interest.collection_timer = arm(Subject::Collection, DEFAULT);
         }
+    }
+}
+
+impl Client {
+    /// When a stream may say what it has to say, of those that have to wait for that.
+    pub(crate) fn next_request(&self) -> Option<Deadline> {
+        let now = self.clock.now();
+        let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
+            // Reading goes on then, whether or not there is room for the NACK by that time.
+            if channel.announced
+                && channel.is_open
+                && let Some(at) = channel.next_held_nack(now)
+            {
+                return Some(Deadline { at, why: Timer::RepeatedNack });
+            }
+            let server = self.upstreams.servers.get(channel.upstream)?;
+            let why = match channel.polls() {
+                Some(_) => Timer::Poll,
+                None if channel.bucket.is_some() => Timer::RequestRate,
+                None if channel.has_answers() => Timer::RepeatedNack,
+                None => return None,
+            };
+            let has_to_wait = !channel.announced && channel.is_open;
+            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
+            Some(Deadline { at, why })
+        });
+        held_back.min_by_key(|due| (due.at, due.why))
     }
 }

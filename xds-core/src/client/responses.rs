@@ -6,23 +6,25 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    ChannelError, Client, Context, aliases::Moved, asked::Asked, authorities::DEFAULT,
-    cache::Overruling, judge::Judge, naming::Naming, profile::RejectionUnit, requests::Outcome,
-    review::Settlement, unwrap::Unwrapped,
+    ChannelError, Client, Context,
+    cache::Overruling,
+    channel::{requested::Asked, settlement::Settlement},
+    config::profile::RejectionUnit,
+    requests::Outcome,
+    response::{Judge, aliases::Moved, any_response::AnyResponse},
+    subscription::authority::DEFAULT,
 };
 use crate::{
     id::ChannelId,
-    service::Variant,
     text::Nonce,
     time::Time,
     types,
-    wire::{Malformed, delta_response::DeltaResponse, response::Response},
     zoo::{self, Bug},
 };
 
 impl Client {
     /// One response, from the bytes to the queued answer.
-    pub(super) fn on_message(&mut self, id: ChannelId, frame: &Bytes, now: Time) {
+    pub(crate) fn on_message(&mut self, id: ChannelId, frame: &Bytes, now: Time) {
         if !self.is_open(id) {
             self.stats.ignored_events += 1;
             return;
@@ -48,11 +50,11 @@ impl Client {
         self.take_response(id, &response, frame, now);
     }
 
-    pub(super) fn is_open(&self, id: ChannelId) -> bool {
+    pub(crate) fn is_open(&self, id: ChannelId) -> bool {
         self.upstreams.channel(id).is_some_and(|channel| channel.is_open)
     }
 
-    pub(super) fn take_response(
+    pub(crate) fn take_response(
         &mut self,
         id: ChannelId,
         response: &AnyResponse<'_>,
@@ -92,7 +94,7 @@ impl Client {
         position_of(stated).or_else(|| position_of(types::current_name(stated)))
     }
 
-    pub(super) fn judge_response(
+    pub(crate) fn judge_response(
         &mut self,
         id: ChannelId,
         type_index: usize,
@@ -191,71 +193,6 @@ impl Client {
                     machine.sent_mut().note_wanted(to);
                 }
             });
-        }
-    }
-}
-
-/// A response in the variant that the server speaks.
-pub(super) enum AnyResponse<'f> {
-    Sotw(Response<'f>),
-    Delta(DeltaResponse<'f>),
-}
-
-impl<'f> AnyResponse<'f> {
-    pub(super) fn parse(variant: Variant, frame: &'f [u8]) -> Result<Self, Malformed> {
-        match variant {
-            Variant::StateOfTheWorld => Response::parse(frame).map(Self::Sotw),
-            Variant::Incremental => DeltaResponse::parse(frame).map(Self::Delta),
-        }
-    }
-
-    fn type_url(&self) -> &'f str {
-        match self {
-            Self::Sotw(response) => response.type_url,
-            Self::Delta(response) => response.type_url,
-        }
-    }
-
-    fn nonce(&self) -> &'f str {
-        match self {
-            Self::Sotw(response) => response.nonce,
-            Self::Delta(response) => response.nonce,
-        }
-    }
-
-    pub(super) fn control_plane(&self) -> &'f str {
-        match self {
-            Self::Sotw(response) => response.control_plane,
-            Self::Delta(response) => response.control_plane,
-        }
-    }
-
-    /// Goes through the resources that can be taken out of what they came in, in wire order.
-    /// They come with their positions.
-    pub(super) fn for_each_sound(
-        &self,
-        naming: Naming<'_>,
-        act: impl FnMut((usize, Unwrapped<'f>)),
-    ) {
-        match self {
-            Self::Sotw(response) => response
-                .resources()
-                .enumerate()
-                .filter_map(|(at, raw)| Some((at, naming.unwrap(&raw.ok()?).ok()?)))
-                .for_each(act),
-            Self::Delta(response) => response
-                .resources()
-                .enumerate()
-                .filter_map(|(at, it)| Some((at, naming.unwrap_delta(&it.ok()?).ok()?)))
-                .for_each(act),
-        }
-    }
-
-    /// That of the response; resources of an incremental one have their own.
-    pub(super) fn version(&self) -> &'f str {
-        match self {
-            Self::Sotw(response) => response.version,
-            Self::Delta(response) => response.system_version,
         }
     }
 }

@@ -11,11 +11,10 @@ use thiserror::Error;
 
 use super::{
     Client, Context,
-    config::ManagementServer,
-    interest::Subscription,
-    names::{self, InvalidStructuredName},
-    resource_type::Rejection,
-    watches::News,
+    config::{ManagementServer, resource_type::Rejection},
+    resource::canonical_name::{self, InvalidStructuredName},
+    subscription::Subscription,
+    watch::News,
 };
 use crate::{
     slab::Slot,
@@ -68,7 +67,7 @@ pub enum InvalidStaticResource {
 }
 
 impl Client {
-    pub(super) fn take_static_resource(
+    pub(crate) fn take_static_resource(
         &mut self,
         type_url: &TypeUrl,
         resource: Bytes,
@@ -88,7 +87,7 @@ impl Client {
         if stated.is_empty() || stated == "*" || stated.len() > self.config.limits.name_bytes {
             return Err(Invalid::InvalidName(ResourceName::from(stated)));
         }
-        let name = names::read(stated, type_url, self.config.profile.federation)
+        let name = canonical_name::read(stated, type_url, self.config.profile.federation)
             .map_err(|why| Invalid::Structured { name: stated.into(), why })?;
         if name.authority.is_some() {
             return Err(Invalid::HasAuthority(stated.into()));

@@ -4,6 +4,7 @@
 //! Every field is shown to be where the API has it by a test with the API's own descriptors
 //! (`tests/references/` of the workspace).
 
+use self::Step::{Any, Into, Name};
 use super::{sources, walk::Walk};
 use crate::{types, wire::Malformed};
 
@@ -47,8 +48,6 @@ pub(super) fn by_type_url(type_url: &[u8]) -> Option<&'static Message> {
     let name = type_url.rsplit(|&byte| byte == b'/').next()?;
     KNOWN.iter().find(|message| message.name.as_bytes() == name).copied()
 }
-
-use self::Step::{Any, Into, Name};
 
 static KNOWN: [&Message; 34] = [
     // Resources.

@@ -14,10 +14,10 @@ use core::time::Duration;
 
 use super::{
     Server,
-    alarms::Alarm,
     config::DrainPlan,
     event::CloseReason,
     lifecycle::Phase,
+    queue::timer_queue::Alarm,
     stream::{End, EndReason, Stream},
 };
 use crate::{id::StreamId, time::Time};
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Sets when a new stream is to end if nothing is asked on it.
-    pub(super) fn await_first_request(&mut self, id: StreamId) {
+    pub(crate) fn await_first_request(&mut self, id: StreamId) {
         match self.config.limits.first_request {
             Some(after) => {
                 let at = self.clock.now().after(after);
@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// A request has come.
-    pub(super) fn note_request(&mut self, id: StreamId) {
+    pub(crate) fn note_request(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         if let Some(End { at, reason: EndReason::NoRequest, .. }) = stream.end {
             stream.end = None;
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Sets when a stream is to end if nobody decides what its client sees. Who drains decides nothing any more.
-    pub(super) fn await_decision(&mut self, id: StreamId) {
+    pub(crate) fn await_decision(&mut self, id: StreamId) {
         let Some(after) = self.config.limits.decision else { return };
         let end = self.streams.get(id.0).and_then(|stream| stream.end);
         if end.is_none_or(|end| end.reason != EndReason::Drain) {
@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// It has been decided what the client sees.
-    pub(super) fn note_decision(&mut self, id: StreamId) {
+    pub(crate) fn note_decision(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         if let Some(End { at, reason: EndReason::NoDecision, .. }) = stream.end {
             stream.end = None;
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// The alarm of a stream that is to end has gone off.
-    pub(super) fn end_is_due(&mut self, id: StreamId) {
+    pub(crate) fn end_is_due(&mut self, id: StreamId) {
         let awaits = self.awaits_answer(id);
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let Some(end) = &mut stream.end else { return };
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// Ends the stream if that was only waiting for answers.
-    pub(super) fn end_if_answered(&mut self, id: StreamId) {
+    pub(crate) fn end_if_answered(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(Stream::is_ending) && !self.awaits_answer(id) {
             self.end_is_due(id);
         }

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use super::{
     Server,
     event::{Cause, CloseReason},
-    session::edge::Chain,
+    session::subscription::Chain,
     store::{Touch, Touched},
 };
 use crate::{service::Variant, slab::Slot};
@@ -21,7 +21,7 @@ struct Heard {
 
 impl Server {
     /// Makes what was touched due to its subscribers.
-    pub(super) fn tell(&mut self, touched: Touched) {
+    pub(crate) fn tell(&mut self, touched: Touched) {
         self.hold_back(&touched.arenas);
         let mut heard = Heard::default();
         let mut deleted = BTreeMap::<Slot, usize>::new();
@@ -90,7 +90,7 @@ impl Server {
     }
 
     /// What a session has rejected may be there no longer.
-    pub(super) fn forgive(&mut self, session: Slot) {
+    pub(crate) fn forgive(&mut self, session: Slot) {
         let state = self.subscriptions.sessions.at(session);
         if !state.is_some_and(|it| it.is_held_to_answers() && it.is_rejected()) {
             return;
@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    pub(super) fn tell_wildcards(&mut self, arena: Slot) {
+    pub(crate) fn tell_wildcards(&mut self, arena: Slot) {
         let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
         while let Some((session, next)) = seat.and_then(|seat| {
             let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;

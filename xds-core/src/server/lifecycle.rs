@@ -5,17 +5,16 @@ use core::num::NonZeroU64;
 
 use super::{
     Server,
-    alarms::Alarm,
     config::{Admission, Readiness},
     event::{CloseReason, Observation, Refusal, ServerOutput, Via},
-    ordering::Order,
-    stream::{Speech, Stream, Writable},
+    queue::timer_queue::Alarm,
+    stream::{Speech, Stream, Writable, push_order::Order},
 };
 use crate::{id::StreamId, text::ViewName, time::Time};
 
 /// What the server does with new streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// The resources are not loaded, and new streams are refused.
     NotReady,
     /// The resources are not loaded, and requests are held.
@@ -27,7 +26,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn at_start(readiness: Readiness) -> Self {
+    pub(crate) fn at_start(readiness: Readiness) -> Self {
         match readiness {
             Readiness::Ready => Self::Serving,
             Readiness::NotReady => Self::NotReady,
@@ -66,7 +65,7 @@ impl Server {
 
     /// Whether the application is asked about a client with its first request. While requests are held, it is not:
     /// it is asked once the server is ready.
-    pub(super) fn asks_about_clients(&self) -> bool {
+    pub(crate) fn asks_about_clients(&self) -> bool {
         self.config.admission == Admission::Asked && self.phase != Phase::Holding
     }
 
@@ -148,7 +147,7 @@ impl Server {
     }
 
     /// Ends the stream from our side.
-    pub(super) fn close(&mut self, id: StreamId, reason: CloseReason) {
+    pub(crate) fn close(&mut self, id: StreamId, reason: CloseReason) {
         if self.streams.get(id.0).is_some() {
             self.stats.note_close(&reason);
         }
@@ -157,7 +156,7 @@ impl Server {
     }
 
     /// A response was rendered. Where there is to be one only, that was it (M196).
-    pub(super) fn finish_fetch(&mut self, id: StreamId) {
+    pub(crate) fn finish_fetch(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(|stream| matches!(stream.via, Via::Fetch { .. })) {
             self.out.tell(ServerOutput::Finished(id));
             self.forget(id);
@@ -165,7 +164,7 @@ impl Server {
     }
 
     /// The client says no more. It waits for what it has asked for, and cannot answer that.
-    pub(super) fn half_closed(&mut self, id: StreamId) {
+    pub(crate) fn half_closed(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
             stream.speech = Speech::Over;
         }
@@ -174,7 +173,7 @@ impl Server {
 
     /// Ends the stream if its client says no more and is to be sent nothing now. Who has asked for something and is
     /// not let in yet is answered when that is decided; a fetch ends with its response.
-    pub(super) fn finish_if_over(&mut self, id: StreamId) {
+    pub(crate) fn finish_if_over(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let waits = stream.view.is_none() && !stream.latched.is_empty();
         let is_over = stream.speech == Speech::Over && stream.writable == Writable::NotTold;
@@ -186,7 +185,7 @@ impl Server {
     }
 
     /// Frees everything that was held for the stream (IS23).
-    pub(super) fn forget(&mut self, id: StreamId) {
+    pub(crate) fn forget(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_none() {
             return;
         }
@@ -225,7 +224,7 @@ impl Server {
         }
     }
 
-    pub(super) fn note_drained(&mut self) {
+    pub(crate) fn note_drained(&mut self) {
         self.phase = Phase::ShutDown;
         self.out.tell(ServerOutput::Drained);
     }

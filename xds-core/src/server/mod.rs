@@ -35,45 +35,25 @@
 //! Nothing a client sends makes the server panic or fail: a stream that breaks the protocol is
 //! closed with a reason, one that asks for too much as well, and all others go on.
 
-mod absence;
 mod admission;
-mod alarms;
-mod asides;
-mod bucket;
-mod clients;
 mod config;
-mod contents;
-mod convergence;
-mod debounce;
+pub(crate) mod custom_messages;
 mod drain;
-mod envelope;
 mod event;
 mod fan_out;
-mod features;
-mod gate;
-mod heartbeats;
-mod held;
-mod horizon;
-mod idle_views;
-mod intake;
-mod layers;
 mod lifecycle;
-mod looks;
-mod nodes;
-mod ordering;
-mod outbox;
-mod overdue;
-mod pace;
-mod reason;
-mod refused;
-mod rejections;
+pub(crate) mod make_before_break;
+pub(crate) mod on_demand;
+pub(crate) mod queue;
+pub(crate) mod report;
+pub(crate) mod request_rate;
+pub(crate) mod requests;
+pub(crate) mod responses;
 mod session;
-mod stats;
-mod status;
 mod store;
 mod stream;
-mod subscriptions;
-mod wants;
+pub(crate) mod timeouts;
+pub(crate) mod views;
 
 use alloc::collections::BTreeMap;
 
@@ -82,8 +62,6 @@ use foldhash::fast::FixedState;
 
 pub use self::{
     admission::DropView,
-    asides::AsideError,
-    clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
         Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, ClientLimits,
         DOES_NOT_EXIST_TIMER, Debounce, DrainPlan, Globs, HeartbeatFraction, LegacyWildcard,
@@ -92,35 +70,39 @@ pub use self::{
         ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType, VersionMode,
         Warmed, Warming, WildcardExit, Window,
     },
-    contents::{Preview, ViewContents, ViewCopy},
-    convergence::{Convergence, Lag, Laggard, TooManyWaits},
+    custom_messages::AsideError,
     event::{
         Cause, CloseReason, HeldBack, HeldBy, Observation, Refusal, ServerOutput, ServerTransmit,
         StatusCode, StreamEvent, Via,
+        stats::{ClosedStreams, RefusedStreams, Responses, ServerStats, TypeStats},
+        status::{Extent, Interest, Rejection, ResourceSync, SubscriptionStatus, SyncState},
     },
-    rejections::{Extent, Rejection},
-    stats::{ClosedStreams, RefusedStreams, Responses, ServerStats, TypeStats},
-    status::{Interest, SubscriptionStatus, SyncState},
+    report::{
+        contents::{Preview, ViewCopy},
+        convergence::{Convergence, Lag, Laggard, TooManyWaits},
+        csds::{ClientResource, ClientStatus},
+    },
     store::{
+        contents::ViewContents,
         layers::LayersError,
-        options::ResourceOptions,
+        resource_options::ResourceOptions,
         snapshot::Snapshot,
         transaction::{Applied, Transaction, TransactionError},
     },
 };
 use self::{
-    alarms::{Alarm, Alarms},
-    bucket::Bucket,
-    convergence::Waits,
-    debounce::Debounced,
-    horizon::Horizon,
+    event::stats::StatsByType,
     lifecycle::Phase,
-    nodes::Nodes,
-    outbox::Outbox,
-    rejections::Rejections,
-    stats::StatsByType,
-    stream::{Stream, Writable},
-    subscriptions::Subscriptions,
+    queue::{
+        outbox::Outbox,
+        timer_queue::{Alarm, Alarms},
+        token_bucket::Bucket,
+    },
+    session::subscriptions::Subscriptions,
+    stream::{
+        Stream, Writable, convergence_waits::Waits, debounce::Debounced, deletion_horizon::Horizon,
+        node_quota::Nodes, rejection_log::Rejections,
+    },
 };
 pub use crate::service::Variant;
 use crate::{

@@ -2,7 +2,11 @@
 
 use alloc::{string::String, sync::Arc};
 
-use super::{PREFIX, XdstpName, escape, escape::Part, is_xdstp};
+use super::{
+    PREFIX, XdstpName,
+    escape::{self, Part},
+    is_xdstp,
+};
 use crate::{text::ResourceName, types};
 
 const PLACE: &str = "%s";

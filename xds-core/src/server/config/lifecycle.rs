@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// Whether a server answers clients from the start, or only after
-/// [`Server::set_ready`](super::super::Server::set_ready).
+/// [`Server::set_ready`](crate::server::Server::set_ready).
 ///
 /// A server that answered before its resources are loaded would send an empty state. A client believes it and deletes
 /// what it has.
@@ -17,7 +17,7 @@ pub enum Readiness {
     /// the streams came.
     ///
     /// A stream whose request was held for [`ServerLimits::decision`](super::ServerLimits::decision) is closed with
-    /// `UNAVAILABLE` ([`CloseReason::NotReady`](super::super::CloseReason::NotReady)). Set that limit below the time
+    /// `UNAVAILABLE` ([`CloseReason::NotReady`](crate::server::CloseReason::NotReady)). Set that limit below the time
     /// after which clients take a resource not to exist, which is 15 seconds for Envoy and gRPC: a closed stream
     /// makes a client keep what it has, reconnect, or use a fallback server.
     HoldRequests,

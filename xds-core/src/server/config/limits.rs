@@ -25,7 +25,7 @@ pub struct ServerLimits {
     pub first_request: Option<Duration>,
     /// How long a client may wait until somebody has decided what it sees, where the application is asked
     /// ([`Admission::Asked`](super::Admission::Asked)); default 5 seconds, `None` for any time. Then its stream is closed
-    /// ([`CloseReason::NoDecision`](super::super::CloseReason::NoDecision)), and it comes back. The same limit applies to
+    /// ([`CloseReason::NoDecision`](crate::server::CloseReason::NoDecision)), and it comes back. The same limit applies to
     /// requests that are held until the server is ready ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
     ///
     /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
@@ -86,7 +86,7 @@ pub struct ServerLimits {
     pub keep_rejections: Duration,
     /// Rejections remembered of clients that have gone; default 1,000. The oldest ones go first.
     pub remembered_rejections: usize,
-    /// Calls of [`Server::tell_when_converged`](super::super::Server::tell_when_converged) that may wait at
+    /// Calls of [`Server::tell_when_converged`](crate::server::Server::tell_when_converged) that may wait at
     /// a time; default 1,000.
     pub convergence_waits: usize,
     /// Resources of one rejected response that are sent one by one to find the culprit, and culprits that
@@ -98,9 +98,9 @@ pub struct ServerLimits {
     /// Bytes of resources, names of what is gone, and errors together in one response; default 4 MiB less
     /// 16 KiB, which fits gRPC's default for what a client takes. What exceeds it is sent in several
     /// responses, one behind the other's ACK. Of a single resource that is itself longer, who names it is told an
-    /// error instead ([`Observation::ResourceTooLong`](super::super::Observation::ResourceTooLong)), until it changes;
+    /// error instead ([`Observation::ResourceTooLong`](crate::server::Observation::ResourceTooLong)), until it changes;
     /// to who subscribes to everything it goes alone, which is reported, as it is of a state that is too long
-    /// ([`Observation::Oversize`](super::super::Observation::Oversize)). The resources of a
+    /// ([`Observation::Oversize`](crate::server::Observation::Oversize)). The resources of a
     /// full state cannot be split: a state that is too long is reported instead (M83), and each part of the
     /// errors beside one comes with all of it (M177).
     pub response_bytes: usize,
@@ -142,7 +142,7 @@ impl Default for ServerLimits {
 }
 
 /// What one client can make the server hold, where that is not what [`ServerLimits`] says of everybody: see
-/// [`Server::limit_client`](super::super::Server::limit_client) (M242).
+/// [`Server::limit_client`](crate::server::Server::limit_client) (M242).
 ///
 /// ```
 /// use xds_core::server::{ClientLimits, ServerLimits};

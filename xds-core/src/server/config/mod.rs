@@ -5,7 +5,7 @@
 //! is in [`ServerConfig`], what concerns one subscription in [`TypeConfig`], which every type can have
 //! of its own.
 
-mod changes;
+pub(crate) mod debounce;
 mod lifecycle;
 mod limits;
 mod ordering;
@@ -19,7 +19,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 pub use self::{
-    changes::Debounce,
+    debounce::Debounce,
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::{ClientLimits, ServerLimits},
     ordering::{AckGated, OnStuck, OrderingPolicy},

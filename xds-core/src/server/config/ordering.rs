@@ -53,7 +53,7 @@ pub enum OrderingPolicy {
 /// [`on_stuck`](Self::on_stuck) says: the time counts for each type from when its request was first held back. It
 /// goes on when the type comes to wait for another one, so that the waits for clusters, endpoints, listeners and
 /// routes do not add up. After that the requested resources are sent without the other changes of their type, which
-/// wait on. It is [observed](super::super::Observation::SentOutOfOrder). A response of the same type that the client
+/// wait on. It is [observed](crate::server::Observation::SentOutOfOrder). A response of the same type that the client
 /// has not answered yet goes first in any case ([`Window`](super::Window)).
 ///
 /// # Costs
@@ -135,7 +135,7 @@ impl Default for AckGated {
 }
 
 /// What becomes of a change whose next step waits for a client that rejects the one before, or does not
-/// answer (M148). Either way it is [observed](super::super::Observation::Held).
+/// answer (M148). Either way it is [observed](crate::server::Observation::Held).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnStuck {

@@ -17,7 +17,7 @@ pub enum RequireNode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeChanged {
-    /// It is observed ([`Observation::NodeChanged`](super::super::Observation)); the first node
+    /// It is observed ([`Observation::NodeChanged`](crate::server::Observation)); the first node
     /// stays.
     #[default]
     Ignored,
@@ -27,7 +27,7 @@ pub enum NodeChanged {
 
 /// What becomes of a request for a type that the server neither ships with, nor is told of in its
 /// configuration, nor has resources of (M8). It is observed in any case
-/// ([`Observation::UnknownType`](super::super::Observation)).
+/// ([`Observation::UnknownType`](crate::server::Observation)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownType {
@@ -49,8 +49,8 @@ pub enum Admission {
     #[default]
     Everybody,
     /// The application, which is asked when a client has said who it is
-    /// ([`ServerOutput::Authorize`](super::super::ServerOutput::Authorize)). Requests wait until it has
-    /// [assigned](super::super::Server::assign) a view.
+    /// ([`ServerOutput::Authorize`](crate::server::ServerOutput::Authorize)). Requests wait until it has
+    /// [assigned](crate::server::Server::assign) a view.
     Asked,
 }
 
@@ -91,9 +91,9 @@ pub enum OnDemand {
     /// No. A name that there is no resource of does not exist, and incremental clients are told so at once.
     #[default]
     Off,
-    /// With [`ServerOutput::Wanted`](super::super::ServerOutput::Wanted), once, and when nobody asks any
-    /// more with [`ServerOutput::Unwanted`](super::super::ServerOutput::Unwanted). It answers by setting
-    /// the resource or an error ([`Transaction::mark_missing`](super::super::Transaction::mark_missing));
+    /// With [`ServerOutput::Wanted`](crate::server::ServerOutput::Wanted), once, and when nobody asks any
+    /// more with [`ServerOutput::Unwanted`](crate::server::ServerOutput::Unwanted). It answers by setting
+    /// the resource or an error ([`Transaction::mark_missing`](crate::server::Transaction::mark_missing));
     /// until then clients wait. It should do so within [15 s](super::DOES_NOT_EXIST_TIMER), after which clients take the
     /// resource not to exist.
     Told,

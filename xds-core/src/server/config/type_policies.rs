@@ -58,7 +58,7 @@ pub enum Missing {
     /// client concludes by itself then that the resource does not exist, without the server having said so.
     HoldFor(Duration),
     /// A first request is answered, if need be without any resource. Of a client's view nothing is said
-    /// before it is [assigned](super::super::Server::assign) one (M38).
+    /// before it is [assigned](crate::server::Server::assign) one (M38).
     EmptyResponse,
     /// Each is reported as `NOT_FOUND`, also when it is deleted later (TP3, M173).
     NotFound,
@@ -105,7 +105,7 @@ pub enum Removals {
 ///
 /// What clients are sent never depends on it: that is decided by content. A single resource has a version of
 /// its own for incremental clients, which is made of its content in every mode, unless the application gives
-/// it one ([`ResourceOptions::version`](super::super::ResourceOptions::version)).
+/// it one ([`ResourceOptions::version`](crate::server::ResourceOptions::version)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionMode {
@@ -119,7 +119,7 @@ pub enum VersionMode {
     /// number, a `~` and a digest. While there is no prefix, a returning client is sent everything again, as
     /// if [`ReconnectTrust::WildcardOnly`] were [`ReconnectTrust::Never`].
     Counter,
-    /// What the application says ([`Transaction::set_version`](super::super::Transaction::set_version)),
+    /// What the application says ([`Transaction::set_version`](crate::server::Transaction::set_version)),
     /// which has to say so whenever it changes a resource, and then something else than before. Another
     /// version of the same resources is sent to state-of-the-world clients, with all they subscribe to
     /// (M69); incremental ones are told versions of single resources, and nothing.
@@ -244,7 +244,7 @@ pub enum NackRecovery {
     ///
     /// Only resources ride. That something is gone, told in a rejected response, is told again with the next
     /// change to an incremental client of everything, which may have refused to look at any of it. It is not to a
-    /// client of names, and not where [make before break](super::super::OrderingPolicy::AckGated) lets
+    /// client of names, and not where [make before break](crate::server::OrderingPolicy::AckGated) lets
     /// deletions wait: there what is gone is told once, when nothing refers to it any more.
     #[default]
     ResendBatch,
@@ -252,7 +252,7 @@ pub enum NackRecovery {
     /// learn which of them the client rejects; all others it has after that (M108). In full state it
     /// is the state that the client accepted last, with one of the new resources at a time; that needs
     /// the server to keep that state for each client that has rejected what came after. The one is
-    /// observed ([`Observation::Isolated`](super::super::Observation)).
+    /// observed ([`Observation::Isolated`](crate::server::Observation)).
     Isolate,
 }
 
@@ -263,7 +263,7 @@ pub enum NackRecovery {
 pub enum AnswerOverdue {
     /// It is waited for as long as it takes, and nothing is said.
     Wait,
-    /// After this time it is observed ([`Observation::AnswerOverdue`](super::super::Observation)), once for
+    /// After this time it is observed ([`Observation::AnswerOverdue`](crate::server::Observation)), once for
     /// each response, and waited for.
     Observe(Duration),
     /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.

@@ -18,68 +18,54 @@
 //! M67) and costs nothing meanwhile (M230). No more responses are on their way than the window allows
 //! (IS16).
 
-mod aliases;
-pub(crate) mod answer;
-mod brought;
-mod changed;
-mod counts;
-mod delta;
-pub(crate) mod due;
-pub(crate) mod edge;
-mod errors;
-mod forms;
-mod globs;
-mod grace;
-mod interest;
-pub(crate) mod isolate;
-pub(crate) mod linger;
-pub(crate) mod look;
-pub(crate) mod progress;
-mod rare;
-pub(crate) mod rejected;
-mod relocate;
-mod render;
-mod render_delta;
-mod render_sotw;
-mod renewal;
-mod sotw;
-mod stated;
-mod wanted;
+pub(crate) mod acceptance;
+pub(crate) mod client_features;
+pub(crate) mod client_state;
+pub(crate) mod context;
+pub(crate) mod counters;
+pub(crate) mod deferred_removal;
+pub(crate) mod extras;
+pub(crate) mod nack;
+pub(crate) mod peer;
+pub(crate) mod pending;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod seat;
+pub(crate) mod subscription;
+pub(crate) mod subscriptions;
+pub(crate) mod view_change;
 mod wildcard;
 mod window;
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
-pub(crate) use self::render::Rendered;
+pub(crate) use self::response::Rendered;
 use self::{
-    counts::Counts,
-    edge::{Due, DueList, Edge, Edges, List, Standing},
-    errors::Errors,
-    progress::Behind,
-    rare::Rare,
-    renewal::Renewals,
+    acceptance::Behind,
+    counters::Counts,
+    extras::Rare,
+    peer::Peer,
+    response::heartbeat::Renewals,
+    subscription::{DueList, Edge, Edges, Standing},
     wildcard::{CatchUp, Claim, Leftovers, Owed, Wildcard},
     window::{Answer, Sent},
 };
 use super::{
     config::{LegacyWildcard, OnStuck, SotwResponse},
-    event::{Cause, Visit},
-    status::{Interest, SyncState},
-    store::{
-        arena::Arena,
-        body::{Form, Payload, Ttls},
-        history::Stamp,
-        version::StatedVersion,
+    event::{
+        Cause, Visit,
+        status::{Interest, SyncState},
     },
-    subscriptions::Peer,
-    wants::Wants,
+    store::{
+        arena::Arena, encode::body::Ttls, revision::Stamp, subscriber_list::List,
+        version::content::StatedVersion,
+    },
 };
 use crate::{
     id::StreamId,
     service::Variant,
     slab::Slot,
-    text::ResourceName,
     time::Time,
     types,
     wire::request::{Parameters, Spelling},
@@ -165,7 +151,7 @@ enum First {
 
 /// What a response is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     Content,
     Heartbeat,
 }
@@ -222,28 +208,6 @@ impl Past {
 enum Haste {
     CanWait,
     Urgent,
-}
-
-/// A session with all that its rules touch.
-#[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    /// What goes into the response that is being made.
-    errors: Errors,
-    /// And what they say to be too long, in bytes.
-    too_long: Vec<(ResourceName, usize)>,
-    /// Whether it tells that something is gone in full state, where that cannot be seen.
-    tells_deletions: bool,
-    /// Whether it tells of what the client has no claim to any more (M136).
-    tells_losses: bool,
-    /// How many names it tells to be gone that the client has not been sent.
-    absences: usize,
-    /// And what went in, if that is to be known.
-    kept: Vec<(ResourceName, Payload)>,
-    pub(crate) slot: Slot,
-    pub(crate) session: &'a mut Session,
-    pub(crate) arena: &'a mut Arena,
-    pub(crate) edges: &'a mut Edges,
-    pub(crate) wants: &'a mut Wants,
 }
 
 impl Session {
@@ -427,79 +391,13 @@ impl Role {
     }
 }
 
-impl<'a> Turn<'a> {
-    pub(crate) fn new(
-        slot: Slot,
-        session: &'a mut Session,
-        arena: &'a mut Arena,
-        edges: &'a mut Edges,
-        wants: &'a mut Wants,
-    ) -> Self {
-        let (errors, too_long, kept) = (Errors::default(), Vec::new(), Vec::new());
-        let (tells_deletions, tells_losses, absences) = (false, false, 0);
-        Self {
-            errors,
-            too_long,
-            tells_deletions,
-            tells_losses,
-            absences,
-            kept,
-            slot,
-            session,
-            arena,
-            edges,
-            wants,
-        }
-    }
-
-    /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.
-    fn form(&self) -> Form {
-        let ttls = if self.arena.has_ttls() { self.session.ttls } else { Ttls::Untold };
-        Form { variant: self.session.variant, ttls }
-    }
-
-    /// The session is on its arena from now on.
-    pub(crate) fn begin(&mut self) {
-        self.arena.sessions += 1;
-        if self.session.ttls == Ttls::Told {
-            self.arena.beats.join();
-        }
-        if self.session.needs_ghosts(self.arena) {
-            self.arena.ghosts.join();
-        }
-    }
-
-    /// The client is to be sent what an edge leads to, for a reason that may be more than a change.
-    fn make_due(&mut self, edge: Slot, cause: Cause) {
-        if cause != Cause::Changed {
-            self.session.haste = Haste::Urgent;
-        }
-        self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
-    }
-
-    /// The stream is gone: all that was held for the session goes, at the cost of its own names
-    /// (M13, IS23).
-    pub(crate) fn end(&mut self) {
-        self.leave_wildcard();
-        while !self.session.edges.is_empty() {
-            self.disconnect(self.session.edges.first());
-        }
-        self.arena.sessions -= 1;
-        if self.session.ttls == Ttls::Told {
-            self.arena.beats.leave();
-        }
-        if self.session.needs_ghosts(self.arena) {
-            self.arena.ghosts.leave();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use core::mem::size_of;
 
-    use super::{Session, edge::Edge};
-    use crate::server::stream::{Seat, Stream};
+    use super::seat::Seat;
+    use super::{Session, subscription::Edge};
+    use crate::server::stream::Stream;
 
     /// An idle client is to cost no more than 1 KiB for its stream, in which each subscription has a seat, and 256
     /// bytes per subscription.

@@ -3,41 +3,41 @@
 use crate::{
     server::{
         event::Cause,
-        store::{history::Stamp, version::TypeVersion},
+        store::{revision::Stamp, version::content::TypeVersion},
     },
     slab::Slot,
 };
 
 /// A subscription to everything.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wildcard {
+pub(crate) struct Wildcard {
     /// Where it is in the arena's list of them.
-    pub(super) seat: Slot,
+    pub(crate) seat: Slot,
     /// The client has what was set up to here (types that are sent as changes).
-    pub(super) cursor: Stamp,
+    pub(crate) cursor: Stamp,
     /// The furthest that the cursor has been.
-    pub(super) reached: Stamp,
+    pub(crate) reached: Stamp,
     /// The newest change when the client was last told what is gone, or when it subscribed (incremental
     /// variant).
-    pub(super) told: Stamp,
+    pub(crate) told: Stamp,
     /// What had changed up to here when rejected resources last rode along: they do so once (M107).
-    pub(super) rode: Stamp,
+    pub(crate) rode: Stamp,
     /// What the client was last sent (types that are sent in full state).
-    pub(super) version: TypeVersion,
+    pub(crate) version: TypeVersion,
     /// Why the client is behind, if not for a change.
-    pub(super) owed: Option<Owed>,
+    pub(crate) owed: Option<Owed>,
     /// Whether what the client has by name is left out until it has caught up (M31).
-    pub(super) catch_up: CatchUp,
-    pub(super) leftovers: Leftovers,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) leftovers: Leftovers,
 }
 
 /// The client is to be sent all of the wildcard.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owed {
-    pub(super) cause: Cause,
+pub(crate) struct Owed {
+    pub(crate) cause: Cause,
     /// The newest change at that time; a later one is a reason of its own.
-    pub(super) at: Stamp,
-    pub(super) claim: Claim,
+    pub(crate) at: Stamp,
+    pub(crate) claim: Claim,
 }
 
 /// What the client may expect, whatever becomes of what there is to say.
@@ -60,7 +60,7 @@ impl Claim {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CatchUp {
+pub(crate) enum CatchUp {
     #[default]
     Everything,
     /// All but what edges say the client has.
@@ -70,14 +70,14 @@ pub(super) enum CatchUp {
 /// Whether there may be edges beside those that the wildcard makes stay, which the next list ends if it does not
 /// have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leftovers {
+pub(crate) enum Leftovers {
     None,
     Possible,
 }
 
 impl Wildcard {
     /// Whether all there is will be sent anyhow, for no weaker a reason.
-    pub(super) fn owes_all(&self, cause: Cause) -> bool {
+    pub(crate) fn owes_all(&self, cause: Cause) -> bool {
         self.owed.is_some_and(|owed| owed.cause <= cause)
             && self.cursor == Stamp::START
             && self.catch_up == CatchUp::Everything
@@ -85,7 +85,7 @@ impl Wildcard {
 
     /// What the client may still expect. A part of everything is an answer: if the rest goes before it is sent, there is
     /// nothing left to answer (IS5).
-    pub(super) fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         match self.owed {
             Some(owed) if self.cursor == Stamp::START => owed.claim,
             _ => Claim::Nothing,

@@ -7,14 +7,15 @@ use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
 use super::{
-    Purpose, Session, Staging, Stamp, Turn,
-    rare::{Bereft, Entered, Lacks, Rare, Suspects},
+    Purpose, Session, Staging, Stamp,
+    context::Turn,
+    extras::{Bereft, Entered, Lacks, Rare, Suspects},
 };
 use crate::{
     server::{
-        alarms::Alarms,
         config::AnswerOverdue,
-        store::{arena::Arena, version::StatedVersion},
+        queue::timer_queue::Alarms,
+        store::{arena::Arena, version::content::StatedVersion},
     },
     slab::Slot,
     text::Nonce,
@@ -24,29 +25,29 @@ use crate::{
 
 /// A response of the session.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    pub(super) nonce: NonZeroU64,
-    pub(super) version: StatedVersion,
+pub(crate) struct Sent {
+    pub(crate) nonce: NonZeroU64,
+    pub(crate) version: StatedVersion,
     /// What version its content has, however that is stated.
-    pub(super) content: StatedVersion,
+    pub(crate) content: StatedVersion,
     /// The wildcard cursor before it, and after.
-    pub(super) from: Stamp,
-    pub(super) to: Stamp,
+    pub(crate) from: Stamp,
+    pub(crate) to: Stamp,
     /// The newest change when it was rendered, sent or not.
-    pub(super) at: Stamp,
+    pub(crate) at: Stamp,
     /// When it was rendered or, once it was, answered.
-    pub(super) time: Time,
+    pub(crate) time: Time,
     /// Its alarm, until that has gone off, or it is answered.
-    pub(super) alarm: Slot,
-    pub(super) answer: Answer,
-    pub(super) purpose: Purpose,
+    pub(crate) alarm: Slot,
+    pub(crate) answer: Answer,
+    pub(crate) purpose: Purpose,
     /// What the client said of the newest response with content: this one's answer, unless it is a
     /// heartbeat.
-    pub(super) verdict: Answer,
+    pub(crate) verdict: Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// None yet.
     Pending,
     /// None yet, and it should have come by now.
@@ -64,7 +65,7 @@ impl Answer {
 impl Session {
     /// Whether another response may be sent. Where types wait for each other's ACKs there is one at a
     /// time.
-    pub(super) fn has_room(&self, arena: &Arena) -> bool {
+    pub(crate) fn has_room(&self, arena: &Arena) -> bool {
         let window = match self.staging {
             Staging::Free | Staging::Reversed => usize::from(arena.config.window.get()),
             Staging::Staged | Staging::Lingering(_) => 1,
@@ -84,7 +85,7 @@ impl Session {
     }
 
     /// Notes a response that was rendered. Of those that are overdue, no more are remembered than have room.
-    pub(super) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
+    pub(crate) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
         self.with_rare(|rare| rare.lacks = Lacks::Resources);
         let before = self.newest.replace(sent);
         let Some(before) = before.filter(|before| before.answer.is_missing()) else { return };
@@ -96,12 +97,12 @@ impl Session {
     }
 
     /// The response with this nonce, if it is the newest or still to be answered.
-    pub(super) fn sent_as(&self, nonce: u64) -> Option<Sent> {
+    pub(crate) fn sent_as(&self, nonce: u64) -> Option<Sent> {
         self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
     }
 
     /// A response was answered; gives what the client now says of the content.
-    pub(super) fn settle(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
+    pub(crate) fn settle(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
         let nonce = sent.nonce;
         let verdict = match sent.purpose {
             Purpose::Content => answer,
@@ -119,7 +120,7 @@ impl Session {
     }
 
     /// Nothing is left of what the client rejected.
-    pub(super) fn forget_verdict(&mut self) {
+    pub(crate) fn forget_verdict(&mut self) {
         if let Some(newest) = self.newest.as_mut().filter(|it| it.verdict == Answer::Nack) {
             newest.verdict = Answer::Ack;
         }
@@ -138,46 +139,46 @@ impl Session {
         let mut all = earlier.into_iter().flatten().chain(&mut self.newest);
         let sent = all.find(|sent| sent.answer == Answer::Pending)?;
         (sent.answer, sent.alarm) = (Answer::Overdue, Slot::NONE);
-        Some(super::answer::nonce_of(sent.nonce))
+        Some(super::request::ack::nonce_of(sent.nonce))
     }
 
     fn earlier(&self) -> impl Iterator<Item = &Sent> {
         self.rare.iter().flat_map(|rare| &rare.earlier)
     }
 
-    pub(super) fn suspects(&self) -> Option<Suspects> {
+    pub(crate) fn suspects(&self) -> Option<Suspects> {
         self.rare.as_deref()?.suspects
     }
 
     /// What the client had when it went over to everything, if it has accepted nothing since: no response after the
     /// one of the nonce `accepted`.
-    pub(super) fn entered(&self, accepted: u64) -> Option<&Entered> {
+    pub(crate) fn entered(&self, accepted: u64) -> Option<&Entered> {
         let entered = self.rare.as_deref().and_then(|rare| rare.entered.as_ref());
         entered.filter(|entered| accepted <= entered.after)
     }
 
     /// Whether an incremental client is to be told what it has left with its wildcard, or with a glob.
-    pub(super) fn owes_farewell(&self) -> bool {
+    pub(crate) fn owes_farewell(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| !rare.farewell.is_empty())
     }
 
-    pub(super) fn bereft(&self) -> Option<&Bereft> {
+    pub(crate) fn bereft(&self) -> Option<&Bereft> {
         self.rare.as_deref().map(|rare| &rare.bereft).filter(|bereft| !bereft.names.is_empty())
     }
 
-    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_with(Box::default)
     }
 
     /// Changes what a session hardly ever has; nothing is made for it.
-    pub(super) fn with_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+    pub(crate) fn with_rare(&mut self, change: impl FnOnce(&mut Rare)) {
         if let Some(rare) = self.rare.as_deref_mut() {
             change(rare);
             self.tidy();
         }
     }
 
-    pub(super) fn tidy(&mut self) {
+    pub(crate) fn tidy(&mut self) {
         if self.rare.as_deref().is_some_and(Rare::is_empty) {
             self.rare = None;
         }

@@ -9,14 +9,17 @@ use alloc::{
     vec::Vec,
 };
 
+use bytes::Bytes;
+
 use super::{
     Store,
-    body::Payload,
+    encode::body::Payload,
     transaction::{Change, Content, Transaction, TransactionError},
     view::View,
 };
 use crate::{
-    server::{config::ServerConfig, contents::ViewContents},
+    references::{Consistency, Finding},
+    server::config::ServerConfig,
     slab::Slot,
     text::{ResourceName, TypeUrl, ViewName},
 };
@@ -167,5 +170,65 @@ impl Layer {
                 Content::Nothing => {}
             }
         }
+    }
+}
+
+/// The resources of a view at one moment, by type and name. Payloads are those of the server, shared, so
+/// that this may be kept and looked at elsewhere while the server goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewContents {
+    view: ViewName,
+    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, Bytes>>,
+}
+
+impl ViewContents {
+    pub(crate) fn of(view: ViewName) -> Self {
+        Self { view, resources: BTreeMap::new() }
+    }
+
+    pub(crate) fn insert(&mut self, type_url: &TypeUrl, name: &ResourceName, payload: &Bytes) {
+        if !self.resources.contains_key(type_url) {
+            self.resources.insert(type_url.clone(), BTreeMap::new());
+        }
+        if let Some(resources) = self.resources.get_mut(type_url) {
+            resources.insert(name.clone(), payload.clone());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, type_url: &TypeUrl, name: &ResourceName) {
+        if let Some(resources) = self.resources.get_mut(type_url) {
+            resources.remove(name);
+        }
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn view(&self) -> &ViewName {
+        &self.view
+    }
+
+    /// The resources, by type and name, with their bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName, &Bytes)> {
+        self.resources.iter().flat_map(|(type_url, resources)| {
+            resources.iter().map(move |(name, payload)| (type_url, name, payload))
+        })
+    }
+
+    /// How many resources there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.resources.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a check finds about them: references that dangle, above all.
+    #[must_use]
+    pub fn check(&self, consistency: &Consistency<'_>) -> Vec<Finding> {
+        consistency.check(self.iter().map(|(ty, name, it)| (ty.clone(), name.clone(), it)))
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::{
     Store, Touched,
     arena::{Origin, Resource, Shown},
-    version::TypeVersion,
+    version::content::TypeVersion,
     view::{Fate, View},
 };
 use crate::{
@@ -122,7 +122,7 @@ impl Store {
 
     /// Ties an arena to those of its view's layers and makes it show what they have. Without layers, it
     /// shows nothing and is free for transactions.
-    pub(super) fn show_layers(&mut self, slot: Slot, config: &ServerConfig, touched: &mut Touched) {
+    pub(crate) fn show_layers(&mut self, slot: Slot, config: &ServerConfig, touched: &mut Touched) {
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         let (view, type_url) = (arena.view, arena.type_url.clone());
         arena.origin = Origin::Layers;
@@ -149,7 +149,7 @@ impl Store {
     }
 
     /// A name has changed in a layer: shows that in the arenas above.
-    pub(super) fn show_above(
+    pub(crate) fn show_above(
         &mut self,
         layer: Slot,
         name: &ResourceName,
@@ -242,7 +242,7 @@ impl Store {
     }
 
     /// Unties an arena of a layered view from those below it.
-    pub(super) fn leave_layers(&mut self, slot: Slot, view: Slot, type_url: &TypeUrl) {
+    pub(crate) fn leave_layers(&mut self, slot: Slot, view: Slot, type_url: &TypeUrl) {
         for layer in self.layers_of(view) {
             let Some(below) = self.find_arena(layer, type_url.as_str()) else { continue };
             if let Some(below) = self.arenas.at_mut(below) {
@@ -253,7 +253,7 @@ impl Store {
     }
 
     /// A view that nobody sees is made of nothing any more.
-    pub(super) fn drop_layers(&mut self, slot: Slot) {
+    pub(crate) fn drop_layers(&mut self, slot: Slot) {
         let Some(view) = self.views.at_mut(slot) else { return };
         let layers = core::mem::take(&mut view.layers);
         self.end_uses(layers);

@@ -3,29 +3,22 @@
 //! The store knows nothing of sessions. A transaction leaves a list of what it touched, and the
 //! server tells the subscribers of exactly those.
 
-mod aliases;
 pub(crate) mod arena;
-pub(crate) mod beats;
-pub(crate) mod body;
-mod check;
 pub(crate) mod contents;
-mod dropping;
-mod entry;
-pub(crate) mod globs;
-pub(crate) mod history;
-pub(crate) mod idle;
+pub(crate) mod encode;
+pub(crate) mod idle_views;
 pub(crate) mod layers;
-mod linger;
-mod needs;
-pub(crate) mod options;
-pub(crate) mod pasts;
-mod pool;
+pub(crate) mod on_demand;
+pub(crate) mod payload_pool;
+pub(crate) mod resource_options;
+pub(crate) mod revision;
 pub(crate) mod snapshot;
-pub(crate) mod stated;
+pub(crate) mod subscriber_list;
 pub(crate) mod transaction;
+pub(crate) mod validate;
 pub(crate) mod version;
-mod versions;
 mod view;
+pub(crate) mod view_removal;
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
@@ -35,8 +28,8 @@ use hashbrown::HashTable;
 
 use self::{
     arena::{Arena, Origin, Resource},
-    history::Stamp,
-    pool::Pool,
+    payload_pool::Pool,
+    revision::Stamp,
     transaction::{Applied, Change, Content, Transaction, TransactionError},
     view::{Fate, View},
 };
@@ -164,7 +157,7 @@ impl Store {
     }
 
     /// Makes changes that were found to be good; says how many resources changed, and how many are gone.
-    pub(super) fn make(
+    pub(crate) fn make(
         &mut self,
         view: Slot,
         changes: &[&Change],

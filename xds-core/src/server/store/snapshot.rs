@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     Store,
     contents::Layer,
-    options::ResourceOptions,
+    resource_options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     xdstp,
 };
 
-/// All resources of a view, for [`Server::set_snapshot`](super::super::Server::set_snapshot).
+/// All resources of a view, for [`Server::set_snapshot`](crate::server::Server::set_snapshot).
 ///
 /// It is compared with what the view has, once, however many clients see it, and the difference is
 /// applied as a [`Transaction`]: what is equal wakes nobody (M216).

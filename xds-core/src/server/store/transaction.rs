@@ -6,7 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::options::ResourceOptions;
+use super::resource_options::ResourceOptions;
 use crate::{
     server::event::StatusCode,
     text::{ResourceName, TypeUrl, Version, ViewName},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Changes to the resources of one view, applied by
-/// [`Server::apply`](super::super::Server::apply) as one: no response shows a part of them (M212).
+/// [`Server::apply`](crate::server::Server::apply) as one: no response shows a part of them (M212).
 ///
 /// A name that occurs more than once has its last change applied (M219). Structured names (`xdstp:`) are
 /// taken in their canonical form, in which context parameters have no order (M141).
@@ -152,7 +152,7 @@ impl Transaction {
     }
 
     /// Says what the version of the view's resources of a type is, with the changes of this transaction: for
-    /// types whose versions are the application's: by [`VersionMode::Caller`](super::super::VersionMode) they
+    /// types whose versions are the application's: by [`VersionMode::Caller`](crate::server::VersionMode) they
     /// are not changed without, by `Label` they keep the last one. If there are several, the last counts.
     pub fn set_version(
         &mut self,

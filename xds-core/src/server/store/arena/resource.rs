@@ -2,16 +2,14 @@
 
 use alloc::boxed::Box;
 
+use super::endpoint_names::Needs;
 use crate::{
-    server::{
-        session::edge::List,
-        store::{
-            body::Payload,
-            history::{Life, Stamp},
-            needs::Needs,
-            transaction::ResourceError,
-        },
-        wants::Want,
+    server::store::{
+        encode::body::Payload,
+        on_demand::Want,
+        revision::{Life, Stamp},
+        subscriber_list::List,
+        transaction::ResourceError,
     },
     text::ResourceName,
 };
@@ -27,7 +25,7 @@ pub(crate) struct Resource {
     pub(crate) stamp: Stamp,
     /// When it was set before that; if it was created then, the same.
     pub(crate) before: Stamp,
-    pub(super) life: Life,
+    pub(crate) life: Life,
     /// What the application was told of it.
     pub(crate) want: Want,
     /// The endpoints it names, if that is asked about.
@@ -70,7 +68,7 @@ impl Resource {
     }
 
     /// The application has said what there is.
-    pub(in crate::server::store) fn answer(&mut self) {
+    pub(crate) fn answer(&mut self) {
         if self.want == Want::Asked {
             self.want = Want::Answered;
         }

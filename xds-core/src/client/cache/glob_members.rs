@@ -1,0 +1,478 @@
+//! Globs: which resources each stands for, in the order in which they last changed (TP1, FE-22).
+//!
+//! A glob is subscribed to by its name, so it has an entry and a subscription like any other name. What it
+//! has beyond that is here: its members, filed by the number of their last change, so that the cursor of a
+//! watch is a number and passes nothing but members.
+//!
+//! The globs that stand for a name are looked up by the directories that it lies in. Only directories as
+//! deep as some glob's are looked at: a name that is all slashes costs no more than another.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
+use core::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::{Cache, entry::Entry};
+use crate::{
+    client::event::status::EntryState,
+    slab::{Key, Slab, Slot},
+    text::ResourceName,
+};
+
+/// The globs of one type.
+#[derive(Debug)]
+pub(crate) struct Globs {
+    globs: Slab<Glob>,
+    by_place: HashTable<Slot>,
+    hasher: FixedState,
+    /// How many globs have a directory of so many slashes.
+    depths: BTreeMap<usize, usize>,
+    /// Those with a member that has changed since watches were last told.
+    changed: Vec<Slot>,
+    /// Those of which the response under judgement has a member.
+    present: Vec<Slot>,
+    tombstones: usize,
+}
+
+/// One glob.
+#[derive(Debug)]
+pub(crate) struct Glob {
+    name: ResourceName,
+    pub(crate) subscription: Slot,
+    /// Whether the server has spoken of the members, if only to say that there are none.
+    pub(crate) is_received: bool,
+    /// How many watches it has.
+    pub(crate) watches: usize,
+    /// Arms the timer of members that another server sent before; zero where none runs.
+    pub(crate) leftover_timer: u64,
+    /// Where the members are, by the number of their last change. What never changed is not among them.
+    members: BTreeMap<u64, Slot>,
+    /// Deleted members that some watch has yet to pass, oldest first.
+    tombstones: VecDeque<(u64, Key)>,
+    has_changed: bool,
+    is_present: bool,
+}
+
+/// Where a glob looks, and for which context parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place<'n> {
+    /// Ends in a slash.
+    directory: &'n str,
+    context: &'n str,
+}
+
+/// A canonical name without its context parameters, and these.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('?').unwrap_or((name, ""))
+}
+
+impl Glob {
+    /// Whether members went that some watch may not have heard of.
+    pub(crate) fn has_tombstones(&self) -> bool {
+        !self.tombstones.is_empty()
+    }
+
+    fn place(&self) -> Place<'_> {
+        let (path, context) = split(self.name.as_str());
+        Place { directory: path.strip_suffix('*').unwrap_or(path), context }
+    }
+
+    fn depth(&self) -> usize {
+        self.place().directory.matches('/').count()
+    }
+
+    /// The member that changed first after the change numbered `passed`.
+    pub(crate) fn after(&self, passed: u64) -> Option<Slot> {
+        self.members.range(passed.checked_add(1)?..).next().map(|(_, &slot)| slot)
+    }
+
+    /// The members, those first that changed longest ago.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Slot> {
+        self.members.values().copied()
+    }
+
+    pub(crate) fn set_members(&mut self, members: BTreeMap<u64, Slot>) {
+        self.members = members;
+    }
+
+    /// Whether the change with this number is the last one of a member.
+    pub(crate) fn has_change(&self, number: u64) -> bool {
+        self.members.contains_key(&number)
+    }
+}
+
+impl Globs {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            globs: Slab::default(),
+            by_place: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            depths: BTreeMap::new(),
+            changed: Vec::new(),
+            present: Vec::new(),
+            tombstones: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.globs.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Glob)> {
+        self.globs.iter()
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> Option<&Glob> {
+        self.globs.at(slot)
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut Glob> {
+        self.globs.at_mut(slot)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Glob> {
+        self.globs.get(key)
+    }
+
+    pub(crate) fn key(&self, slot: Slot) -> Option<Key> {
+        self.globs.key(slot)
+    }
+
+    /// How many deleted members are kept for watches, each once for each of its globs.
+    pub(crate) fn tombstones(&self) -> usize {
+        self.tombstones
+    }
+
+    /// The glob of this canonical name.
+    pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        let (path, context) = split(name);
+        self.at_place(Place { directory: path.strip_suffix('*')?, context })
+    }
+
+    /// The globs that stand for a resource of this canonical name, the widest first.
+    pub(crate) fn covering<'s>(
+        &'s self,
+        name: &'s str,
+    ) -> impl Iterator<Item = (Slot, &'s Glob)> + use<'s> {
+        let (path, context) = split(name);
+        let path = if self.is_empty() { "" } else { path };
+        let is_as_deep = |&(depth, _): &(usize, usize)| self.depths.contains_key(&depth);
+        let slashes = path.match_indices('/').map(|(at, _)| at);
+        (1..).zip(slashes).filter(is_as_deep).filter_map(move |(_, at)| {
+            let directory = path.get(..=at).filter(|it| it.len() < path.len())?;
+            let slot = self.at_place(Place { directory, context })?;
+            Some((slot, self.at(slot)?))
+        })
+    }
+
+    fn at_place(&self, place: Place<'_>) -> Option<Slot> {
+        let is_there = |&slot: &Slot| self.at(slot).is_some_and(|glob| glob.place() == place);
+        self.by_place.find(self.hasher.hash_one(place), is_there).copied()
+    }
+
+    /// Adds a glob, which must not be there yet, without members.
+    pub(crate) fn add(&mut self, name: ResourceName, subscription: Slot) -> Option<Slot> {
+        let glob = Glob {
+            name,
+            subscription,
+            is_received: false,
+            watches: 0,
+            leftover_timer: 0,
+            members: BTreeMap::new(),
+            tombstones: VecDeque::new(),
+            has_changed: false,
+            is_present: false,
+        };
+        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.place()));
+        let slot = self.globs.push_back(glob)?.slot();
+        let (globs, hasher) = (&self.globs, &self.hasher);
+        self.by_place.insert_unique(hash, slot, |&other| {
+            globs.at(other).map_or(0, |glob| hasher.hash_one(glob.place()))
+        });
+        *self.depths.entry(depth).or_default() += 1;
+        Some(slot)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Glob> {
+        let glob = self.globs.at(slot)?;
+        let (depth, hash) = (glob.depth(), self.hasher.hash_one(glob.place()));
+        if let Ok(entry) = self.by_place.find_entry(hash, |&other| other == slot) {
+            entry.remove();
+        }
+        if let Some(globs) = self.depths.get_mut(&depth) {
+            *globs -= 1;
+            if *globs == 0 {
+                self.depths.remove(&depth);
+            }
+        }
+        self.changed.retain(|&changed| changed != slot);
+        self.present.retain(|&present| present != slot);
+        let glob = self.globs.remove(slot)?;
+        self.tombstones -= glob.tombstones.len();
+        Some(glob)
+    }
+
+    /// The resource at `member` has changed: the change numbered `new` is its last one, in place of `old`.
+    pub(crate) fn note_change(&mut self, name: &str, member: Slot, old: u64, new: u64) {
+        let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
+        for slot in covering {
+            let Some(glob) = self.globs.at_mut(slot) else { continue };
+            glob.members.remove(&old);
+            glob.members.insert(new, member);
+            if !core::mem::replace(&mut glob.has_changed, true) {
+                self.changed.push(slot);
+            }
+        }
+    }
+
+    /// The resource whose last change had this number is no more.
+    pub(crate) fn note_removal(&mut self, name: &str, last: u64) {
+        let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
+        for slot in covering {
+            if let Some(glob) = self.globs.at_mut(slot) {
+                glob.members.remove(&last);
+            }
+        }
+    }
+
+    /// The globs with a member that has changed since this was last called.
+    pub(crate) fn take_changed(&mut self) -> Vec<Slot> {
+        let changed = core::mem::take(&mut self.changed);
+        for &slot in &changed {
+            if let Some(glob) = self.globs.at_mut(slot) {
+                glob.has_changed = false;
+            }
+        }
+        changed
+    }
+
+    /// The response under judgement has the resource of this name.
+    pub(crate) fn note_present(&mut self, name: &str) {
+        let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
+        for slot in covering {
+            self.note_spoken_of(slot);
+        }
+    }
+
+    /// The response under judgement says what there is of the glob.
+    pub(crate) fn note_spoken_of(&mut self, slot: Slot) {
+        if let Some(glob) = self.globs.at_mut(slot)
+            && !core::mem::replace(&mut glob.is_present, true)
+        {
+            self.present.push(slot);
+        }
+    }
+
+    /// The globs that the response under judgement speaks of.
+    pub(crate) fn take_present(&mut self) -> Vec<Slot> {
+        let present = core::mem::take(&mut self.present);
+        for &slot in &present {
+            if let Some(glob) = self.globs.at_mut(slot) {
+                glob.is_present = false;
+            }
+        }
+        present
+    }
+
+    /// Notes that a member was deleted by the change numbered `last`. Returns whether somebody has yet to
+    /// hear of it.
+    pub(crate) fn bury(&mut self, name: &str, last: u64, member: Key) -> bool {
+        let watching = |(slot, glob): (Slot, &Glob)| {
+            (glob.watches > 0 && glob.has_change(last)).then_some(slot)
+        };
+        let covering: Vec<Slot> = self.covering(name).filter_map(watching).collect();
+        for &slot in &covering {
+            if let Some(glob) = self.globs.at_mut(slot) {
+                glob.tombstones.push_back((last, member));
+                self.tombstones += 1;
+            }
+        }
+        !covering.is_empty()
+    }
+
+    /// The oldest deletion that all watches of a glob have passed, the slowest of which has seen the
+    /// change numbered `seen`.
+    pub(crate) fn unearth(&mut self, slot: Slot, seen: u64) -> Option<(u64, Key)> {
+        let glob = self.globs.at_mut(slot)?;
+        let &(last, member) = glob.tombstones.front().filter(|(last, _)| *last <= seen)?;
+        glob.tombstones.pop_front();
+        self.tombstones -= 1;
+        if glob.members.get(&last) == Some(&member.slot()) {
+            glob.members.remove(&last);
+        }
+        Some((last, member))
+    }
+
+    /// The globs of which deleted members are kept.
+    pub(crate) fn with_tombstones(&self) -> Vec<Slot> {
+        let has_some = |(_, glob): &(Slot, &Glob)| !glob.tombstones.is_empty();
+        self.globs.iter().filter(has_some).map(|(slot, _)| slot).collect()
+    }
+}
+
+/// Globs and the entries that are their members.
+impl Cache {
+    /// Makes the entry that of a glob, whose members are the entries there are below it.
+    pub(crate) fn add_glob(&mut self, slot: Slot, subscription: Slot) -> Option<Slot> {
+        let entry = self.get_mut(slot)?;
+        entry.is_glob = true;
+        let name = entry.name.clone();
+        let glob = self.globs.add(name, subscription)?;
+        let is_member = |entry: &Entry| {
+            let has_changed = entry.moved() > 0 && !entry.is_tombstone();
+            let mut covering = self.globs.covering(entry.name.as_str());
+            entry.is_foreign && has_changed && covering.any(|(covering, _)| covering == glob)
+        };
+        let members = self.iter().filter(|(_, entry)| is_member(entry));
+        let members = members.map(|(slot, entry)| (entry.moved(), slot)).collect();
+        self.globs.at_mut(glob)?.set_members(members);
+        Some(glob)
+    }
+
+    /// Takes the glob with this entry for received if any of its members is in use. Returns whether it did.
+    pub(crate) fn receive_if_inhabited(&mut self, slot: Slot) -> bool {
+        let Some(entry) = self.get(slot).filter(|entry| entry.is_glob) else { return false };
+        let Some(glob) = self.globs.find(entry.name.as_str()) else { return false };
+        let is_in_use = |slot| {
+            let in_use = |entry: &Entry| entry.state != EntryState::DoesNotExist;
+            self.get(slot).filter(|entry| entry.bytes.is_some()).is_some_and(in_use)
+        };
+        if !self.globs.at(glob).is_some_and(|glob| glob.members().any(is_in_use)) {
+            return false;
+        }
+        if let Some(glob) = self.globs.at_mut(glob) {
+            glob.is_received = true;
+        }
+        if let Some(entry) = self.get_mut(slot) {
+            entry.state = EntryState::Acked;
+        }
+        true
+    }
+
+    /// Removes the deleted members of a glob that all of its watches have heard of, the slowest of which
+    /// has seen the change numbered `seen`. `is_awaited` tells whether another glob's watch has yet to
+    /// pass the change with a number.
+    pub(crate) fn sweep_glob(
+        &mut self,
+        glob: Slot,
+        seen: u64,
+        is_awaited: impl Fn(&Glob, u64) -> bool,
+    ) {
+        while let Some((last, key)) = self.globs.unearth(glob, seen) {
+            let Some(entry) = self.at_key(key) else { continue };
+            let is_dead = entry.moved() == last && entry.is_tombstone();
+            let awaits = |(_, other): (Slot, &Glob)| is_awaited(other, last);
+            if is_dead && !self.globs.covering(entry.name.as_str()).any(awaits) {
+                self.remove(key.slot());
+            }
+        }
+    }
+
+    /// Forgets the glob with this entry, and those of its members that nobody else wants.
+    pub(crate) fn remove_glob(&mut self, entry: Slot) {
+        let name = self.get(entry).map(|entry| entry.name.clone());
+        let glob = name.and_then(|name| self.globs.find(name.as_str()));
+        self.remove(entry);
+        let Some(glob) = glob.and_then(|glob| self.globs.remove(glob)) else { return };
+        for slot in glob.members() {
+            let Some(entry) = self.get(slot) else { continue };
+            // A deletion that another glob's watches have all heard of is none of its members any more.
+            let (is_over, last) = (entry.is_tombstone(), entry.moved());
+            let keeps = |(_, other): (Slot, &Glob)| !is_over || other.has_change(last);
+            let is_covered = self.globs.covering(entry.name.as_str()).any(keeps);
+            if entry.subscription.is_none() && !is_covered {
+                self.remove(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, string::String, vec::Vec};
+
+    use super::*;
+    use crate::xdstp::XdstpName;
+
+    /// Paths of up to three segments out of few, some of which look like others.
+    fn names(last: &[&str]) -> Vec<String> {
+        let mut names = Vec::new();
+        for authority in ["a", "b", ""] {
+            for path in ["", "x/", "x/y/", "xy/", "x//", "x/%2A/", "x/*/"] {
+                for last in last {
+                    for context in ["", "?k=1", "?k=1&l=", "?k=12"] {
+                        names.push(format!("xdstp://{authority}/T/{path}{last}{context}"));
+                    }
+                }
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn the_globs_of_a_name_are_those_that_cover_it() {
+        // FE-22: what the index finds is what the comparison of names says, the widest first.
+        let parse = |name: &String| XdstpName::parse(name).unwrap();
+        let mut globs: Vec<_> = names(&["*"]).iter().map(parse).collect();
+        globs.sort();
+        globs.dedup();
+        let mut index = Globs::new(7);
+        let slots: Vec<_> = globs
+            .iter()
+            .map(|glob| index.add(glob.as_name().clone(), Slot::NONE).unwrap())
+            .collect();
+        for (glob, slot) in globs.iter().zip(&slots) {
+            assert_eq!(index.find(glob.as_str()), Some(*slot));
+        }
+        for name in names(&["n", "y", "n*", "%2A"]).iter().map(parse) {
+            let found: Vec<_> = index.covering(name.as_str()).map(|(slot, _)| slot).collect();
+            let mut expected: Vec<_> =
+                globs.iter().zip(&slots).filter(|(glob, _)| glob.covers(&name)).collect();
+            expected.sort_by_key(|(glob, _)| glob.as_str().len());
+            let expected: Vec<_> = expected.into_iter().map(|(_, slot)| *slot).collect();
+            assert_eq!(found, expected, "{name}");
+        }
+        for slot in slots {
+            index.remove(slot);
+        }
+        assert!(index.is_empty() && index.by_place.is_empty() && index.depths.is_empty());
+    }
+
+    #[test]
+    fn a_deep_name_is_looked_up_only_where_globs_are() {
+        let mut index = Globs::new(7);
+        index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
+        let deep = format!("xdstp://a/T/x/{}", "/".repeat(4_000));
+        assert_eq!(index.covering(&deep).count(), 1);
+        assert_eq!(index.depths.len(), 1, "of its four thousand directories one is looked up");
+        assert_eq!(index.covering("plain").count(), 0);
+        assert_eq!(index.covering("xdstp://a/T/x/").count(), 0, "a directory is not in itself");
+    }
+
+    #[test]
+    fn a_member_is_filed_by_its_last_change() {
+        let mut index = Globs::new(7);
+        let glob = index.add("xdstp://a/T/x/*".into(), Slot::NONE).unwrap();
+        let (one, two) = (Slot::at_index(1), Slot::at_index(2));
+        index.note_change("xdstp://a/T/x/1", one, 0, 1);
+        index.note_change("xdstp://a/T/x/2", two, 0, 2);
+        index.note_change("xdstp://a/T/y/3", two, 0, 3);
+        index.note_change("xdstp://a/T/x/1", one, 1, 4);
+        assert_eq!(index.take_changed(), [glob]);
+        assert_eq!(index.take_changed(), []);
+        let state = index.at(glob).unwrap();
+        assert_eq!(state.members().collect::<Vec<_>>(), [two, one]);
+        assert_eq!((state.after(0), state.after(2), state.after(4)), (Some(two), Some(one), None));
+        assert_eq!(state.after(u64::MAX), None);
+        index.note_removal("xdstp://a/T/x/2", 2);
+        assert_eq!(index.at(glob).unwrap().members().collect::<Vec<_>>(), [one]);
+    }
+}

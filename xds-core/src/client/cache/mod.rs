@@ -1,0 +1,390 @@
+//! What is known of the resources of one type, in the order in which it last changed.
+//!
+//! An [`Entry`] exists for every name that is subscribed to and, under a wildcard or a glob, for every
+//! name that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
+//! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
+
+pub(crate) mod cursor;
+pub(crate) mod entry;
+pub(crate) mod glob_members;
+pub(crate) mod response_marks;
+pub(crate) mod retained_frames;
+pub(crate) mod versions;
+pub(crate) mod wrapper_fields;
+
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+
+pub(crate) use self::response_marks::{Mark, Overruling};
+use self::{
+    cursor::Cursor, entry::Entry, glob_members::Globs, retained_frames::HeldFrames,
+    versions::Versions,
+};
+use super::{config::resource_type::Value, event::status::EntryState};
+use crate::{
+    index::NameIndex,
+    slab::{Key, Slab, Slot},
+    text::{ResourceName, Version},
+    time::Time,
+};
+
+/// All entries of a type.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    nodes: Slab<Node>,
+    index: NameIndex,
+    frames: HeldFrames,
+    /// Counts changes of entries; an entry carries the number of its last one.
+    sequence: u64,
+    /// The position of the server whose response is under judgement.
+    source: u32,
+    /// What the response under judgement has made of what was not held from its server.
+    overruling: Overruling,
+    /// Counts the entries that responses have had; an entry carries the number of its last time.
+    marks: u64,
+    /// That count when the response under judgement began.
+    marks_before: u64,
+    versions: Versions,
+    entries: usize,
+    /// How many of them no response has: static resources.
+    ours: usize,
+    /// How long the resources in use are together.
+    bytes: usize,
+    /// Counts resources whose use has ended.
+    drops: u64,
+    /// Deleted entries that some cursor has yet to pass, oldest first.
+    tombstones: VecDeque<(u64, Key)>,
+    /// The globs that are asked for, which keep their members in an order of their own.
+    pub(crate) globs: Globs,
+    /// When resources may no longer be used unless they are sent again, the next one first (B09).
+    pub(crate) expiries: BTreeSet<(Time, Slot)>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Entry(Entry),
+    Cursor,
+}
+
+impl Cache {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            nodes: Slab::default(),
+            index: NameIndex::new(seed),
+            frames: HeldFrames::default(),
+            sequence: 0,
+            source: u32::MAX,
+            overruling: Overruling::Nothing,
+            marks: 0,
+            marks_before: 0,
+            versions: Versions::default(),
+            entries: 0,
+            ours: 0,
+            bytes: 0,
+            drops: 0,
+            tombstones: VecDeque::new(),
+            globs: Globs::new(seed),
+            expiries: BTreeSet::new(),
+        }
+    }
+
+    /// How many resources there are that are not only kept as deleted.
+    pub(crate) fn live(&self) -> usize {
+        let tombstones = self.tombstones.len() + self.globs.tombstones();
+        self.entries.saturating_sub(tombstones + self.globs.len())
+    }
+
+    /// How long all resources in use would be together if this one were so long.
+    pub(crate) fn bytes_with(&self, slot: Slot, length: usize) -> usize {
+        let replaced = self.get(slot).and_then(|entry| entry.bytes.as_ref()).map_or(0, Bytes::len);
+        self.bytes.saturating_sub(replaced).saturating_add(length)
+    }
+
+    /// How long the resources in use are together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many resources have been in use and are not any more, replaced ones included.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// How many entries the response under judgement has had so far.
+    pub(crate) fn marked(&self) -> usize {
+        usize::try_from(self.marks - self.marks_before).unwrap_or(usize::MAX)
+    }
+
+    /// The number of the newest change.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        self.index.find(name, |slot| Some(self.get(slot)?.name.as_str()))
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
+        match self.nodes.at(slot)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    /// The entry that had this key, unless it is gone.
+    pub(crate) fn at_key(&self, key: Key) -> Option<&Entry> {
+        match self.nodes.get(key)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Entry> {
+        match self.nodes.at_mut(slot)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    /// All entries, tombstones included, in the order of their slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.nodes.in_slot_order().filter_map(|(slot, node)| match node {
+            Node::Entry(entry) => Some((slot, entry)),
+            Node::Cursor => None,
+        })
+    }
+
+    /// The first entry in the order of change, where a response that repeats the last one begins.
+    pub(crate) fn first(&self) -> Slot {
+        self.skip_cursors(self.nodes.first())
+    }
+
+    /// The entry behind `slot` in the order of change.
+    pub(crate) fn following(&self, slot: Slot) -> Slot {
+        self.skip_cursors(self.nodes.next(slot))
+    }
+
+    fn skip_cursors(&self, mut slot: Slot) -> Slot {
+        while let Some(Node::Cursor) = self.nodes.at(slot) {
+            slot = self.nodes.next(slot);
+        }
+        slot
+    }
+
+    /// Makes the index large enough for this many resources: to grow it step by step would take the hash
+    /// of every name several times.
+    pub(crate) fn make_room_for(&mut self, resources: usize) {
+        let nodes = &self.nodes;
+        let more = resources.saturating_sub(self.entries);
+        self.index.reserve(more, |slot| name_at(nodes, slot));
+    }
+
+    /// An entry for `name`, which must not have one, about which nothing is known.
+    pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
+        let entry = Entry {
+            name: name.clone(),
+            state: EntryState::Requested,
+            bytes: None,
+            version: Slot::NONE,
+            source: u32::MAX,
+            changed: 0,
+            is_foreign: false,
+            is_glob: false,
+            subscription: Slot::NONE,
+            frame: Slot::NONE,
+            stamp: 0,
+            is_wrapped: false,
+            detail: None,
+        };
+        let slot = self.nodes.push_back(Node::Entry(entry))?.slot();
+        let nodes = &self.nodes;
+        self.index.insert(name.as_str(), slot, |other| name_at(nodes, other));
+        self.entries += 1;
+        Some(slot)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.drop_resource(slot);
+        if let Some(Node::Entry(entry)) = self.nodes.at(slot) {
+            if entry.is_foreign {
+                self.globs.note_removal(entry.name.as_str(), entry.moved());
+            }
+            self.index.remove(entry.name.as_str(), slot);
+            self.nodes.remove(slot);
+            self.entries -= 1;
+        }
+    }
+
+    /// Notes a change that watchers must hear of: the entry becomes the newest of the list.
+    pub(crate) fn touch(&mut self, slot: Slot) {
+        self.note_move(slot, |entry, number| entry.changed = number);
+    }
+
+    /// Notes a change of the error beside a resource that stays in use.
+    pub(crate) fn touch_ambient(&mut self, slot: Slot) {
+        self.note_move(slot, |entry, number| entry.detail().ambient = number);
+    }
+
+    fn note_move(&mut self, slot: Slot, number: impl FnOnce(&mut Entry, u64)) {
+        self.sequence += 1;
+        if let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) {
+            let before = entry.moved();
+            number(entry, self.sequence);
+            if entry.is_foreign {
+                self.globs.note_change(entry.name.as_str(), slot, before, self.sequence);
+            }
+        }
+        self.nodes.move_to_back(slot);
+    }
+
+    /// Takes a resource into use. `frame` is where it lies, if it was not copied out.
+    pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
+        self.overrule(slot);
+        self.drop_resource(slot);
+        if !frame.is_none() {
+            self.frames.join(frame, slot, bytes.len());
+        }
+        self.renew(slot);
+        let length = bytes.len();
+        let Some(entry) = self.get_mut(slot) else { return };
+        entry.state = EntryState::Acked;
+        entry.bytes = Some(bytes);
+        entry.frame = frame;
+        entry.clear_error();
+        if value.is_some() || entry.detail.is_some() {
+            entry.detail().value = value;
+        }
+        self.bytes = self.bytes.saturating_add(length);
+    }
+
+    /// Stops using the entry's resource, if it has one.
+    pub(crate) fn drop_resource(&mut self, slot: Slot) {
+        self.unwrap(slot);
+        let Some(entry) = self.get_mut(slot) else { return };
+        let (bytes, frame) = (entry.bytes.take(), entry.frame);
+        entry.frame = Slot::NONE;
+        let version = core::mem::replace(&mut entry.version, Slot::NONE);
+        if let Some(detail) = &mut entry.detail {
+            detail.value = None;
+        }
+        self.versions.release(version, 1);
+        let Some(bytes) = bytes else { return };
+        self.drops += 1;
+        self.bytes = self.bytes.saturating_sub(bytes.len());
+        if self.frames.leave(frame, bytes.len()) {
+            self.abandon(frame);
+        }
+    }
+
+    /// Keeps a response's frame for the resources that will be accepted out of it.
+    pub(crate) fn hold_frame(&mut self, bytes: usize) -> Slot {
+        self.frames.hold(bytes)
+    }
+
+    /// Copies out what little of a frame is still in use, so that the frame can go.
+    fn abandon(&mut self, frame: Slot) {
+        for slot in self.frames.release(frame) {
+            let Some(entry) = self.get_mut(slot).filter(|entry| entry.frame == frame) else {
+                continue;
+            };
+            entry.frame = Slot::NONE;
+            entry.bytes = entry.bytes.as_deref().map(Bytes::copy_from_slice);
+        }
+    }
+
+    /// The version of the response that the entry's resource last came in; empty without one.
+    pub(crate) fn version_of(&self, entry: &Entry) -> &Version {
+        self.versions.get(entry.version)
+    }
+
+    /// When the response arrived that the entry's resource last came in; `None` without one.
+    pub(crate) fn updated(&self, entry: &Entry) -> Option<Time> {
+        self.versions.received(entry.version)
+    }
+
+    /// The control plane that sent the entry's resource last; empty where it has no name.
+    pub(crate) fn control_plane_of(&self, entry: &Entry) -> Arc<str> {
+        self.versions.control_plane(entry.version)
+    }
+
+    /// Notes that one more entry is a static resource.
+    pub(crate) fn note_ours(&mut self) {
+        self.ours += 1;
+    }
+
+    // Wildcard watches.
+
+    /// A marker that has everything ahead of it.
+    pub(crate) fn add_cursor(&mut self) -> Option<Slot> {
+        let slot = self.nodes.push_back(Node::Cursor)?.slot();
+        self.nodes.move_to_front(slot);
+        Some(slot)
+    }
+
+    pub(crate) fn remove_cursor(&mut self, cursor: Slot) {
+        if let Some(Node::Cursor) = self.nodes.at(cursor) {
+            self.nodes.remove(cursor);
+        }
+    }
+
+    pub(crate) fn rewind(&mut self, cursor: Slot) {
+        self.nodes.move_to_front(cursor);
+    }
+
+    /// The entry that a cursor has yet to pass, if any.
+    pub(crate) fn behind_cursor(&self, cursor: Slot) -> Option<Slot> {
+        Some(self.following(cursor)).filter(|slot| !slot.is_none())
+    }
+
+    /// Moves a cursor behind the entry that lies ahead of it.
+    pub(crate) fn pass(&mut self, cursor: &mut Cursor, slot: Slot) {
+        self.nodes.move_after(cursor.marker, slot);
+        cursor.told.remove(&slot);
+        cursor.passed = cursor.passed.max(self.get(slot).map_or(0, Entry::moved));
+    }
+
+    /// Keeps a deleted entry until every cursor has passed it.
+    pub(crate) fn bury(&mut self, slot: Slot) {
+        let Some((key, entry)) = self.nodes.key(slot).zip(self.get(slot)) else { return };
+        if !entry.is_foreign {
+            let changed = entry.changed;
+            self.tombstones.push_back((changed, key));
+            return;
+        }
+        let (name, last) = (entry.name.clone(), entry.moved());
+        if !self.globs.bury(name.as_str(), last, key) {
+            self.remove(slot);
+        }
+    }
+
+    pub(crate) fn tombstones(&self) -> usize {
+        self.tombstones.len()
+    }
+
+    /// Removes the deleted entries that every wildcard watch has heard of, the slowest of which has
+    /// seen the change numbered `seen`.
+    pub(crate) fn sweep(&mut self, seen: u64) {
+        while let Some(&(changed, key)) = self.tombstones.front().filter(|(at, _)| *at <= seen) {
+            self.tombstones.pop_front();
+            let is_dead = match self.nodes.get(key) {
+                // The number tells whether the name came back, and perhaps went again, since.
+                Some(Node::Entry(entry)) => entry.changed == changed && entry.is_tombstone(),
+                _ => false,
+            };
+            if is_dead {
+                self.remove(key.slot());
+            }
+        }
+    }
+}
+
+fn name_at(nodes: &Slab<Node>, slot: Slot) -> Option<&str> {
+    match nodes.at(slot)? {
+        Node::Entry(entry) => Some(entry.name.as_str()),
+        Node::Cursor => None,
+    }
+}

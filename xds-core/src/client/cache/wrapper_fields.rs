@@ -1,0 +1,127 @@
+//! What is kept of a resource's wrapper while the resource is in use: its own version, metadata, and the
+//! time until which it may be used (B08, B09).
+
+use bytes::Bytes;
+
+use super::{Cache, entry::Entry};
+use crate::{
+    cache_control::CacheControl, client::resource::unwrap::Wrapper, slab::Slot, text::Version,
+    time::Time,
+};
+
+/// What a wrapper said beside the resource.
+#[derive(Debug, Default)]
+pub(crate) struct Wrapping {
+    /// The resource's own version, which tells its heartbeats.
+    version: Version,
+    metadata: Option<Bytes>,
+    cache_control: CacheControl,
+    expires: Option<Time>,
+}
+
+impl Cache {
+    /// Whether `bytes`, without a wrapper, are the resource in use as it came.
+    #[inline]
+    pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
+        self.get(slot)
+            .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
+    }
+
+    /// Whether an unchanged resource came with something else beside it than before, or with a TTL.
+    pub(crate) fn has_other_wrapper(&self, slot: Slot, wrapper: Option<&Wrapper<'_>>) -> bool {
+        let Some(entry) = self.get(slot) else { return false };
+        match (entry.wrapping().filter(|_| entry.is_wrapped), wrapper) {
+            (None, None) => false,
+            (Some(old), Some(new)) => {
+                old.expires.is_some()
+                    || new.ttl.is_some()
+                    || old.version != *new.version
+                    || old.metadata.as_deref() != new.metadata
+                    || old.cache_control != new.cache_control
+            }
+            (Some(_), None) | (None, Some(_)) => true,
+        }
+    }
+
+    /// Whether a heartbeat with this version of its own means the resource in use.
+    pub(crate) fn is_own_version(&self, slot: Slot, version: &str) -> bool {
+        let Some(entry) = self.get(slot) else { return false };
+        match entry.wrapping() {
+            Some(wrapping) if !wrapping.version.is_empty() => wrapping.version == *version,
+            _ => *self.version_of(entry) == *version,
+        }
+    }
+
+    /// Whether the entry's resource last came in a response of this version.
+    pub(crate) fn is_response_version(&self, slot: Slot, version: &str) -> bool {
+        self.get(slot).is_some_and(|entry| *self.version_of(entry) == *version)
+    }
+
+    /// Notes what came beside the resource in use; its TTL starts anew.
+    pub(crate) fn wrap(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
+        self.rearm(slot, wrapper, now);
+        let Some(entry) = self.get_mut(slot) else { return };
+        entry.is_wrapped = true;
+        let wrapping = entry.detail().wrapping.get_or_insert_default();
+        if wrapping.version != *wrapper.version {
+            wrapping.version = Version::from(wrapper.version);
+        }
+        if wrapping.metadata.as_deref() != wrapper.metadata {
+            wrapping.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
+        }
+        wrapping.cache_control = wrapper.cache_control;
+    }
+
+    /// Notes that the resource in use came without a wrapper, or is there no more.
+    pub(crate) fn unwrap(&mut self, slot: Slot) {
+        let Some(entry) = self.get_mut(slot).filter(|entry| entry.is_wrapped) else { return };
+        entry.is_wrapped = false;
+        let wrapping = entry.detail().wrapping.take();
+        if let Some(at) = wrapping.and_then(|wrapping| wrapping.expires) {
+            self.expiries.remove(&(at, slot));
+        }
+    }
+
+    /// Starts the TTL anew, or ends it if the wrapper has none (B09).
+    pub(crate) fn rearm(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
+        let Some(entry) = self.get_mut(slot) else { return };
+        let expires = wrapper.ttl.map(|ttl| now.after(ttl));
+        if expires.is_none() && !entry.is_wrapped {
+            return;
+        }
+        entry.is_wrapped = true;
+        let wrapping = entry.detail().wrapping.get_or_insert_default();
+        if let Some(at) = core::mem::replace(&mut wrapping.expires, expires) {
+            self.expiries.remove(&(at, slot));
+        }
+        if let Some(at) = expires {
+            self.expiries.insert((at, slot));
+        }
+    }
+
+    /// When the next resource expires.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.expiries.first().map(|&(at, _)| at)
+    }
+
+    /// The resource that has expired by `now`, if any. Dropping it makes way for the next one.
+    pub(crate) fn expired(&self, now: Time) -> Option<Slot> {
+        self.expiries.first().filter(|&&(at, _)| at <= now).map(|&(_, slot)| slot)
+    }
+}
+
+impl Entry {
+    fn wrapping(&self) -> Option<&Wrapping> {
+        self.detail_if_any()?.wrapping.as_deref()
+    }
+
+    /// What the server said about the resource in use beside it (B12).
+    pub(crate) fn metadata(&self) -> Option<&Bytes> {
+        self.wrapping()?.metadata.as_ref()
+    }
+
+    /// Whether caches may keep the resource in use.
+    pub(crate) fn cache_control(&self) -> CacheControl {
+        self.wrapping().map_or(CacheControl::MayKeep, |wrapping| wrapping.cache_control)
+    }
+}

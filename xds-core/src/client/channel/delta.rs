@@ -1,0 +1,237 @@
+//! The incremental protocol of one type on one channel.
+//!
+//! A request tells the server what changed in interest since the last one, so this file keeps what the
+//! server believes. Only a response's answer carries a nonce; any other request has none (B05, D29).
+//! The first request of a type on a stream lists everything that is wanted, never takes anything back
+//! (DX-22), and alone states the versions of what is held from *this* server, so that only what differs
+//! is sent again (B07, DX-17, DX-18).
+//!
+//! The wildcard, on the wire (B01, B02, D20):
+//!
+//! ```text
+//!             +[]                +[*]
+//!  Unsent ─────────▶ Legacy ──────────▶ Explicit
+//!     │ +[names]        │ -[*]            │ -[*]   ▲ +[*]
+//!     └─────────────────┴──────▶ No ◀─────┘        │
+//!                                └─────────────────┘
+//! ```
+//!
+//! A first request that subscribes to nothing is a wildcard, so nothing is sent while nothing is
+//! wanted (DX-21). Later, being subscribed to nothing is a state like any other, from which names are
+//! taken up on demand (DX-41).
+
+use alloc::vec::Vec;
+
+use super::{
+    request::{Form, Rendered, WildcardStep},
+    sent_names::SentNames,
+};
+use crate::{
+    client::{
+        cache::{Cache, entry::Entry},
+        config::WildcardForm,
+        subscription::TypeInterest,
+    },
+    slab::Slot,
+    text::{Nonce, TypeUrl},
+    wire::encode,
+    zoo::{self, Bug},
+};
+
+/// One type on one channel.
+#[derive(Debug)]
+pub(crate) struct Delta {
+    wire: OnWire,
+    /// The names that the server has been told on this channel.
+    pub(crate) sent: SentNames,
+}
+
+/// What the server takes the subscription to everything to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnWire {
+    /// No request of the type was sent on this channel.
+    Unsent,
+    /// The first request named nothing: everything.
+    Legacy,
+    /// `*` was subscribed.
+    Explicit,
+    /// Everything is not subscribed.
+    No,
+}
+
+/// What a request says beside the subscription.
+pub(crate) struct Envelope<'a> {
+    /// The encoded node, in the first message of a stream only.
+    pub(crate) node: Option<&'a [u8]>,
+    pub(crate) type_url: &'a TypeUrl,
+    /// That of the response it answers.
+    pub(crate) nonce: &'a Nonce,
+    /// Code and message of `error_detail`, in a NACK only.
+    pub(crate) error: Option<(i32, &'a str)>,
+}
+
+impl Delta {
+    /// The state of the type on a new channel.
+    pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
+        Self { wire: OnWire::Unsent, sent: SentNames::none(interest, scope).tracking_changes() }
+    }
+
+    pub(crate) fn was_requested(&self) -> bool {
+        self.wire != OnWire::Unsent
+    }
+
+    pub(crate) fn has_wildcard(&self) -> bool {
+        matches!(self.wire, OnWire::Legacy | OnWire::Explicit)
+    }
+
+    pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
+            return false;
+        }
+        match self.wire {
+            OnWire::Unsent => interest.is_wanted_in(scope),
+            OnWire::Legacy | OnWire::Explicit | OnWire::No => {
+                self.sent.is_outdated() || self.has_wildcard() != interest.wants_wildcard_in(scope)
+            }
+        }
+    }
+
+    /// Writes the request that tells what changed, and takes it for sent. The first one states the
+    /// versions of what is held from the server.
+    pub(crate) fn render(
+        &mut self,
+        envelope: &Envelope<'_>,
+        interest: &mut TypeInterest,
+        cache: &Cache,
+        form: Form<'_>,
+        out: &mut Vec<u8>,
+    ) -> Rendered {
+        let had_wildcard = self.has_wildcard();
+        let is_first = !self.was_requested();
+        if let Some(node) = envelope.node {
+            encode::block(out, NODE, node);
+        }
+        encode::string(out, TYPE_URL, envelope.type_url.as_str());
+
+        let mut rendered = Rendered::default();
+        // A list of names that starts with one ends what an empty list meant.
+        let names_first = self.wire == OnWire::Legacy && self.sent.is_outdated();
+        let wants = interest.wants_wildcard_in(form.scope);
+        let may_be_empty = interest.names_in(form.scope) == 0;
+        let next = match (self.wire, wants) {
+            (OnWire::Unsent, true)
+                if may_be_empty && form.wildcard == WildcardForm::LegacyEmpty =>
+            {
+                OnWire::Legacy
+            }
+            (OnWire::Legacy, true) if !names_first => OnWire::Legacy,
+            (_, true) => OnWire::Explicit,
+            (_, false) => OnWire::No,
+        };
+        if next == OnWire::Explicit && self.wire != OnWire::Explicit {
+            encode::block(out, SUBSCRIBE, b"*");
+        }
+        let mut changed: Vec<Slot> = match is_first {
+            true => interest.subscriptions.iter().map(|(slot, _)| slot).collect(),
+            false => self.sent.take_changed(),
+        };
+        zoo::shuffle(Bug::HashOrder, &mut changed);
+        for slot in changed {
+            self.tell(slot, interest, cache, form.scope, &mut rendered, out);
+        }
+        if next == OnWire::No && had_wildcard {
+            encode::block(out, UNSUBSCRIBE, b"*");
+        }
+        self.wire = next;
+        self.sent.note_complete();
+        rendered.wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
+
+        if is_first {
+            rendered.states_held = self.write_versions(interest, cache, form.upstream, out);
+        }
+        encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
+        if let Some((code, message)) = envelope.error {
+            encode::block(out, ERROR_DETAIL, &encode::status(code, message));
+        }
+        rendered
+    }
+
+    /// Subscribes to a name or gives it up, unless the server has it right. Protobuf lets the two
+    /// lists come in any order.
+    fn tell(
+        &mut self,
+        slot: Slot,
+        interest: &mut TypeInterest,
+        cache: &Cache,
+        scope: &[bool],
+        rendered: &mut Rendered,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(subscription) = interest.subscriptions.at_mut(slot) else { return };
+        let Some(entry) = cache.get(subscription.entry) else { return };
+        match (subscription.is_wanted_in(scope), self.sent.has(slot)) {
+            (true, false) if zoo::is(Bug::InterestNotSentAgain) && entry.bytes.is_some() => {
+                self.sent.insert(slot);
+            }
+            (true, false) => {
+                encode::block(out, SUBSCRIBE, entry.name.as_str().as_bytes());
+                self.sent.insert(slot);
+                subscription.told += 1;
+                rendered.subscribed.push(slot);
+            }
+            (false, true) => {
+                encode::block(out, UNSUBSCRIBE, entry.name.as_str().as_bytes());
+                self.sent.remove(slot);
+                subscription.told = subscription.told.saturating_sub(1);
+                if subscription.is_over() {
+                    rendered.unsubscribed.push(slot);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is held from this very server, with its version. Returns whether that is anything.
+    fn write_versions(
+        &self,
+        interest: &TypeInterest,
+        cache: &Cache,
+        upstream: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let before = out.len();
+        for (_, entry) in cache.iter() {
+            if entry.is_held_from(upstream) && self.has_asked_for(entry, interest, cache) {
+                let failed = entry.failed().filter(|_| zoo::is(Bug::RejectedVersionOnReconnect));
+                let version = failed.map_or_else(|| cache.version_of(entry), |it| &it.version);
+                let version = version.as_str();
+                if !version.is_empty() {
+                    encode::pair(out, INITIAL_RESOURCE_VERSIONS, entry.name.as_str(), version);
+                }
+            }
+        }
+        out.len() > before
+    }
+
+    /// Whether the server was told that the resource is wanted, by its name or with others.
+    fn has_asked_for(&self, entry: &Entry, interest: &TypeInterest, cache: &Cache) -> bool {
+        let subscription = interest.subscriptions.at(entry.subscription);
+        let by_name = subscription.is_some() && self.sent.has(entry.subscription);
+        let by_collection = || match entry.is_foreign {
+            false => self.has_wildcard(),
+            true => cache
+                .globs
+                .covering(entry.name.as_str())
+                .any(|(_, glob)| self.sent.has(glob.subscription)),
+        };
+        by_name || by_collection()
+    }
+}
+
+const NODE: u32 = 1;
+const TYPE_URL: u32 = 2;
+const SUBSCRIBE: u32 = 3;
+const UNSUBSCRIBE: u32 = 4;
+const INITIAL_RESOURCE_VERSIONS: u32 = 5;
+const RESPONSE_NONCE: u32 = 6;
+const ERROR_DETAIL: u32 = 7;

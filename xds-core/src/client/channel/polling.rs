@@ -1,0 +1,90 @@
+//! State of a polled server: the request in flight and the time of the next one.
+
+use crate::{
+    client::{
+        config::polling::{NewNames, PollAnswers, PollPolicy},
+        upstream::Ack,
+    },
+    rng::Rng,
+    time::Time,
+};
+
+/// Where a channel that polls stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Polls {
+    policy: PollPolicy,
+    state: State,
+    /// The answer to a response that was rejected. It is said again until there is another response: a server
+    /// that remembers nothing would send what was rejected again.
+    rejection: Option<Ack>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The next request is sent then.
+    Due(Time),
+    Outstanding,
+}
+
+impl Polls {
+    pub(crate) fn new(policy: &PollPolicy, now: Time) -> Self {
+        Self { policy: policy.clone(), state: State::Due(now), rejection: None }
+    }
+
+    /// A request is sent now. Returns what it says of the response before it.
+    pub(crate) fn take_turn(&mut self, answer: Option<Ack>) -> Option<Ack> {
+        self.state = State::Outstanding;
+        if let Some(answer) = &answer {
+            self.rejection = answer.rejection.is_some().then(|| answer.clone());
+        }
+        answer.or_else(|| self.rejection.clone())
+    }
+
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.state == State::Outstanding
+    }
+
+    /// The server has answered.
+    pub(crate) fn note_answer(&mut self, rng: &mut Rng, now: Time) {
+        let delay = self.policy.refresh_delay;
+        let longest = delay.saturating_mul(self.policy.jitter_percent) / 100;
+        self.state = State::Due(now.after(delay.saturating_add(rng.part_of(longest))));
+    }
+
+    /// When a request may be sent, if one is to be; `has_new_names` says whether the server lacks any.
+    pub(crate) fn next(&self, has_new_names: bool) -> Option<Time> {
+        match (self.state, self.policy.new_names) {
+            (_, NewNames::AtOnce) if has_new_names => Some(Time::ZERO),
+            (State::Due(at), _) => Some(at),
+            (State::Outstanding, _) => None,
+        }
+    }
+
+    /// Whether a request is to say nothing of the response before it but the version.
+    pub(crate) fn says_only_version(&self) -> bool {
+        self.policy.answers == PollAnswers::VersionOnly
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_pause_is_the_delay_and_up_to_as_much_again() {
+        let (delay, mut rng) = (Duration::from_secs(10), Rng::new(1));
+        let mut polls = Polls::new(&PollPolicy::envoy(delay), Time::ZERO);
+        let pauses = (0..1_000).map(|_| {
+            polls.note_answer(&mut rng, Time::ZERO);
+            polls.next(false).map(|at| at.since(Time::ZERO)).unwrap_or_default()
+        });
+        let (mut shortest, mut longest) = (Duration::MAX, Duration::ZERO);
+        for pause in pauses {
+            (shortest, longest) = (shortest.min(pause), longest.max(pause));
+        }
+        assert!(shortest >= delay && shortest < delay.mul_f32(1.1), "{shortest:?}");
+        assert!(longest <= delay * 2 && longest > delay.mul_f32(1.9), "{longest:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! How fast requests go to a server (BO-10).
+//!
+//! Requests are rendered when the transport has room for them, so there is no queue of requests that
+//! could grow: what has to wait is said later, in fewer requests, and is gone with its stream.
+//!
+//! [`RequestRate`] bounds all requests of a stream. [`NackPace`] bounds NACKs, which a server could otherwise provoke
+//! without end: one that answers each NACK with the response that was rejected.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use crate::{client::config::request_rate::RequestRate, time::Time};
+
+/// The bucket of one channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    rate: RequestRate,
+    /// How many tokens there were at `counted`.
+    tokens: u32,
+    counted: Time,
+}
+
+impl Bucket {
+    pub(crate) fn full(rate: RequestRate, now: Time) -> Self {
+        Self { rate, tokens: rate.burst, counted: now }
+    }
+
+    /// When a request may be sent; it may be in the past.
+    pub(crate) fn next(&self) -> Time {
+        match self.tokens {
+            0 => self.counted.after(self.rate.interval),
+            _ => self.counted,
+        }
+    }
+
+    /// Takes a token for a request that is sent now.
+    pub(crate) fn take(&mut self, now: Time) {
+        let interval = self.rate.interval.as_nanos().max(1);
+        let returned = now.since(self.counted).as_nanos() / interval;
+        let room = self.rate.burst - self.tokens;
+        match u32::try_from(returned).ok().filter(|&returned| returned < room) {
+            Some(returned) => {
+                self.tokens += returned;
+                self.counted = self.counted.after(self.rate.interval.saturating_mul(returned));
+            }
+            None => (self.tokens, self.counted) = (self.rate.burst, now),
+        }
+        self.tokens = self.tokens.saturating_sub(1);
+    }
+}
+
+/// When a further NACK of each type may be sent on one channel.
+///
+/// ```text
+///  response, rejected ─▶ NACK ─┐ sent at once; the next one of the type at `interval` after it
+///                              ▼
+///  response, rejected ─▶ NACK held ── nothing is read, other types' answers and requests are sent
+///                              │ `interval` after the last one
+///                              ▼
+///                            NACK ─▶ the next response is read
+/// ```
+#[derive(Debug, Default)]
+pub(crate) struct NackPace {
+    /// Zero where NACKs have no pace of their own.
+    interval: Duration,
+    next: BTreeMap<usize, Time>,
+}
+
+impl NackPace {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { interval, next: BTreeMap::new() }
+    }
+
+    /// When a NACK of the type may be sent; it may be in the past.
+    pub(crate) fn next(&self, type_index: usize) -> Time {
+        self.next.get(&type_index).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// A NACK of the type is sent now.
+    pub(crate) fn note(&mut self, type_index: usize, now: Time) {
+        if !self.interval.is_zero() {
+            self.next.insert(type_index, now.after(self.interval));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn tokens_come_back_one_by_one_until_the_bucket_is_full() {
+        let mut bucket = Bucket::full(RequestRate::new(2, 10.0).unwrap(), at(0));
+        assert_eq!(bucket.next(), at(0));
+        bucket.take(at(0));
+        bucket.take(at(10));
+        assert_eq!(bucket.next(), at(100), "counted from when the bucket was full");
+        bucket.take(at(110));
+        assert_eq!(bucket.next(), at(200));
+        bucket.take(at(5_000));
+        assert_eq!(bucket.next(), at(5_000), "one is left");
+        bucket.take(at(5_000));
+        assert_eq!(bucket.next(), at(5_100));
+    }
+
+    #[test]
+    fn each_type_has_a_pace_of_its_own() {
+        let mut pace = NackPace::new(Duration::from_secs(1));
+        assert_eq!((pace.next(0), pace.next(1)), (at(0), at(0)));
+        pace.note(0, at(500));
+        assert_eq!((pace.next(0), pace.next(1)), (at(1_500), at(0)));
+        let mut pace = NackPace::default();
+        pace.note(0, at(500));
+        assert_eq!(pace.next(0), at(0));
+    }
+}

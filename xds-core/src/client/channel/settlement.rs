@@ -1,0 +1,18 @@
+//! Verdicts of the application on the resources of one response.
+
+use alloc::collections::BTreeMap;
+
+use crate::{
+    client::config::resource_type::{Rejection, Value},
+    text::ResourceName,
+};
+
+/// What was said of the resources of a response that have been seen.
+#[derive(Debug, Default)]
+pub(crate) struct Settlement(pub(crate) BTreeMap<ResourceName, Result<Option<Value>, Rejection>>);
+
+impl Settlement {
+    pub(crate) fn verdict(&self, name: &str) -> Option<Result<Option<Value>, Rejection>> {
+        self.0.get(name).cloned()
+    }
+}

@@ -1,0 +1,6 @@
+//! Resources as bytes: their names, the wrapper message, and fields of API version 2.
+
+pub(crate) mod canonical_name;
+pub(crate) mod name;
+pub(crate) mod unwrap;
+pub(crate) mod v2_fields;

@@ -1,0 +1,125 @@
+//! Taking a resource out of what it came in: an `Any` of its own type, or a wrapper with a name, a
+//! version, a TTL and metadata beside it (B08).
+
+use alloc::string::String;
+use core::time::Duration;
+
+use super::v2_fields::{self, Older};
+use crate::{
+    cache_control::CacheControl,
+    service::ApiVersion,
+    wire::{
+        resource::{Aliases, RawResource, Wrapped},
+        walk,
+    },
+};
+
+/// One resource of a response.
+#[derive(Debug)]
+pub(crate) struct Unwrapped<'f> {
+    /// What the wrapper calls it, which counts more than what it calls itself (RW-02); empty where
+    /// only the resource tells.
+    pub(crate) name: &'f str,
+    pub(crate) body: Body<'f>,
+    /// `None` for a resource that came without a wrapper.
+    pub(crate) wrapper: Option<Wrapper<'f>>,
+    /// The version of the API that its type is named by.
+    pub(crate) api: ApiVersion,
+}
+
+/// What there is of the resource itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'f> {
+    Resource(&'f [u8]),
+    /// Nothing: only the TTL is renewed (B09).
+    Heartbeat,
+}
+
+/// What a wrapper says beside name and resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wrapper<'f> {
+    pub(crate) version: &'f str,
+    pub(crate) metadata: Option<&'f [u8]>,
+    pub(crate) cache_control: CacheControl,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) aliases: Aliases<'f>,
+}
+
+/// Why nothing could be taken out, and what the wrapper called it if that can be told (trap 12).
+#[derive(Debug)]
+pub(crate) struct Unusable<'f> {
+    pub(crate) name: &'f str,
+    pub(crate) reason: String,
+    pub(crate) is_heartbeat: bool,
+}
+
+/// Takes a resource of the type `type_url` out of a wrapper. A wrapper in a wrapper is none.
+#[inline]
+pub(crate) fn unwrap<'f>(
+    raw: &RawResource<'f>,
+    type_url: &str,
+) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    if raw.type_url == type_url.as_bytes() {
+        let (body, api) = (Body::Resource(raw.value), ApiVersion::V3);
+        return Ok(Unwrapped { name: "", body, wrapper: None, api });
+    }
+    unwrap_other(raw, type_url)
+}
+
+/// Most resources have no wrapper and are of the current version: what is for others stays out of their way.
+#[cold]
+fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    if !raw.is_wrapper() {
+        let named = |reason| Unusable {
+            name: walk::string_field(raw.value, 1).unwrap_or_default(),
+            reason,
+            is_heartbeat: false,
+        };
+        return match v2_fields::judge(raw, type_url) {
+            Older::Same => {
+                let (body, api) = (Body::Resource(raw.value), ApiVersion::V2);
+                Ok(Unwrapped { name: "", body, wrapper: None, api })
+            }
+            Older::Incompatible(reason) => Err(named(reason)),
+            Older::Other => Err(unnamed(wrong_type(raw))),
+        };
+    }
+    let wrapped =
+        Wrapped::parse(raw.value).map_err(|why| unnamed(alloc::format!("its wrapper: {why}")))?;
+    unwrap_delta(&wrapped, type_url)
+}
+
+/// The same for a wrapper that stands by itself, as in the incremental variant.
+pub(crate) fn unwrap_delta<'f>(
+    wrapped: &Wrapped<'f>,
+    type_url: &str,
+) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    let any = wrapped.any();
+    let is_heartbeat = any.is_none();
+    let unusable = |reason| Unusable { name: wrapped.name, reason, is_heartbeat };
+    let ttl = wrapped.ttl().map_err(|why| unusable(alloc::format!("{why}")))?;
+    let (body, api) = match any {
+        None => (Body::Heartbeat, ApiVersion::V3),
+        Some(Err(why)) => return Err(unusable(alloc::format!("{why}"))),
+        Some(Ok(any)) if any.type_url == type_url.as_bytes() => {
+            (Body::Resource(any.value), ApiVersion::V3)
+        }
+        Some(Ok(any)) => match v2_fields::judge(&any, type_url) {
+            Older::Same => (Body::Resource(any.value), ApiVersion::V2),
+            Older::Incompatible(reason) => return Err(unusable(reason)),
+            Older::Other => return Err(unusable(wrong_type(&any))),
+        },
+    };
+    let Wrapped { version, metadata, cache_control, .. } = *wrapped;
+    let wrapper = Wrapper { version, metadata, cache_control, ttl, aliases: wrapped.aliases() };
+    Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper), api })
+}
+
+fn unnamed<'f>(reason: String) -> Unusable<'f> {
+    Unusable { name: "", reason, is_heartbeat: false }
+}
+
+fn wrong_type(raw: &RawResource<'_>) -> String {
+    let shown = raw.type_url.get(..200).unwrap_or(raw.type_url);
+    alloc::format!("its type is {:?}, not that of the response", String::from_utf8_lossy(shown))
+}

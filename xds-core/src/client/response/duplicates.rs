@@ -1,0 +1,61 @@
+//! Names that come more than once in a response, where the last copy is taken for what the server means
+//! (D14, [`Duplicates::LastWins`]). Where they are a fault, `reading.rs` finds them.
+
+use alloc::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::any_response::AnyResponse;
+use crate::{
+    client::{config::profile::Duplicates, resource::name::Naming},
+    wire::{delta_response::DeltaResponse, response::Response},
+};
+
+/// The positions of the copies that a later one overrules. In an incremental response, names that were
+/// removed are counted on from its resources, and so come after them.
+#[derive(Debug, Default)]
+pub(crate) struct Overruled(BTreeSet<usize>);
+
+impl Overruled {
+    #[inline]
+    pub(crate) fn is_at(&self, position: usize) -> bool {
+        !self.0.is_empty() && self.0.contains(&position)
+    }
+
+    pub(crate) fn in_any(naming: Naming<'_>, response: &AnyResponse<'_>) -> Self {
+        match response {
+            AnyResponse::Sotw(response) => Self::in_sotw(naming, response),
+            AnyResponse::Delta(response) => Self::in_delta(naming, response),
+        }
+    }
+
+    pub(crate) fn in_sotw(naming: Naming<'_>, response: &Response<'_>) -> Self {
+        Self::of(
+            naming,
+            response
+                .resources()
+                .map(|raw| raw.ok().and_then(|raw| naming.found(naming.unwrap(&raw)))),
+        )
+    }
+
+    pub(crate) fn in_delta(naming: Naming<'_>, response: &DeltaResponse<'_>) -> Self {
+        let resources = response
+            .resources()
+            .map(|wrapped| wrapped.ok().and_then(|one| naming.found(naming.unwrap_delta(&one))));
+        Self::of(naming, resources.chain(response.removed().map(Some)))
+    }
+
+    fn of<'f>(naming: Naming<'_>, names: impl Iterator<Item = Option<&'f str>>) -> Self {
+        let mut overruled = Self::default();
+        if naming.profile.duplicates != Duplicates::LastWins {
+            return overruled;
+        }
+        let mut last: BTreeMap<Cow<'f, str>, usize> = BTreeMap::new();
+        for (position, name) in names.enumerate() {
+            let earlier = name.and_then(|name| last.insert(naming.kept(name), position));
+            overruled.0.extend(earlier);
+        }
+        overruled
+    }
+}

@@ -1,0 +1,157 @@
+//! Authorities, and the servers that each uses for each type.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use crate::client::config::{
+    ClientConfig, Fallback, ManagementServer, resource_type::ResourceType,
+};
+
+/// An authority, for the life of the client.
+#[derive(Debug)]
+pub(crate) struct Authority {
+    pub(crate) answers_for: Names,
+    /// By type.
+    pub(crate) sources: Vec<TypeSource>,
+    pub(crate) fallback: Fallback,
+}
+
+/// The names that an authority is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Those that state none.
+    Unqualified,
+    /// Those that state this one.
+    Of(Arc<str>),
+    /// Those that state one which is not configured.
+    OfOthers,
+}
+
+/// Where the resources of one type come from. What one stream carries turns together.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeSource {
+    /// Positions of servers, the preferred first.
+    pub(crate) servers: Arc<[usize]>,
+    pub(crate) relied_on: Reliance,
+}
+
+/// Which of the servers of an authority counts for a type, as positions in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reliance {
+    /// The one that is relied on.
+    pub(crate) active: usize,
+    /// Whether that one has yet to answer since it was turned to. Until then the word of the one before
+    /// it stands, and so does its failure (FB-07).
+    pub(crate) is_turning: bool,
+}
+
+impl Authority {
+    /// The authorities of a configuration, that of names without one first. Servers that are not in
+    /// `distinct` yet are added (FE-16).
+    pub(crate) fn all(
+        config: &ClientConfig,
+        distinct: &mut Vec<Arc<ManagementServer>>,
+    ) -> Vec<Self> {
+        let mut positions = |servers: &[ManagementServer]| {
+            let mut found: Vec<usize> = Vec::new();
+            let usable = match config.profile.fallback {
+                Fallback::On | Fallback::Failover => servers.len(),
+                Fallback::Off => 1,
+            };
+            for server in servers.iter().take(usable) {
+                let known = distinct.iter().position(|other| **other == *server);
+                let position = known.unwrap_or(distinct.len());
+                if known.is_none() {
+                    distinct.push(Arc::new(server.clone()));
+                }
+                if !found.contains(&position) {
+                    found.push(position);
+                }
+            }
+            found
+        };
+        let servers: Arc<[usize]> = positions(&config.servers).into();
+        let source = |resource_type: &Arc<dyn ResourceType>| {
+            let own = config.sources.get(resource_type.type_url());
+            let own = own.map(|own| positions(own)).filter(|own| !own.is_empty());
+            let servers = own.map_or_else(|| Arc::clone(&servers), Arc::from);
+            TypeSource { servers, relied_on: Reliance::default() }
+        };
+        let unqualified: Vec<_> = config.types.iter().map(source).collect();
+        let new =
+            |answers_for, sources| Self { answers_for, sources, fallback: config.profile.fallback };
+        let mut own_or_shared = |servers: &[ManagementServer]| {
+            let own: Arc<[usize]> = positions(servers).into();
+            // An authority without servers uses those of the top level (FE-03).
+            if own.is_empty() {
+                return unqualified.clone();
+            }
+            let source = TypeSource { servers: own, relied_on: Reliance::default() };
+            alloc::vec![source; config.types.len()]
+        };
+        let mut named: Vec<_> = config
+            .authorities
+            .iter()
+            .map(|it| new(Names::Of(Arc::clone(&it.name)), own_or_shared(&it.servers)))
+            .collect();
+        if !config.other_authorities.is_empty() {
+            named.push(new(Names::OfOthers, own_or_shared(&config.other_authorities)));
+        }
+        let mut all = Vec::from([new(Names::Unqualified, unqualified)]);
+        all.append(&mut named);
+        all
+    }
+
+    /// The positions of its servers for a type, the preferred first.
+    pub(crate) fn servers(&self, type_index: usize) -> &[usize] {
+        self.sources.get(type_index).map_or(&[], |source| &source.servers)
+    }
+
+    /// The position of the server that is relied on for a type.
+    pub(crate) fn active(&self, type_index: usize) -> usize {
+        let rank = self.reliance(type_index).active;
+        self.servers(type_index).get(rank).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Whether names of the authority are subscribed to on a server at present.
+    pub(crate) fn uses(&self, upstream: usize, type_index: usize) -> bool {
+        let active = self.reliance(type_index).active;
+        let first = match self.fallback {
+            Fallback::Failover => active,
+            Fallback::On | Fallback::Off => 0,
+        };
+        let used = self.servers(type_index).iter().take(active + 1).skip(first);
+        used.into_iter().any(|&server| server == upstream)
+    }
+
+    /// The server to turn to once a stream to the one that is relied on has ended, where they take turns;
+    /// `has_answered` and `failures` are those of the first one.
+    pub(crate) fn next_in_turn(
+        &self,
+        type_index: usize,
+        has_answered: bool,
+        failures: u32,
+    ) -> Option<usize> {
+        let active = self.reliance(type_index).active;
+        let is_over = active > 0 || (!has_answered && failures >= FAILURES_OF_THE_FIRST);
+        let next = (active + 1) % self.servers(type_index).len().max(1);
+        (self.fallback == Fallback::Failover && is_over && next != active).then_some(next)
+    }
+
+    pub(crate) fn reliance(&self, type_index: usize) -> Reliance {
+        self.sources.get(type_index).map(|source| source.relied_on).unwrap_or_default()
+    }
+
+    pub(crate) fn reliance_mut(&mut self, type_index: usize) -> Option<&mut Reliance> {
+        self.sources.get_mut(type_index).map(|source| &mut source.relied_on)
+    }
+
+    pub(crate) fn rank_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
+        self.servers(type_index).iter().position(|&server| server == upstream)
+    }
+}
+
+/// How often in a row the first server fails before the next one has its turn ([`Fallback::Failover`]).
+pub(crate) const FAILURES_OF_THE_FIRST: u32 = 2;
+
+/// The authority of names that state none.
+pub(crate) const DEFAULT: usize = 0;

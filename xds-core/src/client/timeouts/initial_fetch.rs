@@ -1,0 +1,104 @@
+//! Waiting for a resource from the moment it is wanted ([`TimerStart::Subscription`], D10): Envoy's
+//! `initial_fetch_timeout`.
+//!
+//! These timers belong to a server, not to a channel: they go on while there is no connection, and
+//! through the reading of responses being held back. What the server says of the name ends them, as it
+//! ends those of `requests.rs`.
+
+use crate::{
+    client::{
+        Client,
+        config::profile::TimerStart,
+        event::status::EntryState,
+        subscription::{Collection, authority::DEFAULT, does_not_exist_timers::Subject},
+    },
+    slab::Slot,
+    time::{Deadline, Time, Timer},
+};
+
+impl Client {
+    /// A name is wanted. It is waited for unless something is known of it, or it is waited for already.
+    pub(crate) fn start_fetch(&mut self, type_index: usize, subscription: Slot, now: Time) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(key) = known.interest.subscriptions.key(subscription) else { return };
+        let Some(wanted) = known.interest.subscriptions.get(key) else { return };
+        let is_unknown =
+            known.cache.get(wanted.entry).is_some_and(|entry| entry.state == EntryState::Requested);
+        if !is_unknown || wanted.timer != 0 {
+            return;
+        }
+        let token = self.arm_fetch(type_index, wanted.authority, Subject::Subscription(key), now);
+        if let Some(known) = self.types.get_mut(type_index)
+            && let Some(wanted) = known.interest.subscriptions.get_mut(key)
+        {
+            wanted.timer = token;
+        }
+    }
+
+    /// Everything of the type is wanted.
+    pub(crate) fn start_fetch_of_everything(&mut self, type_index: usize, now: Time) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let is_unknown = matches!(known.interest.collection, Collection::Requested);
+        if !is_unknown || known.interest.collection_timer != 0 {
+            return;
+        }
+        let token = self.arm_fetch(type_index, DEFAULT, Subject::Collection, now);
+        if let Some(known) = self.types.get_mut(type_index) {
+            known.interest.collection_timer = token;
+        }
+    }
+
+    /// Starts a timer at the server that the authority relies on; zero where none is wanted.
+    fn arm_fetch(
+        &mut self,
+        type_index: usize,
+        authority: usize,
+        subject: Subject,
+        now: Time,
+    ) -> u64 {
+        if self.config.profile.timer_start != TimerStart::Subscription {
+            return 0;
+        }
+        let Some(state) = self.upstreams.authorities.get(authority) else { return 0 };
+        let Some(upstream) = self.upstreams.servers.get_mut(state.active(type_index)) else {
+            return 0;
+        };
+        let after = self.config.missing_after(authority, &upstream.server, type_index);
+        let Some(after) = after else { return 0 };
+        self.upstreams.last_timer += 1;
+        upstream.fetches.arm(type_index, subject, after, now, self.upstreams.last_timer)
+    }
+
+    /// When the next of these timers fires.
+    pub(crate) fn next_fetch(&self) -> Option<Deadline> {
+        let next = self.upstreams.servers.iter().filter_map(|server| server.fetches.next()).min();
+        next.map(|at| Deadline { at, why: Timer::DoesNotExist })
+    }
+
+    /// Concludes that what is due does not exist.
+    pub(crate) fn conclude_fetches(&mut self, now: Time) {
+        for upstream in 0..self.upstreams.servers.len() {
+            while let Some(server) = self.upstreams.servers.get_mut(upstream)
+                && server.fetches.next().is_some_and(|at| at <= now)
+                && let Some(armed) = server.fetches.pop()
+            {
+                self.conclude_missing(upstream, armed);
+            }
+        }
+        self.discard_settled_fetches();
+    }
+
+    /// Takes timers that no longer count off the front of the queues, so that the deadline handed out
+    /// is always that of one that does (IC38).
+    pub(crate) fn discard_settled_fetches(&mut self) {
+        for upstream in 0..self.upstreams.servers.len() {
+            while let Some(server) = self.upstreams.servers.get(upstream)
+                && let Some(armed) = server.fetches.front()
+                && !self.is_running(armed)
+                && let Some(server) = self.upstreams.servers.get_mut(upstream)
+            {
+                let _ = server.fetches.pop();
+            }
+        }
+    }
+}

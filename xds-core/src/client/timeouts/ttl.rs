@@ -1,0 +1,67 @@
+//! Resources whose time to live has run out (B09).
+//!
+//! A server gives a resource a TTL so that it goes when the server does. So it goes whatever the
+//! data-error policy says, whether or not there is a channel, and exactly then: a heartbeat that lies
+//! unread in the transport, because watchers hold back reading, comes too late.
+
+use crate::{
+    client::{
+        Client,
+        event::error::{WatchError, WatchErrorKind},
+        watch::News,
+    },
+    slab::Slot,
+    time::{Deadline, Time, Timer},
+};
+
+impl Client {
+    /// When the next resource expires.
+    pub(crate) fn next_expiry(&self) -> Option<Deadline> {
+        let at = self.types.iter().filter_map(|known| known.cache.next_expiry()).min()?;
+        Some(Deadline { at, why: Timer::TimeToLive })
+    }
+
+    /// Drops every resource that has expired. Each type's watches of many are told once (DX-37).
+    pub(crate) fn expire_due(&mut self, now: Time) {
+        for type_index in 0..self.types.len() {
+            let mut has_expired = false;
+            while let Some(slot) =
+                self.types.get(type_index).and_then(|known| known.cache.expired(now))
+            {
+                self.expire(type_index, slot, now);
+                has_expired = true;
+            }
+            if has_expired {
+                self.tell_wildcards(type_index);
+                self.limit_tombstones(type_index);
+            }
+        }
+    }
+
+    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39): that of
+    /// the whole state no longer says what is held.
+    fn expire(&mut self, type_index: usize, slot: Slot, now: Time) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(upstream) = known.cache.get(slot).map(crate::client::cache::entry::Entry::source)
+        else {
+            return;
+        };
+        let Some(server) = self.upstreams.servers.get(upstream) else { return };
+        let Some(source) = server.sources.get(type_index) else { return };
+        let name = known.cache.get(slot).map(|entry| entry.name.clone());
+        let error = WatchError::new(WatchErrorKind::Expired, name, source);
+        self.end_resource(type_index, slot, error);
+        self.outdate_versions_with(upstream, type_index, now);
+    }
+
+    pub(crate) fn tell_wildcards(&mut self, type_index: usize) {
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        for &watch in &known.interest.wildcards {
+            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+        }
+        for glob in known.cache.globs.take_changed() {
+            let first = known.interest.first_watch_of(&known.cache.globs, glob);
+            self.watches.tell_all(first, News::Behind, &mut self.outbox, &mut None);
+        }
+    }
+}

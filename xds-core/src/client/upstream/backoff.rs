@@ -1,0 +1,114 @@
+//! How long to wait before the next attempt to reach a server.
+
+use core::time::Duration;
+
+use crate::{
+    client::{channel::end::End, config::backoff::BackoffPolicy},
+    rng::Rng,
+    zoo::{self, Bug},
+};
+
+/// Where a lane stands on its way through the delays.
+///
+/// Connecting and streaming have series of their own: ten minutes without a connection say nothing of
+/// how long to wait after the first stream that fails (X20, S1.019).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pauses {
+    connecting: Backoff,
+    streaming: Backoff,
+}
+
+impl Pauses {
+    /// There is a connection: the next failure to connect is a first one again.
+    pub(crate) fn note_connected(&mut self) {
+        self.connecting.reset();
+        if zoo::is(Bug::BackoffEndsOnConnect) {
+            self.streaming.reset();
+        }
+    }
+
+    /// A channel was closed on our own account: that is no failure, and after one that has served the next
+    /// failure is a first one again.
+    pub(crate) fn note_closed(&mut self, end: End) {
+        if end == End::Served {
+            self.streaming.reset();
+        }
+    }
+
+    /// Nothing has failed so far.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The delay before the next attempt.
+    pub(crate) fn after(&mut self, end: End, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+        match end {
+            End::Unconnected => self.connecting.next(policy, rng),
+            End::Early => self.streaming.next(policy, rng),
+            End::Served => {
+                self.streaming.reset();
+                // The wait after a good stream is a floor, not the first of a series.
+                Backoff::default().next(policy, rng)
+            }
+        }
+    }
+}
+
+/// One series of delays.
+#[derive(Clone, Debug, Default)]
+struct Backoff {
+    /// The delay after the last failure, before jitter; `None` after a good stream.
+    last: Option<Duration>,
+}
+
+impl Backoff {
+    /// The next failure is a first one again.
+    fn reset(&mut self) {
+        self.last = None;
+    }
+
+    fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+        let delay = match self.last {
+            None => policy.initial,
+            Some(last) => last.saturating_mul(policy.growth_percent.saturating_add(100)) / 100,
+        };
+        let delay = delay.min(policy.max);
+        self.last = Some(delay);
+        rng.jitter(delay, policy.jitter_percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_the_maximum_and_start_over_after_a_reset() {
+        let policy = BackoffPolicy { jitter_percent: 0, ..BackoffPolicy::grpc() };
+        let (mut backoff, mut rng) = (Backoff::default(), Rng::new(1));
+        let delays: Vec<u64> =
+            (0..13).map(|_| backoff.next(&policy, &mut rng).as_millis() as u64).collect();
+        assert_eq!(delays[..4], [1_000, 1_600, 2_560, 4_096]);
+        assert_eq!(delays[12], 120_000);
+        backoff.reset();
+        assert_eq!(backoff.next(&policy, &mut rng), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn envoys_delays_are_drawn_from_nothing_up_to_a_bound_that_doubles() {
+        let (policy, mut rng) = (BackoffPolicy::envoy(), Rng::new(1));
+        for (failures, bound) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (9, 30_000)] {
+            let mut drawn = Vec::new();
+            for _ in 0..1_000 {
+                let mut backoff = Backoff::default();
+                let delays = (0..failures).map(|_| backoff.next(&policy, &mut rng).as_millis());
+                drawn.extend(delays.last());
+            }
+            assert!(drawn.iter().all(|&millis| millis <= bound));
+            assert!(drawn.iter().any(|&millis| millis < bound / 10));
+            assert!(drawn.iter().any(|&millis| millis > bound * 9 / 10));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The one queue of what the driver is to do.
+
+use alloc::{boxed::Box, collections::VecDeque};
+
+use crate::{
+    client::event::{Call, error::ChannelError},
+    id::{ChannelId, UpdateId, WatchId},
+};
+
+/// Queued outputs in order. At most one notice per watch and four entries per channel stand in it.
+/// Those of watches that ended meanwhile are swept out before they outnumber the others, so the queue
+/// is bounded by what the application holds.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    queue: VecDeque<Queued>,
+    /// How many notices of ended watches were queued since the last sweep.
+    dead: usize,
+}
+
+/// Fewer dead notices than this are not worth a sweep.
+const WORTH_SWEEPING: usize = 64;
+
+#[derive(Debug)]
+pub(crate) enum Queued {
+    /// Rare, and large beside a notice.
+    Open(ChannelId, Box<Call>),
+    Close(ChannelId, Option<Box<ChannelError>>),
+    Writable(ChannelId),
+    Notify(WatchId),
+    Update(UpdateId),
+}
+
+impl Outbox {
+    pub(crate) fn open(&mut self, channel: ChannelId, call: Call) {
+        self.queue.push_back(Queued::Open(channel, Box::new(call)));
+    }
+
+    pub(crate) fn close(&mut self, channel: ChannelId, fault: Option<ChannelError>) {
+        self.queue.push_back(Queued::Close(channel, fault.map(Box::new)));
+    }
+
+    pub(crate) fn writable(&mut self, channel: ChannelId) {
+        self.queue.push_back(Queued::Writable(channel));
+    }
+
+    pub(crate) fn notify(&mut self, watch: WatchId) {
+        self.queue.push_back(Queued::Notify(watch));
+    }
+
+    pub(crate) fn update(&mut self, update: UpdateId) {
+        self.queue.push_back(Queued::Update(update));
+    }
+
+    /// Notes that a queued notice belongs to a watch that has ended.
+    pub(crate) fn note_dead(&mut self, is_alive: impl Fn(WatchId) -> bool) {
+        self.dead += 1;
+        if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
+            self.queue.retain(|queued| match queued {
+                Queued::Notify(watch) => is_alive(*watch),
+                Queued::Open(..) | Queued::Close(..) | Queued::Writable(_) | Queued::Update(_) => {
+                    true
+                }
+            });
+            self.dead = 0;
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Queued> {
+        let next = self.queue.pop_front();
+        crate::room::give_back(&mut self.queue);
+        next
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn retain_closes(&mut self) {
+        self.queue.retain(|queued| matches!(queued, Queued::Close(..)));
+    }
+}

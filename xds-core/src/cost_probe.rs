@@ -1,0 +1,378 @@
+//! How often edges and resources are looked at, which is what a step costs. It is counted in tests alone: they
+//! compare counts, not times.
+
+#[cfg(test)]
+mod counted {
+    extern crate std;
+
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn add_one() {
+        LOOKS.with(|looks| looks.set(looks.get() + 1));
+    }
+
+    pub(crate) fn take() -> u64 {
+        LOOKS.with(|looks| looks.replace(0))
+    }
+}
+
+/// An edge or a resource is looked at.
+#[inline]
+pub(crate) fn note() {
+    #[cfg(test)]
+    counted::add_one();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use alloc::{
+        format,
+        string::{String, ToString as _},
+        vec,
+        vec::Vec,
+    };
+    use core::{mem, time::Duration};
+    use std::println;
+
+    use prost::Message as _;
+
+    use super::counted;
+    use crate::{
+        Frame,
+        id::StreamId,
+        proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
+        server::{
+            AckGated, Cause, OrderingPolicy, ResourceOptions, Server, ServerConfig, ServerTransmit,
+            StreamEvent, Transaction, Variant, Via,
+        },
+        time::{Time, Timer},
+        types::{self, CLUSTER_LOAD_ASSIGNMENT as TYPE},
+    };
+
+    /// A server and one client, of many names.
+    struct Pair {
+        server: Server,
+        stream: StreamId,
+        /// Of the first request.
+        node: Option<Node>,
+        nonce: String,
+        now: Time,
+    }
+
+    impl Pair {
+        fn new(variant: Variant) -> Self {
+            Self::with(ServerConfig::default(), variant)
+        }
+
+        fn with(config: ServerConfig, variant: Variant) -> Self {
+            let now = Time::ZERO;
+            let mut server = Server::new(config, 1, now);
+            let stream = server.accept(Via::Aggregated(variant), now).unwrap();
+            let features = vec![String::from("xds.config.supports-resource-ttl")];
+            let node =
+                Some(Node { id: String::from("n"), client_features: features, ..Node::default() });
+            Self { server, stream, node, nonce: String::new(), now }
+        }
+
+        fn set(&mut self, count: usize) {
+            let mut transaction = Transaction::new();
+            for name in names(count) {
+                transaction.set(TYPE, &*name, vec![1]);
+            }
+            self.server.apply(transaction, self.now).unwrap();
+        }
+
+        /// Sends a message, and counts what that costs.
+        fn say(&mut self, message: Vec<u8>) -> u64 {
+            counted::take();
+            let event = StreamEvent::Message(self.stream, message.into());
+            self.server.handle_event(event, self.now);
+            counted::take()
+        }
+
+        fn subscribe(&mut self, names: Vec<String>) -> u64 {
+            self.change(names, Vec::new())
+        }
+
+        fn change(&mut self, names: Vec<String>, dropped: Vec<String>) -> u64 {
+            let request = DeltaDiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: TYPE.to_string(),
+                resource_names_subscribe: names,
+                resource_names_unsubscribe: dropped,
+                response_nonce: self.nonce.clone(),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        /// Asks for these of a type, and accepts what was received last.
+        fn ask(&mut self, type_url: &str, names: Vec<String>) {
+            let request = DeltaDiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: type_url.to_string(),
+                resource_names_subscribe: names,
+                response_nonce: mem::take(&mut self.nonce),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec());
+        }
+
+        fn reject(&mut self) -> u64 {
+            let request = DeltaDiscoveryRequest {
+                type_url: TYPE.to_string(),
+                response_nonce: self.nonce.clone(),
+                error_detail: Some(Status { code: 3, ..Default::default() }),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        fn list(&mut self, names: Vec<String>) -> u64 {
+            let request = DiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: TYPE.to_string(),
+                resource_names: names,
+                response_nonce: self.nonce.clone(),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        fn receive(&mut self) -> Option<ServerTransmit> {
+            let sent = self.server.poll_transmit(self.stream, self.now, &mut Frame::default())?;
+            self.nonce = sent.nonce.as_str().to_string();
+            Some(sent)
+        }
+    }
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|n| format!("n{n}")).collect()
+    }
+
+    /// A cluster that names endpoints of its own name, and has a setting.
+    fn eds_cluster(name: &str, setting: u8) -> Vec<u8> {
+        let name = [&[0x0a, name.len() as u8], name.as_bytes()].concat();
+        let rest = [0x10, 3, 0x1a, 4, 0x0a, 2, 0x1a, 0, 0xe2, 1, 1, b'0' + setting];
+        [&name[..], &rest].concat()
+    }
+
+    fn all() -> Vec<String> {
+        vec![String::from("*")]
+    }
+
+    /// Whatever there is, it must cost the same.
+    fn costs_the_same(cost: impl Fn(usize) -> Vec<u64>) {
+        let (few, many) = (cost(10), cost(1_000));
+        assert_eq!(few, many, "looks at 10 names, and at 1,000");
+    }
+
+    /// IS25: all is owed already, or it is sent again with a response that has no more than there is.
+    #[test]
+    fn to_ask_for_everything_again_costs_what_the_message_says() {
+        // The client reads nothing.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            assert!(pair.subscribe(names(count)) >= count as u64, "they are counted");
+            pair.subscribe(all());
+            pair.subscribe(all());
+            (0..3).map(|_| pair.subscribe(all())).collect()
+        });
+        // It reads and answers; hardly anything that it names exists.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(3);
+            pair.subscribe(names(count));
+            pair.subscribe(all());
+            while pair.receive().is_some() {
+                pair.subscribe(Vec::new());
+            }
+            let again = |pair: &mut Pair| {
+                let looks = pair.subscribe(all());
+                assert_eq!(pair.receive().unwrap().resources, 3, "M97");
+                looks
+            };
+            again(&mut pair);
+            (0..3).map(|_| again(&mut pair)).collect()
+        });
+        println!("covers: IS25 M97");
+    }
+
+    /// IS25: all members are owed already. Once they were sent, they are sent again.
+    #[test]
+    fn to_ask_for_a_glob_again_costs_what_the_message_says() {
+        let below = |name: &str| {
+            format!("xdstp://authority/envoy.config.endpoint.v3.ClusterLoadAssignment/{name}")
+        };
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            let mut transaction = Transaction::new();
+            for name in names(count) {
+                transaction.set(TYPE, &*below(&name), vec![1]);
+            }
+            pair.server.apply(transaction, pair.now).unwrap();
+            let glob = || vec![below("*")];
+            assert!(pair.subscribe(glob()) >= count as u64, "they are counted");
+            let looks = (0..3).map(|_| pair.subscribe(glob())).collect();
+            for _ in 0..2 {
+                assert_eq!(pair.receive().unwrap().resources, count);
+                pair.subscribe(Vec::new());
+                assert!(pair.receive().is_none());
+                assert!(pair.subscribe(glob()) >= count as u64, "M97");
+            }
+            looks
+        });
+        println!("covers: IS25 M97 M138");
+    }
+
+    /// IS25: who leaves the wildcard is told what only that covered once it is read; a message that at the same
+    /// time lets go of a name costs no more.
+    #[test]
+    fn to_come_and_go_costs_what_the_message_says() {
+        for reads in [false, true] {
+            costs_the_same(|count| {
+                let mut pair = Pair::new(Variant::Incremental);
+                pair.set(count);
+                if reads {
+                    pair.subscribe(vec![String::from("n1")]);
+                    while pair.receive().is_some() {
+                        pair.subscribe(Vec::new());
+                    }
+                }
+                let both = || vec![String::from("n1"), String::from("*")];
+                (0..4).map(|_| pair.change(both(), both())).collect()
+            });
+        }
+        // With as many names as there are resources.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            pair.subscribe(names(count));
+            let both = || vec![String::from("n1"), String::from("*")];
+            (0..4).map(|_| pair.change(both(), both())).collect()
+        });
+        println!("covers: IS25 M93");
+    }
+
+    /// IS25: what the client had by name is remembered until it has read the rest, and not gone through meanwhile.
+    #[test]
+    fn to_list_everything_again_costs_what_the_message_says() {
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::StateOfTheWorld);
+            pair.set(count);
+            pair.list(names(count));
+            assert_eq!(pair.receive().unwrap().resources, count);
+            pair.list(names(count));
+            pair.list(all());
+            (0..3).map(|_| pair.list(all())).collect()
+        });
+        println!("covers: IS25 M31");
+    }
+
+    /// IS25: where types wait for each other's answers, what is rejected is remembered, and not gone through again with
+    /// each rejection.
+    #[test]
+    fn to_reject_costs_what_was_sent() {
+        costs_the_same(|count| {
+            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let config = ServerConfig { ordering, ..ServerConfig::default() };
+            let mut pair = Pair::with(config, Variant::Incremental);
+            pair.set(1);
+            pair.subscribe(all());
+            assert_eq!(pair.receive().unwrap().cause, Cause::First);
+            pair.subscribe(Vec::new());
+            let mut reject = |name: String| {
+                let mut transaction = Transaction::new();
+                transaction.set(TYPE, name, vec![2]);
+                pair.server.apply(transaction, pair.now).unwrap();
+                assert_eq!(pair.receive().unwrap().cause, Cause::Changed);
+                pair.reject()
+            };
+            (0..count).for_each(|n| assert!(reject(format!("r{n}")) > 0));
+            (0..3).map(|n| reject(format!("later{n}"))).collect()
+        });
+        println!("covers: IS25");
+    }
+
+    /// IS25: endpoints that a client was sent the clusters of, and asked for, are looked at until they are known to
+    /// be there, and not whenever routes wait.
+    #[test]
+    fn to_wait_for_endpoints_costs_what_the_message_says() {
+        costs_the_same(|count| {
+            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let config = ServerConfig { ordering, ..ServerConfig::default() };
+            let mut pair = Pair::with(config, Variant::Incremental);
+            let missing = || String::from("z");
+            let set = |pair: &mut Pair, names: Vec<String>, setting: u8| {
+                let mut transaction = Transaction::new();
+                for name in names {
+                    transaction.set(types::CLUSTER, &*name, eds_cluster(&name, setting));
+                }
+                transaction.set(types::ROUTE_CONFIGURATION, "r", vec![setting.min(2)]);
+                counted::take();
+                pair.server.apply(transaction, pair.now).unwrap();
+                counted::take()
+            };
+            let all_clusters = || [names(count), vec![missing()]].concat();
+            pair.set(count);
+            set(&mut pair, all_clusters(), 1);
+            for (type_url, asked) in [
+                (types::CLUSTER, all()),
+                (TYPE, all_clusters()),
+                (types::ROUTE_CONFIGURATION, vec![String::from("r")]),
+            ] {
+                pair.ask(type_url, asked);
+                assert_eq!(pair.receive().unwrap().type_url.as_str(), type_url);
+                pair.ask(type_url, Vec::new());
+            }
+            // It accepts these, but has not yet those that are sent then; of one there are no endpoints.
+            set(&mut pair, all_clusters(), 2);
+            assert_eq!(pair.receive().unwrap().resources, count + 1);
+            set(&mut pair, names(1), 3);
+            pair.ask(types::CLUSTER, Vec::new());
+            assert_eq!(pair.receive().unwrap().type_url.as_str(), types::CLUSTER);
+            pair.nonce.clear();
+            assert_eq!(pair.receive().unwrap().resources, count, "warming");
+            pair.ask(TYPE, Vec::new());
+            set(&mut pair, names(1), 4);
+            let looks = (5..8).map(|setting| set(&mut pair, names(1), setting)).collect();
+            assert!(pair.receive().is_none(), "routes wait");
+            looks
+        });
+        println!("covers: IS25 M146");
+    }
+
+    /// M169: what is renewed is looked at, not what is there.
+    #[test]
+    fn a_tick_costs_what_is_due() {
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            let mut transaction = Transaction::new();
+            let options = ResourceOptions::default().with_ttl(Duration::from_secs(10));
+            transaction.set_with(TYPE, "renewed", vec![1], options);
+            pair.server.apply(transaction, pair.now).unwrap();
+            pair.subscribe(names(count));
+            pair.subscribe(vec![String::from("renewed")]);
+            assert_eq!(pair.receive().unwrap().resources, count + 1);
+            pair.subscribe(Vec::new());
+            while pair.server.poll_output().is_some() {}
+            let due = pair.server.poll_timeout().unwrap();
+            assert_eq!(due.why, Timer::Heartbeat);
+            pair.now = due.at;
+            counted::take();
+            pair.server.handle_timeout(pair.now);
+            let looks = counted::take();
+            assert_eq!(pair.receive().unwrap().cause, Cause::Heartbeat);
+            vec![looks]
+        });
+        println!("covers: M169");
+    }
+}

@@ -1,0 +1,48 @@
+//! What waits for what: a table.
+
+use crate::types::rank;
+
+/// What a type waits for.
+pub(crate) struct Waits {
+    /// Before it is sent.
+    pub(crate) to_be_sent: &'static [usize],
+    /// Before it is told what of it is gone.
+    pub(crate) to_be_told: &'static [usize],
+}
+
+impl Waits {
+    /// [`AckGated`] shows it as a table. Nothing in it goes round in a circle.
+    pub(crate) const fn of(seat: usize) -> Self {
+        use rank::{
+            CLUSTERS, ENDPOINTS, EXTENSIONS, LISTENERS, ROUTES, SCOPED_ROUTES, SECRETS,
+            VIRTUAL_HOSTS,
+        };
+
+        const REFER_TO_CLUSTERS: &[usize] =
+            &[LISTENERS, ROUTES, SCOPED_ROUTES, VIRTUAL_HOSTS, EXTENSIONS];
+        const UP_TO_SCOPES: &[usize] =
+            &[CLUSTERS, ENDPOINTS, SECRETS, LISTENERS, ROUTES, SCOPED_ROUTES];
+        let (to_be_sent, to_be_told): (&[usize], &[usize]) = match seat {
+            CLUSTERS => (&[], REFER_TO_CLUSTERS),
+            ENDPOINTS => (&[], &[CLUSTERS]),
+            SECRETS => (&[], &[CLUSTERS, LISTENERS, EXTENSIONS]),
+            LISTENERS => (UP_TO_SCOPES.split_at(3).0, &[]),
+            EXTENSIONS => (UP_TO_SCOPES.split_at(3).0, &[LISTENERS]),
+            ROUTES => (UP_TO_SCOPES.split_at(4).0, &[LISTENERS, SCOPED_ROUTES]),
+            SCOPED_ROUTES => (UP_TO_SCOPES.split_at(5).0, &[LISTENERS]),
+            VIRTUAL_HOSTS => (UP_TO_SCOPES, &[ROUTES]),
+            _ => (&[], &[]),
+        };
+        Self { to_be_sent, to_be_told }
+    }
+}
+
+/// What may refer to resources of a type: those that are gone are told after it.
+pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
+    Waits::of(rank as usize).to_be_told
+}
+
+/// What goes before resources of a type that are set.
+pub(crate) const fn goes_before(rank: u8) -> &'static [usize] {
+    Waits::of(rank as usize).to_be_sent
+}

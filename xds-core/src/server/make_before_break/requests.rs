@@ -1,0 +1,107 @@
+//! How long clients have waited for what they asked for.
+//!
+//! A client concludes that a resource does not exist if it does not arrive within 15 seconds after the request. What
+//! a client asks for is therefore held back no longer than the stage timeout in all: the time counts for each type
+//! from when its request was first held back, and goes on when the type comes to wait for something else.
+
+use core::time::Duration;
+
+use super::STAGES;
+use crate::time::Time;
+
+/// What the client has asked for of one type and has not been sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Nothing, or nothing that was held back so far.
+    #[default]
+    Served,
+    HeldSince(Time),
+    /// Held back for the stage timeout: it is sent whatever it waits for.
+    Overdue,
+}
+
+/// Whether a type has an unanswered request at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ask {
+    #[default]
+    Nothing,
+    /// The answer may be sent now.
+    Free,
+    Held,
+}
+
+/// The unanswered requests of a stream, by type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests([Request; STAGES]);
+
+impl Requests {
+    pub(crate) fn of(&self, rank: u8) -> Request {
+        self.0.get(usize::from(rank)).copied().unwrap_or_default()
+    }
+
+    /// Takes note of what is asked for now.
+    pub(crate) fn note(&mut self, asks: &[Ask; STAGES], now: Time) {
+        for (request, asks) in self.0.iter_mut().zip(asks) {
+            *request = match (asks, *request) {
+                (Ask::Nothing, _) => Request::Served,
+                (Ask::Held, Request::Served) => Request::HeldSince(now),
+                (Ask::Free | Ask::Held, before) => before,
+            };
+        }
+    }
+
+    /// When the first request will have been held back for `timeout`.
+    pub(crate) fn first_overdue(&self, timeout: Duration) -> Option<Time> {
+        let since = |request: &Request| match request {
+            Request::HeldSince(since) => Some(since.after(timeout)),
+            Request::Served | Request::Overdue => None,
+        };
+        self.0.iter().filter_map(since).min()
+    }
+
+    /// Makes those overdue that have been held back for `timeout`; gives the ranks of their types.
+    pub(crate) fn expire(
+        &mut self,
+        now: Time,
+        timeout: Duration,
+    ) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter_mut().enumerate().filter_map(move |(rank, request)| match request {
+            Request::HeldSince(since) if since.after(timeout) <= now => {
+                *request = Request::Overdue;
+                Some(rank)
+            }
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_request_goes_on_until_it_is_answered() {
+        let [second, timeout] = [1, 5].map(Duration::from_secs);
+        let at = |n: u32| Time::ZERO.after(second * n);
+        let asks = |asks: Ask| {
+            let mut all = [Ask::Nothing; STAGES];
+            all[3] = asks;
+            all
+        };
+        let mut requests = Requests::default();
+        requests.note(&asks(Ask::Free), at(1));
+        assert_eq!(requests.first_overdue(timeout), None, "nothing is held back");
+        requests.note(&asks(Ask::Held), at(2));
+        requests.note(&asks(Ask::Free), at(3));
+        requests.note(&asks(Ask::Held), at(4));
+        assert_eq!(requests.first_overdue(timeout), Some(at(7)));
+        assert_eq!(requests.expire(at(6), timeout).collect::<Vec<_>>(), []);
+        assert_eq!(requests.expire(at(7), timeout).collect::<Vec<_>>(), [3]);
+        requests.note(&asks(Ask::Held), at(8));
+        assert_eq!((requests.of(3), requests.first_overdue(timeout)), (Request::Overdue, None));
+        requests.note(&asks(Ask::Nothing), at(9));
+        assert_eq!(requests.of(3), Request::Served);
+    }
+}

@@ -1,0 +1,149 @@
+//! What clients rejected and have not accepted since: the report by node.
+//!
+//! A client has at most one entry per type and stream. It ends when the client has accepted all of what it
+//! rejected in whatever form it has now, when it no longer subscribes to it, or some time after the client
+//! has gone: one that crashes on what it is sent should be found in the report after it did.
+
+use crate::{
+    id::StreamId,
+    server::{
+        Server,
+        event::status::{Extent, Rejection},
+        queue::timer_queue::Alarm,
+        session::{
+            acceptance::NEVER,
+            nack::{Held, Rejected},
+        },
+        stream::rejection_log::{Answered, Live, NodeType, Record},
+    },
+    slab::Slot,
+    time::Time,
+};
+
+impl Server {
+    /// What clients have rejected and not accepted since: those there are, then those who have gone not
+    /// long ago ([`keep_rejections`](crate::server::ServerLimits::keep_rejections)), by node and type. Costs what
+    /// there is to tell.
+    pub fn rejections(&self) -> impl Iterator<Item = Rejection<'_>> {
+        self.rejections.iter()
+    }
+
+    /// A request was taken, and answered something or changed what is subscribed.
+    pub(crate) fn note_answer(&mut self, id: StreamId, session: Slot, answered: Answered) {
+        let oldest = match answered {
+            Answered::Nothing => return self.drop_unsubscribed(session),
+            Answered::Accepted | Answered::Rejected(_) => {
+                let state = self.subscriptions.sessions.at_mut(session);
+                state.map_or(NEVER, crate::server::session::Session::note_answered)
+            }
+        };
+        match answered {
+            Answered::Rejected(rejected) => self.add_rejection(id, session, rejected, oldest),
+            _ => {
+                self.end_rejection(id, session);
+                self.drop_unsubscribed(session);
+            }
+        }
+    }
+
+    fn add_rejection(&mut self, id: StreamId, session: Slot, new: Rejected, oldest: u64) {
+        let now = self.clock.now();
+        let subscriptions = &self.subscriptions;
+        let arena = subscriptions.sessions.at(session).map(|session| session.arena);
+        let Some(arena) = arena.and_then(|arena| subscriptions.store.arena(arena)) else { return };
+        let Some(view) = subscriptions.store.view(arena.view) else { return };
+        let view = view.name.clone();
+        let node_id = self.streams.get(id.0).and_then(|stream| stream.node().cloned());
+        let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
+        let before = self.rejections.live.remove(&session);
+        let (oldest, mut held, earlier) = match before {
+            Some(before) => (oldest.min(before.oldest), before.held, Some(before.record)),
+            None if self.rejections.gone.is_empty() => (oldest, Held::default(), None),
+            None => {
+                let key = (node_id.clone(), type_url.clone());
+                (oldest, Held::default(), self.come_back(&key))
+            }
+        };
+        held.add(&new);
+        let record = Record {
+            view,
+            version: new.version,
+            names: new.names,
+            extent: new.extent,
+            code: new.code,
+            message: new.message,
+            count: 1 + earlier.as_ref().map_or(0, |earlier| earlier.count),
+            since: earlier.map_or(now, |earlier| earlier.since),
+            last: now,
+        };
+        let live = Live { stream: id, node_id, type_url, record, oldest, held };
+        self.rejections.live.insert(session, live);
+    }
+
+    /// The client has accepted a response.
+    fn end_rejection(&mut self, id: StreamId, session: Slot) {
+        if let Some(live) = self.rejections.live.get_mut(&session) {
+            let turn = self.subscriptions.turn(session);
+            if turn.is_none_or(|turn| !turn.still_rejects(&mut live.held)) {
+                self.rejections.live.remove(&session);
+            }
+        } else if !self.rejections.gone.is_empty()
+            && let Some(node) = self.streams.get(id.0).and_then(|stream| stream.node())
+            && let Some(type_url) = self.subscriptions.type_of(session)
+        {
+            let key = (node.clone(), type_url.clone());
+            self.come_back(&key);
+        }
+    }
+
+    /// Nobody has rejected what he no longer subscribes to.
+    fn drop_unsubscribed(&mut self, session: Slot) {
+        let Some(live) = self.rejections.live.get(&session) else { return };
+        let Some(turn) = self.subscriptions.turn(session) else { return };
+        let names = &live.record.names;
+        let is_over = live.record.extent == Extent::All
+            && !names.is_empty()
+            && !names.iter().any(|name| turn.subscribes_to(name));
+        if is_over || turn.subscribes_to_nothing() {
+            self.rejections.live.remove(&session);
+        }
+    }
+
+    /// The client has gone.
+    pub(crate) fn keep_rejection(&mut self, session: Slot) {
+        let Some(Live { node_id, type_url, record, .. }) = self.rejections.live.remove(&session)
+        else {
+            return;
+        };
+        let limits = &self.config.limits;
+        let (keep, most) = (limits.keep_rejections, limits.remembered_rejections);
+        if node_id.is_empty() || keep.is_zero() || most == 0 {
+            return;
+        }
+        let until = self.clock.now().after(keep);
+        let before = self.rejections.next_until();
+        self.rejections.leave((node_id, type_url), record, until);
+        self.rejections.expire(self.clock.now(), most);
+        self.wake_to_forget(before);
+    }
+
+    /// A client that has gone is there again.
+    fn come_back(&mut self, key: &NodeType) -> Option<Record> {
+        let before = self.rejections.next_until();
+        let record = self.rejections.come_back(key);
+        self.wake_to_forget(before);
+        record
+    }
+
+    /// Forgets those who have been gone for long enough, and is woken when the next one has.
+    pub(crate) fn forget_rejections(&mut self) {
+        let (now, limit) = (self.clock.now(), self.config.limits.remembered_rejections);
+        self.rejections.expire(now, limit);
+        self.wake_to_forget(None);
+    }
+
+    fn wake_to_forget(&mut self, before: Option<Time>) {
+        let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::ForgetRejections));
+        self.alarms.replace(alarm(before), alarm(self.rejections.next_until()));
+    }
+}

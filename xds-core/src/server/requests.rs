@@ -1,0 +1,255 @@
+//! From a request to the session it is about.
+
+use bytes::Bytes;
+
+use super::{
+    Server,
+    config::{UnknownType, Warming},
+    event::{Asked, CloseReason, Observation},
+    session::{
+        nack::rejection::Rejection, peer::Peer, request::ack::Surroundings, seat::Seat,
+        subscriptions::Knowledge,
+    },
+    stream::{Stream, check_length, check_lengths, rejection_log::Answered},
+};
+use crate::{
+    id::StreamId,
+    service::Variant,
+    slab::Slot,
+    text::TypeUrl,
+    types::{self, rank},
+    wire::request::{Parameters, Request},
+};
+
+impl Server {
+    /// Takes a request, or puts it aside until it is known what the client may see (M9).
+    pub(crate) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+        self.stats.requests += 1;
+        self.stats.request_bytes += message.len() as u64;
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let (variant, limits) = (stream.via.variant(), stream.limits(&self.config.limits));
+        check_length(message, &limits)?;
+        self.note_request(id);
+        let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
+        if self.take_aside(id, &request, message)? {
+            return Ok(());
+        }
+        let rejection = request
+            .error_detail
+            .map(Rejection::parse)
+            .transpose()
+            .map_err(CloseReason::Malformed)?;
+        self.identify(id, &request)?;
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        check_lengths(&request, &limits)?;
+        let Some(view) = stream.view else {
+            return self.latch(id, message);
+        };
+        let via = stream.via.clone();
+        let type_url = via.type_of(request.type_url)?;
+
+        let session = match self.session_on(id, view, type_url) {
+            Some(session) => session,
+            None => self.open_session(id, view, type_url, limits.types_per_stream)?,
+        };
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let limit = limits.names_per_stream;
+        if !self.has_room_for(stream, session, &request, limit) {
+            return Err(CloseReason::TooManyNames { limit });
+        }
+        let issued = stream.nonces;
+        self.note_parameters(id, session, &request, type_url);
+        let now = self.clock.now();
+        let grace = self.grace_alarm(session);
+        let acks = self.subscriptions.acks(session);
+        let (names, _) = self.subscriptions.names(session);
+        let is_rejection = rejection.is_some();
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        let stats_before = self.stats;
+        let mut around = Surroundings {
+            now,
+            issued,
+            config: &self.config,
+            accepted: None,
+            out: &mut self.out,
+            alarms: &mut self.alarms,
+            stats: &mut self.stats,
+            nacks: &mut stream.nacks,
+            rejected: None,
+        };
+        let asked = turn.handle_request(&request, rejection, &mut around);
+        let accepted = around.accepted;
+        let answered = match around.rejected {
+            Some(rejected) => Answered::Rejected(rejected),
+            None if self.subscriptions.acks(session) > acks => Answered::Accepted,
+            None => Answered::Nothing,
+        };
+        self.stats.note_request(&stats_before, asked);
+        self.stats_by_type.note_request(types::update_rank(type_url), &stats_before, &self.stats);
+        let asks_anew = matches!(answered, Answered::Nothing)
+            && !is_rejection
+            && self.subscriptions.names(session).0 >= names;
+        if !matches!(answered, Answered::Nothing) {
+            self.forgive_request(id, message.len());
+        }
+        self.note_answer(id, session, answered);
+        self.note_progress(
+            session,
+            match asked {
+                Asked::Something => 0,
+                // What else is due now, the client has accepted before.
+                Asked::Nothing => self.subscriptions.store.sequence() + 1,
+            },
+        );
+        if let Some(stream) = self.streams.get_mut(id.0)
+            && let Some(seat) = stream.seat_of(session)
+            && let Some(gate) = stream.order.gate()
+        {
+            gate.note_request(seat, &self.subscriptions);
+            if asks_anew && usize::from(seat.rank) == rank::ENDPOINTS {
+                gate.note_asked();
+            }
+        }
+        self.alarms.replace(grace, self.grace_alarm(session));
+        self.announce(session);
+        if accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
+            self.warm(id, session, accepted);
+            self.announce_all(id);
+        }
+        Ok(())
+    }
+
+    /// Puts a request aside.
+    fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let is_first = stream.latched.is_empty();
+        stream.latch(message, &self.config.limits)?;
+        let node = stream.node().cloned().unwrap_or_default();
+        if is_first {
+            if self.asks_about_clients() {
+                self.out.authorize(id, node.clone());
+            }
+            self.await_decision(id);
+        }
+        let limit = self.config.limits.latched_bytes_per_node;
+        match self.nodes.latch(&node, message.len()) > limit {
+            true => Err(CloseReason::TooManyLatchedBytes { limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Dynamic parameters are not looked at: a locator is its name, which somebody should know (M36).
+    fn note_parameters(&mut self, id: StreamId, session: Slot, request: &Request<'_>, ty: &str) {
+        if request.parameters == Parameters::None {
+            return;
+        }
+        self.stats.ignored_parameters += 1;
+        let session = self.subscriptions.sessions.at_mut(session);
+        if session.is_some_and(|session| session.note_parameters(request.parameters)) {
+            let type_url = TypeUrl::from(ty);
+            self.out.observe(Observation::ParametersIgnored { stream: id, type_url });
+        }
+    }
+
+    /// Whether a client may have the names that a request lists beside those that it has. Costs the types of the
+    /// stream or, of who comes near the limit, the names of the request.
+    fn has_room_for(
+        &self,
+        stream: &Stream,
+        session: Slot,
+        request: &Request<'_>,
+        limit: usize,
+    ) -> bool {
+        let (mut subscribed, mut others, mut held) = (0, 0, 0);
+        for seat in &stream.sessions {
+            let (names, all) = self.subscriptions.names(seat.session);
+            subscribed += names;
+            held += all;
+            others += if seat.session == session { 0 } else { names };
+        }
+        // As many names again may be remembered; without that bound a client could pile them up
+        // behind a response that it never answers.
+        let most = limit.saturating_mul(2);
+        // A client that comes back states the versions of what it names: those are no more names.
+        let listed = request.name_count.max(request.version_count);
+        let fits = |added: usize| subscribed + added <= limit && held + added <= most;
+        match stream.via.variant() {
+            // Nobody has more names than that to unsubscribe.
+            Variant::Incremental if request.unsubscribed_count > most => false,
+            Variant::StateOfTheWorld => others + listed <= limit && held <= most,
+            Variant::Incremental if fits(listed) => true,
+            Variant::Incremental => {
+                // What it has it may subscribe to again (M96).
+                let added = self.subscriptions.names_added(session, request);
+                added == 0 || fits(added)
+            }
+        }
+    }
+
+    /// Takes the client's node, if the request has one and it is the first.
+    pub(crate) fn identify(
+        &mut self,
+        id: StreamId,
+        request: &Request<'_>,
+    ) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let was_known = stream.node().is_some();
+        stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
+        if !was_known && let Some(node) = stream.node() {
+            let latched = stream.latched_bytes();
+            self.nodes.unlatch("", latched);
+            self.nodes.latch(node, latched);
+        }
+        // Who waits to be let in is counted then, by limits that are known by then.
+        if !was_known && stream.node().is_some() && stream.view.is_some() {
+            return self.join_node(id);
+        }
+        Ok(())
+    }
+
+    /// Counts a stream that has both a node and a view from now on.
+    pub(crate) fn join_node(&mut self, id: StreamId) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let Some(node) = stream.node() else { return Ok(()) };
+        let limit = stream.limits(&self.config.limits).streams_per_node;
+        match self.nodes.join(node) > limit {
+            true => Err(CloseReason::TooManyStreamsOfNode { limit }),
+            false => Ok(()),
+        }
+    }
+
+    fn session_on(&self, id: StreamId, view: Slot, type_url: &str) -> Option<Slot> {
+        let arena = self.subscriptions.store.find_arena(view, type_url)?;
+        self.streams.get(id.0)?.session_on(arena)
+    }
+
+    fn open_session(
+        &mut self,
+        id: StreamId,
+        view: Slot,
+        type_url: &str,
+        limit: usize,
+    ) -> Result<Slot, CloseReason> {
+        let too_many = CloseReason::TooManyTypes { limit };
+        let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
+            return Err(too_many);
+        };
+        let (variant, features) = (stream.via.variant(), stream.features());
+        let rank = types::update_rank(type_url);
+        let staging = stream.order.staging(rank);
+        let visit = stream.via.visit();
+        let peer = Peer { stream: id, view, variant, visit, features, staging };
+        let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;
+        stream.seat(Seat { rank, arena: opened.arena, session: opened.session });
+        if opened.knowledge == Knowledge::Unknown {
+            let type_url = TypeUrl::from(type_url);
+            self.out.observe(Observation::UnknownType { stream: id, type_url: type_url.clone() });
+            if self.config.unknown_type == UnknownType::Closed {
+                return Err(CloseReason::UnknownType { type_url });
+            }
+        }
+        self.tend_heartbeats(opened.arena);
+        Ok(opened.session)
+    }
+}

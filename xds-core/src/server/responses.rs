@@ -1,0 +1,240 @@
+//! Which of a stream's types is next, and whether its driver knows that there is one.
+
+use alloc::sync::Arc;
+use core::num::NonZeroU64;
+
+use super::{
+    Server,
+    config::{ObserveResponses, OrderingPolicy, Warming},
+    event::{Cause, Observation, ServerTransmit},
+    make_before_break::{self, Next},
+    session::{
+        Rendered, Session, Staging, deferred_removal::Portion, response::seal::seal, seat::Seat,
+        subscriptions::Subscriptions,
+    },
+    store::revision::Stamp,
+    stream::{Stream, Writable, push_order::Order},
+};
+use crate::{frame::Frame, id::StreamId, slab::Slot};
+
+impl Server {
+    /// Tells the driver, once, if the session has something to send. On a stream whose types wait for
+    /// each other it may be another session that has.
+    pub(crate) fn announce(&mut self, session: Slot) {
+        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.staging())) {
+            Some((id, Staging::Staged | Staging::Lingering(_))) if self.look_at(id) => {
+                self.tell_writable(id);
+            }
+            Some((id, Staging::Free | Staging::Reversed)) if self.subscriptions.is_due(session) => {
+                let order = self.streams.get_mut(id.0).map(|stream| &mut stream.order);
+                if let Some(Order::Arrival(due)) = order
+                    && !due.contains(&session)
+                {
+                    due.push_back(session);
+                }
+                self.tell_writable(id);
+            }
+            _ => {}
+        }
+        self.held_back.note(session, &self.subscriptions);
+    }
+
+    /// The same for all of a stream.
+    pub(crate) fn announce_all(&mut self, id: StreamId) {
+        let sessions = self.streams.get(id.0).map_or(&[][..], |stream| &stream.sessions);
+        let due = |seat: &&Seat| self.subscriptions.is_due(seat.session);
+        if let Some(session) = sessions.iter().find(due).map(|seat| seat.session) {
+            self.announce(session);
+        }
+    }
+
+    /// Tells the driver, once, that the stream has something to send.
+    pub(crate) fn tell_writable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.0)
+            && stream.writable == Writable::NotTold
+        {
+            stream.writable = Writable::Told;
+            self.out.writable(id);
+        }
+    }
+
+    /// The driver asked for a response and got one, or none. Notes whether there is another one.
+    pub(crate) fn note_polled(&mut self, id: StreamId, got_one: bool) {
+        let Some(stream) = self.streams.get(id.0) else { return };
+        let has_next = match stream.order {
+            Order::Gated(_) => self.look_at(id) && got_one,
+            Order::Arrival(_) | Order::Rank | Order::Alone => {
+                let mut seats = stream.sessions.iter();
+                seats.any(|seat| self.subscriptions.is_due(seat.session))
+            }
+        };
+        if !has_next
+            && let Some(stream) = self.streams.get_mut(id.0)
+            && stream.asides.is_none()
+        {
+            stream.writable = Writable::NotTold;
+            let (held_back, subscriptions) = (&mut self.held_back, &self.subscriptions);
+            stream.sessions.iter().for_each(|seat| held_back.note(seat.session, subscriptions));
+        }
+    }
+
+    /// Renders what is next on the stream.
+    pub(crate) fn render_next(
+        &mut self,
+        id: StreamId,
+        frame: &mut Frame,
+    ) -> Option<ServerTransmit> {
+        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
+        if let Some(transmit) = stream.next_aside(frame) {
+            self.stats.note_response(Cause::Aside);
+            self.stats.response_bytes += frame.len() as u64;
+            return Some(transmit);
+        }
+        let (seat, mut rendered, nonce) = self.take_next(id)?;
+        let stream = self.streams.get_mut(id.0)?;
+        let limit = stream.limits(&self.config.limits).response_bytes;
+        stream.nonces = nonce.get();
+        self.stats.note_response(rendered.cause);
+        let arena = self.subscriptions.store.arena(seat.arena)?;
+        let type_url = arena.type_url.clone();
+        for (name, bytes) in core::mem::take(&mut rendered.too_long) {
+            let type_url = type_url.clone();
+            self.out.observe(Observation::ResourceTooLong { stream: id, type_url, name, bytes });
+        }
+        let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
+        if self.config.observe_responses == ObserveResponses::On {
+            let node_id = stream.node().cloned().unwrap_or_default();
+            self.out.observe(sent(id, node_id, &transmit));
+        }
+        self.stats.response_bytes += frame.len() as u64;
+        self.stats_by_type.note_response(seat.rank, frame.len());
+
+        if frame.body.len() > limit {
+            self.out.observe(Observation::Oversize {
+                stream: id,
+                type_url: transmit.type_url.clone(),
+                bytes: frame.body.len(),
+            });
+        }
+        let is_content = transmit.cause != Cause::Heartbeat;
+        if is_content && self.config.warming == Warming::AfterClusters {
+            let sent = self.subscriptions.sessions.at(seat.session).map(Session::just_sent);
+            self.warm(id, seat.session, sent);
+        }
+        if is_content
+            && let Some(stream) = self.streams.get_mut(id.0)
+            && let Some(gate) = stream.order.gate()
+        {
+            let warming = self.config.warming;
+            gate.note_sent(seat, &stream.sessions, &self.subscriptions, warming);
+        }
+        self.await_answer(seat.session);
+        Some(transmit)
+    }
+
+    /// Clusters were sent, or accepted: what changed in them between these positions.
+    pub(crate) fn warm(&mut self, id: StreamId, session: Slot, changed: Option<(Stamp, Stamp)>) {
+        let Self { subscriptions, config, .. } = self;
+        if !subscriptions.warms_others(session) {
+            return;
+        }
+        let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
+        for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed) {
+            subscriptions.warm(waiting, session, changed, config.warming);
+        }
+    }
+
+    /// The response that is next. A session may turn out to have nothing to say after all; then it is the
+    /// turn of the one behind it.
+    fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
+        self.hasten_what_goes_first(id);
+        let stream = self.streams.get_mut(id.0)?;
+        let limit = stream.limits(&self.config.limits).response_bytes;
+        let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
+        let subscriptions = &mut self.subscriptions;
+        let render = |subscriptions: &mut Subscriptions, next: Next| {
+            let mut turn = subscriptions.turn(next.seat.session)?;
+            let rendered = turn.render(nonce, limit, now, next.portion)?;
+            Some((next.seat, rendered, nonce))
+        };
+        if let Order::Rank | Order::Alone = stream.order {
+            let seats = &stream.sessions;
+            let first = seats.iter().find_map(|&seat| {
+                let portion = portion_of(seat, seats, subscriptions)?;
+                render(subscriptions, Next { seat, portion })
+            });
+            // What a deletion waited for may have had nothing to say.
+            let mut rest = seats.iter().map(|&seat| Next::whole(seat));
+            return first.or_else(|| rest.find_map(|next| render(subscriptions, next)));
+        }
+        let tries = stream.sessions.len();
+        (0..=tries).find_map(|_| {
+            let next = stream.next(subscriptions, &self.config.ordering)?;
+            render(subscriptions, next)
+        })
+    }
+}
+
+fn sent(stream: StreamId, node_id: Arc<str>, transmit: &ServerTransmit) -> Observation {
+    let ServerTransmit { type_url, version, nonce, variant: _, resources, removed, errors, cause } =
+        transmit.clone();
+    Observation::Sent {
+        stream,
+        node_id,
+        type_url,
+        version,
+        nonce,
+        resources,
+        removed,
+        errors,
+        cause,
+    }
+}
+
+/// How much of what is due of a session is told now, if it is its turn. What is deleted goes after all that is
+/// set and can be sent, and after what is deleted of types that may refer to it. Nothing waits for an ACK.
+fn portion_of(seat: Seat, seats: &[Seat], subscriptions: &Subscriptions) -> Option<Portion> {
+    let session = subscriptions.sessions.at(seat.session)?;
+    let arena = subscriptions.store.arena(session.arena)?;
+    if !session.has_removals(arena) {
+        return Some(Portion::Everything);
+    }
+    let goes_first = |other: &Seat| {
+        let may_refer =
+            make_before_break::may_refer_to(seat.rank).contains(&usize::from(other.rank));
+        other.session != seat.session
+            && subscriptions.is_due(other.session)
+            && (may_refer || subscriptions.has_additions(other.session))
+    };
+    if !seats.iter().any(goes_first) {
+        return Some(Portion::Everything);
+    }
+    let says_more = session.has_additions(arena) || session.owes_heartbeats_alone(arena);
+    says_more.then_some(Portion::Additions)
+}
+
+impl Stream {
+    /// What is next, if anything.
+    fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
+        match &mut self.order {
+            Order::Gated(gate) => gate.look(&self.sessions, subscriptions, policy.gated()?).next,
+            Order::Arrival(due) => {
+                let arrived = core::iter::from_fn(|| due.pop_front());
+                let mut due = arrived.filter(|&session| subscriptions.is_due(session));
+                let first = due.next();
+                let is_next = |seat: &&Seat| match first {
+                    Some(session) => seat.session == session,
+                    None => subscriptions.is_due(seat.session),
+                };
+                self.sessions.iter().find(is_next).copied().map(Next::whole)
+            }
+            Order::Rank | Order::Alone => None,
+        }
+    }
+}
+
+impl Next {
+    fn whole(seat: Seat) -> Self {
+        Self { seat, portion: Portion::Everything }
+    }
+}

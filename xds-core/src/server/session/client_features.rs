@@ -1,0 +1,42 @@
+//! What a client says of itself that it can take, as far as a server depends on it.
+
+use crate::{
+    server::store::encode::body::Ttls,
+    service::Variant,
+    wire::{Malformed, walk::fields},
+};
+
+/// The client understands the TTL of a resource, and heartbeats (B09).
+const RESOURCE_TTL: &[u8] = b"xds.config.supports-resource-ttl";
+/// It takes resources out of wrappers in the state-of-the-world variant (B08), by either name.
+const RESOURCE_IN_SOTW: [&[u8]; 2] =
+    [b"xds.config.resource-in-sotw", b"xds.config.supports-resource-in-sotw"];
+
+/// The features in a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    has_ttls: bool,
+    has_wrappers: bool,
+}
+
+impl Features {
+    /// Reads an encoded `Node` that is known to be sound.
+    pub(crate) fn read(node: &[u8]) -> Result<Self, Malformed> {
+        const CLIENT_FEATURES: u32 = 10;
+
+        let mut features = Self::default();
+        for field in fields(node, CLIENT_FEATURES) {
+            let feature = field.block()?;
+            features.has_ttls |= feature == RESOURCE_TTL;
+            features.has_wrappers |= RESOURCE_IN_SOTW.contains(&feature);
+        }
+        Ok(features)
+    }
+
+    /// Whether the client is told of TTLs. In the state-of-the-world variant that takes a wrapper (M159,
+    /// M160, M85).
+    pub(crate) fn ttls(self, variant: Variant) -> Ttls {
+        let has_place = self.has_wrappers || variant == Variant::Incremental;
+        if self.has_ttls && has_place { Ttls::Told } else { Ttls::Untold }
+    }
+}

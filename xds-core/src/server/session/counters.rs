@@ -1,0 +1,23 @@
+//! Counters of a session.
+
+/// How often things happened in a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) responses: Count,
+    pub(crate) acks: Count,
+    pub(crate) nacks: Count,
+}
+
+/// A count that stands still at the end of its range, which is short because every session has three.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count(u32);
+
+impl Count {
+    pub(crate) fn add_one(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        u64::from(self.0)
+    }
+}

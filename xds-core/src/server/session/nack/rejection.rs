@@ -1,0 +1,39 @@
+//! A rejection as the client reported it.
+
+use alloc::sync::Arc;
+
+use crate::{
+    server::session::request::ack::cut,
+    wire::{
+        Malformed,
+        walk::{Content, Fields},
+    },
+};
+
+/// A client's `error_detail`, read.
+#[derive(Clone, Debug)]
+pub(crate) struct Rejection {
+    pub(crate) code: i32,
+    pub(crate) message: Arc<str>,
+}
+
+impl Rejection {
+    /// Reads an encoded `google.rpc.Status`.
+    pub(crate) fn parse(status: &[u8]) -> Result<Self, Malformed> {
+        const CODE: u32 = 1;
+        const MESSAGE: u32 = 2;
+
+        let (mut code, mut message) = (0, "");
+        for field in Fields::of(status) {
+            let field = field?;
+            match (field.number, field.content) {
+                // An int32: what is negative comes sign-extended to 64 bits.
+                (CODE, Content::Number(number)) => code = number as i32,
+                (CODE, _) => drop(field.number()?),
+                (MESSAGE, _) => message = field.string()?,
+                _ => {}
+            }
+        }
+        Ok(Self { code, message: cut(message).into() })
+    }
+}

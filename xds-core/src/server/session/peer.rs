@@ -1,0 +1,15 @@
+//! The peer of a session: its stream, node and view.
+
+use super::{Staging, client_features::Features};
+use crate::{id::StreamId, server::event::Visit, service::Variant, slab::Slot};
+
+/// Whose a new session is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) stream: StreamId,
+    pub(crate) view: Slot,
+    pub(crate) variant: Variant,
+    pub(crate) visit: Visit,
+    pub(crate) features: Features,
+    pub(crate) staging: Staging,
+}

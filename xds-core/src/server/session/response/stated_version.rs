@@ -1,0 +1,93 @@
+//! Which version a response states, and what that says of the client that has it (B06, M69, M72).
+//!
+//! Versions are kept as numbers. Those of the application are digests of its texts and of what they are said
+//! of, since one text may be said of several contents. A session keeps the texts that it may have to say
+//! again: what it sent last, what is on its way, and what was accepted.
+
+use alloc::format;
+
+use crate::{
+    server::{
+        session::{Sends, Session, context::Turn},
+        store::{
+            arena::Arena,
+            version::content::{StatedVersion, TypeVersion},
+        },
+    },
+    text::Version,
+};
+
+/// How much of what the client subscribes to it has with a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Just what there is, unless something lingers.
+    Subscribed,
+    /// Something else.
+    Other,
+}
+
+impl Session {
+    /// The text of a version that was stated.
+    pub(crate) fn print(&self, version: StatedVersion, arena: &Arena) -> Version {
+        self.text(version).cloned().unwrap_or_else(|| arena.text_of(version))
+    }
+
+    fn text(&self, version: StatedVersion) -> Option<&Version> {
+        let texts = &self.rare.as_deref()?.texts;
+        texts.iter().find(|(of, _)| *of == version).map(|(_, text)| text)
+    }
+
+    /// Keeps the text of a version, and forgets those that nobody can ask for any more.
+    fn keep_text(&mut self, version: StatedVersion, text: Version) {
+        if self.text(version).is_some() {
+            return;
+        }
+        let (accepted, newest) = (self.accepted, self.newest.map(|sent| sent.version));
+        let rare = self.rare_mut();
+        let earlier = &rare.earlier;
+        rare.texts.retain(|(of, _)| {
+            let is_stated = Some(*of) == accepted || Some(*of) == newest;
+            is_stated || earlier.iter().any(|sent| sent.version == *of)
+        });
+        rare.texts.push((version, text));
+    }
+}
+
+impl Turn<'_> {
+    /// The version of a response with this content. What the application calls its version is all that
+    /// the client subscribes to; of anything else a response is marked, lest it be taken for that when the
+    /// client comes back.
+    pub(crate) fn state(&mut self, content: TypeVersion, extent: Extent) -> StatedVersion {
+        let Some(own) = self.arena.own_version().cloned() else {
+            return self.arena.stated(content);
+        };
+        let is_whole = match (self.session.sends(self.arena), self.session.wildcard) {
+            (Sends::Changes | Sends::ChangesAndRemovals, _) => true,
+            (Sends::FullState, _) if !self.arena.marks_parts() => true,
+            (Sends::FullState, Some(_)) => content == self.arena.version,
+            (Sends::FullState, None) => {
+                extent == Extent::Subscribed && self.session.due.withheld().is_empty()
+            }
+        };
+        let text = match is_whole {
+            true => own,
+            false => Version::new(format!("{own}~{}", content.stated().to_version())),
+        };
+        let version = StatedVersion::of_text(text.as_str(), content);
+        self.session.keep_text(version, text);
+        version
+    }
+
+    pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
+        let text = self.session.text(version).cloned();
+        text.unwrap_or_else(|| self.arena.print(version))
+    }
+
+    /// Whether a client that states `text` means this version.
+    pub(crate) fn is_stated_as(&self, version: StatedVersion, text: &str) -> bool {
+        match self.session.text(version) {
+            Some(own) => own.as_str() == text,
+            None => self.arena.is_printed_as(version, text),
+        }
+    }
+}

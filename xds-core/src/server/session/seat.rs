@@ -1,0 +1,11 @@
+//! Place of a session among the sessions of its stream.
+
+use crate::slab::Slot;
+
+/// Where a session of the stream is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) rank: u8,
+    pub(crate) arena: Slot,
+    pub(crate) session: Slot,
+}

@@ -1,0 +1,336 @@
+//! The store and the sessions on it, joined by their edges.
+//!
+//! The borrow of a [`Turn`] is made here: one session together with the arena of its type and all
+//! edges, which is what a session's rules may touch.
+
+use alloc::vec::Vec;
+
+use super::{Role, Session, context::Turn, peer::Peer, seat::Seat, subscription::Edges};
+use crate::{
+    id::StreamId,
+    rng::Rng,
+    server::{
+        config::{OnDemand, ServerConfig, Warmed, Warming},
+        event::{Cause, status::SubscriptionStatus},
+        store::{Store, arena::Arena, on_demand::Wants, revision::Stamp},
+    },
+    service::Variant,
+    slab::{Slab, Slot},
+    text::TypeUrl,
+    time::Time,
+    wire::request::Request,
+};
+
+/// The store and everybody's interest in it.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    pub(crate) store: Store,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) edges: Edges,
+    pub(crate) wants: Wants,
+}
+
+/// A new session.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) arena: Slot,
+    pub(crate) session: Slot,
+    pub(crate) knowledge: Knowledge,
+}
+
+/// Whether the server can make anything of a type (M8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    Known,
+    Unknown,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(rng: &mut Rng, on_demand: OnDemand) -> Self {
+        Self {
+            store: Store::new(rng),
+            sessions: Slab::default(),
+            edges: Edges::new(rng.next_u64()),
+            wants: Wants::new(on_demand),
+        }
+    }
+
+    pub(crate) fn open(
+        &mut self,
+        peer: Peer,
+        type_url: &str,
+        config: &ServerConfig,
+    ) -> Option<Opened> {
+        let arena_slot = self.store.open_arena(peer.view, type_url, config)?;
+        let arena = self.store.arena(arena_slot)?;
+        let session = self.sessions.push_back(Session::new(peer, arena_slot, arena))?.slot();
+        let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
+            true => Knowledge::Known,
+            false => Knowledge::Unknown,
+        };
+        self.turn(session)?.begin();
+        Some(Opened { arena: arena_slot, session, knowledge })
+    }
+
+    pub(crate) fn close(&mut self, seat: Seat) {
+        if let Some(mut turn) = self.turn(seat.session) {
+            turn.end();
+        }
+        self.sessions.remove(seat.session);
+        self.store.release_arena(seat.arena);
+    }
+
+    /// Moves a session to another view: the client keeps what is the same, and is sent the difference
+    /// (M223).
+    pub(crate) fn relocate(
+        &mut self,
+        seat: &mut Seat,
+        view: Slot,
+        config: &ServerConfig,
+        now: Time,
+    ) {
+        let type_url = self.store.arena(seat.arena).map(|arena| arena.type_url.clone());
+        let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
+        let Some(to) = to else { return };
+        let Some(luggage) = self.turn(seat.session).map(|mut turn| turn.pack()) else { return };
+        let from = core::mem::replace(&mut seat.arena, to);
+        if let Some(session) = self.sessions.at_mut(seat.session) {
+            session.arena = to;
+        }
+        if let Some(mut turn) = self.turn(seat.session) {
+            turn.unpack(luggage, now);
+        }
+        // Not before: the new one may be a layer of it that nobody else holds.
+        self.store.release_arena(from);
+    }
+
+    pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
+        let session = self.sessions.at_mut(slot)?;
+        let arena = self.store.arena_mut(session.arena)?;
+        Some(Turn::new(slot, session, arena, &mut self.edges, &mut self.wants))
+    }
+
+    fn arena_of(&self, session: &Session) -> Option<&Arena> {
+        self.store.arena(session.arena)
+    }
+
+    pub(crate) fn is_due(&self, slot: Slot) -> bool {
+        let session = self.sessions.at(slot);
+        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.is_due(arena)))
+    }
+
+    /// Whether a session has more to say than what is gone.
+    pub(crate) fn has_additions(&self, slot: Slot) -> bool {
+        let session = self.sessions.at(slot);
+        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.has_additions(arena)))
+    }
+
+    /// The type of a session.
+    pub(crate) fn type_of(&self, slot: Slot) -> Option<&TypeUrl> {
+        Some(&self.arena_of(self.sessions.at(slot)?)?.type_url)
+    }
+
+    /// Whether a response of a session is on its way.
+    pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
+        self.sessions.at(slot).is_some_and(|session| session.is_waiting())
+    }
+
+    /// Finds out once for all that follows when what is due of these sessions changed.
+    pub(crate) fn look_up_newest_due(&mut self, seats: &[Seat]) {
+        for seat in seats {
+            let Some(session) = self.sessions.at_mut(seat.session) else { continue };
+            if let Some(arena) = self.store.arena(session.arena) {
+                session.look_up_newest_due(arena, &self.edges);
+            }
+        }
+    }
+
+    /// How many responses of a session were accepted.
+    pub(crate) fn acks(&self, slot: Slot) -> u64 {
+        self.sessions.at(slot).map_or(0, |session| session.counts.acks.get())
+    }
+
+    /// How many names a session has subscribed, and how many it holds in all.
+    pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
+        self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
+    }
+
+    /// How many names a request adds to those of an incremental session. Costs the names of the request.
+    pub(crate) fn names_added(&self, slot: Slot, request: &Request<'_>) -> usize {
+        let session = self.sessions.at(slot);
+        let arena = session.and_then(|session| self.arena_of(session));
+        let both = session.zip(arena);
+        both.map_or(0, |(it, arena)| it.names_added(slot, request, arena, &self.edges))
+    }
+
+    /// Whether a session would have something to send if changes of its type were not held back.
+    pub(crate) fn is_held_back(&self, slot: Slot) -> bool {
+        self.sessions.at(slot).is_some_and(|session| {
+            self.arena_of(session).is_some_and(|arena| session.is_held_back(arena))
+        })
+    }
+
+    pub(crate) fn first_subscriber(&self, arena: Slot, resource: Slot) -> Slot {
+        self.store
+            .arena(arena)
+            .and_then(|arena| arena.at(resource))
+            .map_or(Slot::NONE, |resource| resource.subscribers.first())
+    }
+
+    /// Whether others of the same stream may wait for more when this one was sent something.
+    pub(crate) fn warms_others(&self, sent: Slot) -> bool {
+        let role = self.sessions.at(sent).map(|session| session.role);
+        matches!(role, Some(Role::Clusters | Role::Listeners))
+    }
+
+    /// Whether others may wait for more on the same stream when this one was sent something, and which
+    /// those are (M151-M153, M155).
+    pub(crate) fn warmed_by(&self, sent: Slot, seats: &[Seat], warmed: Warmed) -> Vec<Slot> {
+        let role = |slot: Slot| self.sessions.at(slot).map(|session| session.role);
+        let waits = |seat: &&Seat| match (role(sent), role(seat.session)) {
+            (Some(Role::Clusters), Some(Role::Endpoints)) => true,
+            (Some(Role::Clusters | Role::Listeners), Some(Role::Secrets)) => {
+                warmed == Warmed::EndpointsAndSecrets
+            }
+            _ => false,
+        };
+        seats.iter().filter(waits).map(|seat| seat.session).collect()
+    }
+
+    /// Sends once more what is waited for: to a state-of-the-world client all it asks for next, or at
+    /// once; to an incremental one, which would not ask, the endpoints of the clusters between these
+    /// positions, and all secrets that it names.
+    pub(crate) fn warm(
+        &mut self,
+        waiting: Slot,
+        sent: Slot,
+        (from, to): (Stamp, Stamp),
+        policy: Warming,
+    ) {
+        let clusters = self.sessions.at(sent).map(|session| session.arena);
+        let Some(mut turn) = self.turn(waiting) else { return };
+        match (turn.session.variant(), policy) {
+            (Variant::StateOfTheWorld, Warming::AfterClusters) => turn.session.arm_warming(),
+            (Variant::StateOfTheWorld, _) => turn.owe_everything(Cause::Warming),
+            (Variant::Incremental, _) if turn.session.role == Role::Secrets => turn.warm_named(),
+            (Variant::Incremental, _) => {
+                let clusters = clusters.and_then(|arena| self.store.arena(arena));
+                let names = clusters.map(|arena| arena.endpoints_between(from, to));
+                let Some(mut turn) = self.turn(waiting) else { return };
+                names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
+            }
+        }
+    }
+
+    /// Forgets deletions that every client of the arena knows of, if there are more than `limit`; and
+    /// if that is not enough, all but half as many. Tells whom that leaves behind (M231). The `newest` ones are
+    /// kept in any case: nobody could be told of them yet.
+    pub(crate) fn forget_deletions(
+        &mut self,
+        arena: Slot,
+        limit: usize,
+        newest: usize,
+        forgotten: &mut u64,
+    ) -> Vec<StreamId> {
+        let Some(state) = self.store.arena_mut(arena).filter(|it| it.graves() > limit) else {
+            return Vec::new();
+        };
+        let told = state
+            .wildcards
+            .iter()
+            .filter_map(|(_, &session)| self.sessions.at(session)?.seen_graves(state))
+            .min()
+            .unwrap_or(Stamp::MAX);
+        state.forget_graves(told);
+        if state.graves() <= limit {
+            return Vec::new();
+        }
+        let kept = newest.max(limit / 2);
+        *forgotten += state.graves().saturating_sub(kept) as u64;
+        state.trim_graves(kept);
+        self.who_lags_behind(arena)
+    }
+
+    /// Forgets deletions up to a position, but for those that are held back from whoever has not been told. Tells
+    /// whom that leaves behind.
+    pub(crate) fn forget_deletions_until(
+        &mut self,
+        arena: Slot,
+        until: Stamp,
+        forgotten: &mut u64,
+    ) -> Vec<StreamId> {
+        let Some(state) = self.store.arena(arena) else { return Vec::new() };
+        let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &session)| session).collect();
+        let mut told = Stamp::MAX;
+        for session in wildcards {
+            let Some(mut turn) = self.turn(session) else { continue };
+            let seen = |turn: &Turn<'_>| turn.session.seen_graves(turn.arena);
+            if seen(&turn).is_some_and(|seen| seen < until)
+                && turn.session.is_kept_from_deletions(turn.arena)
+            {
+                turn.let_graves_linger();
+            }
+            told = told.min(seen(&turn).unwrap_or(Stamp::MAX));
+        }
+        let Some(state) = self.store.arena_mut(arena) else { return Vec::new() };
+        *forgotten += state.graves_between(told, until) as u64;
+        state.forget_graves(until);
+        self.who_lags_behind(arena)
+    }
+
+    fn who_lags_behind(&self, arena: Slot) -> Vec<StreamId> {
+        let Some(state) = self.store.arena(arena) else { return Vec::new() };
+        let lagging = |&session: &Slot| {
+            let session = self.sessions.at(session)?;
+            session.lags_behind(state).then_some(session.stream)
+        };
+        state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
+    }
+
+    /// Gives up what is kept of deleted resources and nobody waits for any more, now and then.
+    pub(crate) fn sweep_ghosts(&mut self, arena: Slot, limit: usize) {
+        let Some(state) = self.store.arena(arena).filter(|arena| arena.has_many_ghosts()) else {
+            return;
+        };
+        let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
+        let (mut sent, mut had) = (Stamp::MAX, Stamp::MAX);
+        for session in sessions {
+            let Some(seen) = session.seen_graves(state) else { continue };
+            sent = sent.min(seen);
+            // What the client had before, it may have to the end.
+            let is_accepted = !session.is_waiting() && !session.is_rejected();
+            had = had.min(if is_accepted { seen } else { Stamp::START });
+        }
+        if let Some(state) = self.store.arena_mut(arena) {
+            state.sweep_ghosts((sent, had), limit);
+        }
+    }
+
+    pub(crate) fn status<'a>(
+        &'a self,
+        slot: Slot,
+        node_id: &'a str,
+    ) -> Option<SubscriptionStatus<'a>> {
+        let session = self.sessions.at(slot)?;
+        let arena = self.arena_of(session)?;
+        Some(SubscriptionStatus {
+            stream: session.stream,
+            node_id,
+            view: &self.store.view(arena.view)?.name,
+            type_url: &arena.type_url,
+            interest: session.interest(),
+            state: session.state(),
+            sent_version: session.sent_version().map(|it| session.print(it, arena)),
+            acked_version: session.accepted_version().map(|it| session.print(it, arena)),
+            responses: session.counts.responses.get(),
+            acks: session.counts.acks.get(),
+            nacks: session.counts.nacks.get(),
+            last_error: session.last_error(),
+            culprits: session
+                .culprits()
+                .filter(|(name, hash)| arena.has(name, *hash))
+                .map(|(name, _)| name)
+                .collect(),
+        })
+    }
+}

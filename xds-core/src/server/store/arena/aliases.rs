@@ -1,0 +1,125 @@
+//! Other names of resources (X06, M136, M137).
+//!
+//! An alias is a name like any other: who subscribes to it has an edge to it. What is kept here is which
+//! resources have it, so that it can be said what it stands for, and whom it concerns when that changes.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+
+use super::Arena;
+use crate::{slab::Slot, text::ResourceName};
+
+/// What the aliases of one type stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Aliases {
+    /// The resources that have an alias, by their names: it stands for the first, which is the same on
+    /// every replica.
+    resources: BTreeMap<ResourceName, BTreeMap<ResourceName, Slot>>,
+    /// Names that somebody subscribes to and that mean something else since the last change, and
+    /// resources that have lost a name by which somebody may subscribe to them.
+    turned: Vec<Slot>,
+}
+
+impl Aliases {
+    fn target(&self, alias: &str) -> Option<Slot> {
+        self.resources.get(alias)?.first_key_value().map(|(_, &resource)| resource)
+    }
+
+    fn add(&mut self, alias: &ResourceName, name: &ResourceName, resource: Slot) {
+        self.resources.entry(alias.clone()).or_default().insert(name.clone(), resource);
+    }
+
+    fn remove(&mut self, alias: &ResourceName, name: &ResourceName) {
+        let Some(resources) = self.resources.get_mut(alias) else { return };
+        resources.remove(name);
+        if resources.is_empty() {
+            self.resources.remove(alias);
+        }
+    }
+}
+
+impl Arena {
+    /// Whether any resource has one.
+    pub(crate) fn has_aliases(&self) -> bool {
+        !self.aliases.resources.is_empty()
+    }
+
+    /// The resource that has the alias; if there are several, the first by name.
+    pub(crate) fn by_alias(&self, alias: &str) -> Option<Slot> {
+        self.aliases.target(alias)
+    }
+
+    /// The resource that a name stands for which is not itself that of a resource.
+    pub(crate) fn meaning(&self, name: Slot) -> Option<Slot> {
+        if !self.has_aliases() {
+            return None;
+        }
+        let name = self.at(name).filter(|name| name.payload.is_none())?;
+        self.by_alias(name.name.as_str())
+    }
+
+    /// The names that somebody subscribes to and that stand for this resource.
+    pub(crate) fn other_names(&self, resource: Slot) -> impl Iterator<Item = Slot> {
+        let aliases = self.payload(resource).map(|payload| payload.aliases()).unwrap_or_default();
+        let held = aliases.iter().filter_map(|alias| self.find(alias.as_str()));
+        held.filter(move |&name| self.meaning(name) == Some(resource))
+    }
+
+    /// A resource has these aliases now instead of those. Costs how many there are.
+    pub(crate) fn file_aliases(
+        &mut self,
+        (name, resource): (&ResourceName, Slot),
+        before: &[ResourceName],
+        now: &[ResourceName],
+    ) {
+        if before.is_empty() && now.is_empty() {
+            return;
+        }
+        let (before, now): (BTreeSet<_>, BTreeSet<_>) =
+            (before.iter().collect(), now.iter().collect());
+        for &alias in before.symmetric_difference(&now) {
+            let meant = self.by_alias(alias.as_str());
+            match now.contains(alias) {
+                true => self.aliases.add(alias, name, resource),
+                false => self.aliases.remove(alias, name),
+            }
+            let means = self.by_alias(alias.as_str());
+            if meant == means {
+                continue;
+            }
+            let Some(slot) = self.find(alias.as_str()) else { continue };
+            if self.payload(slot).is_none() {
+                if means.is_some()
+                    && let Some(alias) = self.at_mut(slot)
+                {
+                    alias.answer();
+                }
+                self.turn(slot);
+                meant.into_iter().for_each(|resource| self.turn(resource));
+            }
+        }
+    }
+
+    /// There is a resource of this name now, which counts more than that it is an alias; or there is none
+    /// any more.
+    pub(crate) fn file_name(&mut self, name: &ResourceName) {
+        let Some(means) = self.by_alias(name.as_str()) else { return };
+        if let Some(slot) = self.find(name.as_str()) {
+            self.turn(slot);
+            self.turn(means);
+        }
+    }
+
+    fn turn(&mut self, slot: Slot) {
+        if self.at(slot).is_some_and(|it| !it.subscribers.is_empty()) {
+            self.aliases.turned.push(slot);
+        }
+    }
+
+    /// The names and resources that the last change turned.
+    pub(crate) fn take_turned(&mut self) -> Vec<Slot> {
+        core::mem::take(&mut self.aliases.turned)
+    }
+}

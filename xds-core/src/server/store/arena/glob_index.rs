@@ -1,0 +1,231 @@
+//! Which names lie below which globs (TP1): found in the names themselves, never by looking at subscribers.
+//!
+//! A glob is a name that somebody subscribes to, like any other. What is kept here is an order of the
+//! names in which all that lies below a directory, for the same context parameters, is together: the
+//! members of a glob. The globs of a name are looked up by the directories in it, and only by those as deep
+//! as some glob's.
+
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use core::cmp::Ordering;
+
+use super::Arena;
+use crate::{server::config::Globs, slab::Slot, text::ResourceName, xdstp};
+
+/// The names of one type that may lie below globs, and the globs.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    names: BTreeMap<Path, Slot>,
+    /// How many globs have a directory of so many slashes.
+    depths: BTreeMap<usize, usize>,
+}
+
+/// A name, ordered by its context parameters and then by its path.
+#[derive(Clone, Debug)]
+struct Path(ResourceName);
+
+impl Path {
+    fn parts(&self) -> (&str, &str) {
+        let (path, context) = split(self.0.as_str());
+        (context, path)
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Path {}
+
+/// A name without its context parameters, and these; only structured names have some.
+fn split(name: &str) -> (&str, &str) {
+    match xdstp::is_xdstp(name) {
+        true => name.split_once('?').unwrap_or((name, "")),
+        false => (name, ""),
+    }
+}
+
+/// What a glob's members begin with.
+fn directory(name: &str) -> Option<&str> {
+    split(name).0.strip_suffix('*').filter(|directory| directory.ends_with('/'))
+}
+
+fn depth(directory: &str) -> usize {
+    directory.matches('/').count()
+}
+
+impl Globs {
+    /// Whether the name may be that of a glob or a member.
+    fn admits(self, name: &ResourceName) -> bool {
+        match xdstp::is_xdstp(name.as_str()) {
+            true => xdstp::canonical(name).is_ok_and(|canonical| canonical == *name),
+            false => self == Self::AnyName,
+        }
+    }
+
+    /// Whether the name is that of a glob.
+    pub(crate) fn is_glob(self, name: &ResourceName) -> bool {
+        directory(name.as_str()).is_some() && self.admits(name)
+    }
+}
+
+impl Paths {
+    pub(crate) fn add(&mut self, name: &ResourceName, slot: Slot, globs: Globs) {
+        if !globs.admits(name) {
+            return;
+        }
+        if let Some(directory) = directory(name.as_str()) {
+            *self.depths.entry(depth(directory)).or_default() += 1;
+        }
+        self.names.insert(Path(name.clone()), slot);
+    }
+
+    pub(crate) fn remove(&mut self, name: &ResourceName, slot: Slot) {
+        let path = Path(name.clone());
+        if self.names.get(&path) != Some(&slot) {
+            return;
+        }
+        self.names.remove(&path);
+        let Some(directory) = directory(name.as_str()) else { return };
+        if let Some(globs) = self.depths.get_mut(&depth(directory)) {
+            *globs -= 1;
+            if *globs == 0 {
+                self.depths.remove(&depth(directory));
+            }
+        }
+    }
+
+    fn is_glob(&self, name: &ResourceName) -> bool {
+        directory(name.as_str()).is_some() && self.names.contains_key(&Path(name.clone()))
+    }
+
+    /// The names below a directory, for these context parameters.
+    fn below<'s>(&'s self, glob: &'s str) -> impl Iterator<Item = Slot> + use<'s> {
+        let context = split(glob).1;
+        let directory = directory(glob).unwrap_or(glob);
+        let start = match context.is_empty() {
+            true => String::from(directory),
+            false => format!("{directory}?{context}"),
+        };
+        self.names
+            .range(Path(start.into())..)
+            .map(|(path, &slot)| (path.parts(), slot))
+            .take_while(move |((of, path), _)| *of == context && path.starts_with(directory))
+            .filter(move |((_, path), _)| path.len() > directory.len() && !path.ends_with("/*"))
+            .map(|(_, slot)| slot)
+    }
+
+    /// The names of the globs that there may be for a name, the widest first.
+    fn above(&self, name: &str) -> Vec<String> {
+        let (path, context) = split(name);
+        if self.depths.is_empty() || path.ends_with("/*") {
+            return Vec::new();
+        }
+        let is_as_deep = |&(depth, _): &(usize, usize)| self.depths.contains_key(&depth);
+        let slashes = path.match_indices('/').map(|(at, _)| at);
+        let directories = (1..).zip(slashes).filter(is_as_deep).map(|(_, at)| at + 1);
+        let directories = directories.filter(|&end| end < path.len());
+        let separator = if context.is_empty() { "" } else { "?" };
+        directories
+            .filter_map(|end| Some(format!("{}*{separator}{context}", path.get(..end)?)))
+            .collect()
+    }
+}
+
+impl Arena {
+    /// Whether the name in this slot is that of a glob.
+    pub(crate) fn is_glob(&self, slot: Slot) -> bool {
+        self.at(slot).is_some_and(|resource| self.paths.is_glob(&resource.name))
+    }
+
+    /// The names below a glob, whether or not there is a resource.
+    pub(crate) fn names_below(&self, glob: &str) -> Vec<Slot> {
+        self.paths.below(glob).collect()
+    }
+
+    /// Whether the slot is that of a glob which has members.
+    pub(crate) fn has_members(&self, slot: Slot) -> bool {
+        self.at(slot).is_some_and(|glob| {
+            self.paths.is_glob(&glob.name)
+                && self.paths.below(glob.name.as_str()).any(|member| self.payload(member).is_some())
+        })
+    }
+
+    /// The globs that somebody subscribes to and that stand for a resource of this name.
+    pub(crate) fn globs_over(&self, name: &str) -> Vec<Slot> {
+        self.paths.above(name).iter().filter_map(|glob| self.find(glob)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdstp::XdstpName;
+
+    /// M138, M141: the index says of every pair of names what their comparison says.
+    #[test]
+    fn members_are_what_the_glob_covers() {
+        let mut names = Vec::new();
+        for authority in ["a", "b", ""] {
+            for path in ["", "x/", "x/y/", "xy/", "x//", "x/%2A/"] {
+                for last in ["*", "n", "n*", "%2A", "y"] {
+                    for context in ["", "?k=1", "?k=1&l=", "?k=12"] {
+                        let name = format!("xdstp://{authority}/T/{path}{last}{context}");
+                        names.push(XdstpName::parse(&name).unwrap());
+                    }
+                }
+            }
+        }
+        names.sort();
+        names.dedup();
+        let mut paths = Paths::default();
+        for (slot, name) in names.iter().enumerate() {
+            paths.add(name.as_name(), Slot::at_index(slot), Globs::Xdstp);
+        }
+        for glob in names.iter().filter(|name| name.is_glob()) {
+            assert!(paths.is_glob(glob.as_name()));
+            let mut below: Vec<_> = paths.below(glob.as_str()).map(Slot::index).collect();
+            below.sort_unstable();
+            let covered = names.iter().enumerate().filter(|(_, name)| glob.covers(name));
+            assert_eq!(below, covered.map(|(slot, _)| slot).collect::<Vec<_>>(), "{glob}");
+        }
+        for name in names.iter().filter(|name| !name.is_glob()) {
+            let above = paths.above(name.as_str());
+            let above = above.iter().filter(|it| paths.is_glob(&(***it).into())).count();
+            let covering = names.iter().filter(|glob| glob.covers(name)).count();
+            assert_eq!(above, covering, "{name}");
+        }
+        for (slot, name) in names.iter().enumerate() {
+            paths.remove(name.as_name(), Slot::at_index(slot));
+        }
+        assert!(paths.names.is_empty() && paths.depths.is_empty());
+    }
+
+    #[test]
+    fn names_without_structure_are_members_where_the_type_says_so() {
+        let mut paths = Paths::default();
+        for (slot, name) in
+            ["g/*", "g/a", "g/a?b", "g", "ga", "xdstp:bad", "xdstp://a/T/x"].into_iter().enumerate()
+        {
+            paths.add(&name.into(), Slot::at_index(slot), Globs::AnyName);
+        }
+        let below: Vec<_> = paths.below("g/*").map(Slot::index).collect();
+        assert_eq!(below, [1, 2]);
+        assert_eq!(paths.above("g/a?b"), ["g/*"]);
+        assert_eq!(paths.names.len(), 6, "what is malformed has no place");
+        assert!(!Globs::Xdstp.is_glob(&"g/*".into()));
+    }
+}

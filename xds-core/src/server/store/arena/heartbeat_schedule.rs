@@ -1,0 +1,198 @@
+//! When the resources of an arena that have a TTL are renewed by heartbeats (M161, M164, M169).
+//!
+//! There is one timetable for all clients of an arena, which starts anew with each change of a resource.
+//! A client that came later hears of it sooner than it had to, never later; in exchange a client costs
+//! nothing here, only what is due is looked at, and clients share the bytes of heartbeats.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use core::{ops::Bound, time::Duration};
+
+use crate::{
+    server::store::{encode::body::Body, revision::Stamp},
+    service::Variant,
+    slab::Slot,
+    time::Time,
+};
+
+/// A position in the history of an arena's heartbeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Beat(u64);
+
+/// The timetable of one arena.
+#[derive(Debug, Default)]
+pub(crate) struct Beats {
+    /// How many sessions are told of TTLs.
+    listeners: usize,
+    clock: Beat,
+    due: BTreeSet<(Time, Slot)>,
+    /// Resources in the order of their newest heartbeat, if they had one since they changed.
+    struck: BTreeMap<Beat, Slot>,
+    plans: BTreeMap<Slot, Plan>,
+    /// The heartbeats rendered last, which other clients are likely to be sent as well.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// When one resource is renewed.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    next: Time,
+    period: Duration,
+    last: Option<Beat>,
+    /// Which change of the resource it is for.
+    stamp: Stamp,
+}
+
+/// Heartbeats after a position, as far as they fit one response.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) variant: Variant,
+    pub(crate) from: Beat,
+    pub(crate) to: Beat,
+    pub(crate) body: Body,
+}
+
+impl Beats {
+    /// One session more, or less, is told of TTLs.
+    pub(crate) fn join(&mut self) {
+        self.listeners += 1;
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.listeners -= 1;
+    }
+
+    /// Renews a resource every `period` from now on, or not at all. If it is the change that is known
+    /// already, nothing happens.
+    pub(crate) fn plan(&mut self, slot: Slot, stamp: Stamp, period: Option<Duration>, now: Time) {
+        if period.is_some() && self.plans.get(&slot).is_some_and(|plan| plan.stamp == stamp) {
+            return;
+        }
+        if let Some(plan) = self.plans.remove(&slot) {
+            self.due.remove(&(plan.next, slot));
+            if let Some(last) = plan.last {
+                self.struck.remove(&last);
+            }
+            self.kept = None;
+        }
+        if let Some(period) = period {
+            let next = now.after(period);
+            self.due.insert((next, slot));
+            self.plans.insert(slot, Plan { next, period, last: None, stamp });
+        }
+    }
+
+    /// When the next heartbeat is due, if there is anybody to hear it. O(log n).
+    pub(crate) fn next(&self) -> Option<Time> {
+        let &(at, _) = self.due.first().filter(|_| self.listeners > 0)?;
+        Some(at)
+    }
+
+    /// Passes over what was due while nobody listened.
+    pub(crate) fn skip(&mut self, now: Time) {
+        while let Some(slot) = self.take_due(now) {
+            self.put_off(slot, now);
+        }
+    }
+
+    /// What is due by now; it is due again a period later.
+    pub(crate) fn strike(&mut self, now: Time) -> Vec<Slot> {
+        let mut struck = Vec::new();
+        while let Some(slot) = self.take_due(now) {
+            self.put_off(slot, now);
+            self.clock = Beat(self.clock.0 + 1);
+            let Some(plan) = self.plans.get_mut(&slot) else { continue };
+            if let Some(before) = plan.last.replace(self.clock) {
+                self.struck.remove(&before);
+            }
+            self.struck.insert(self.clock, slot);
+            struck.push(slot);
+        }
+        if !struck.is_empty() {
+            self.kept = None;
+        }
+        struck
+    }
+
+    fn take_due(&mut self, now: Time) -> Option<Slot> {
+        self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.pop_first().map(|(_, slot)| slot)
+    }
+
+    fn put_off(&mut self, slot: Slot, now: Time) {
+        if let Some(plan) = self.plans.get_mut(&slot) {
+            plan.next = now.after(plan.period);
+            self.due.insert((plan.next, slot));
+        }
+    }
+
+    /// The position of the newest heartbeat.
+    pub(crate) fn clock(&self) -> Beat {
+        self.clock
+    }
+
+    /// The resources that had their newest heartbeat after `heard`, and when, oldest first.
+    pub(crate) fn after(&self, heard: Beat) -> impl Iterator<Item = (Beat, Slot)> {
+        let range = (Bound::Excluded(heard), Bound::Unbounded);
+        self.struck.range(range).map(|(&beat, &slot)| (beat, slot))
+    }
+
+    /// When a resource had its newest heartbeat, if it had one since it changed.
+    pub(crate) fn last(&self, slot: Slot) -> Option<Beat> {
+        self.plans.get(&slot)?.last
+    }
+
+    /// How often a resource is renewed.
+    pub(crate) fn period(&self, slot: Slot) -> Option<Duration> {
+        self.plans.get(&slot).map(|plan| plan.period)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use super::*;
+    use crate::slab::Slab;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO.after(seconds as u32 * SECOND)
+    }
+
+    /// M169: what is not due is not looked at, and M164: a change starts the time anew.
+    #[test]
+    fn only_what_is_due_is_struck() {
+        let mut slab = Slab::default();
+        let slots: Vec<_> = (0..3).filter_map(|_| slab.push_back(())).map(|it| it.slot()).collect();
+        let [one, two, three] = slots[..] else { panic!("three") };
+        let mut beats = Beats::default();
+        let stamp = Stamp::START.next();
+        for (slot, period) in [(one, 5), (two, 9), (three, 5)] {
+            beats.plan(slot, stamp, Some(period * SECOND), at(0));
+        }
+        assert_eq!(beats.next(), None, "nobody listens");
+        beats.join();
+        assert_eq!(beats.next(), Some(at(5)));
+        beats.plan(three, stamp, Some(5 * SECOND), at(3));
+        beats.plan(one, stamp.next(), Some(5 * SECOND), at(3));
+        assert_eq!(beats.strike(at(4)), vec![]);
+        assert_eq!(beats.strike(at(5)), vec![three], "the same change is no change");
+        let heard = beats.clock();
+        assert_eq!(beats.strike(at(8)), vec![one]);
+        assert_eq!(beats.after(heard).map(|(_, slot)| slot).collect::<Vec<_>>(), vec![one]);
+        assert_eq!(beats.strike(at(10)), vec![two, three], "each a period later");
+        let told = |beats: &Beats| beats.after(Beat::default()).map(|it| it.1).collect::<Vec<_>>();
+        assert_eq!(told(&beats), vec![one, two, three]);
+        beats.plan(one, stamp, None, at(10));
+        beats.plan(two, stamp.next(), Some(SECOND), at(10));
+        assert_eq!(told(&beats), vec![three], "who is sent the change needs no heartbeat");
+        beats.skip(at(60));
+        assert_eq!(beats.next(), Some(at(61)));
+        beats.leave();
+        assert_eq!(beats.next(), None);
+    }
+}

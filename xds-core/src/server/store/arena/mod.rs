@@ -1,0 +1,494 @@
+//! All resources of one type, in the order of their last change.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `arena/positions.rs` | what was set after a position |
+//! | `arena/graves.rs` | what was deleted after a position |
+//! | `arena/bodies.rs` | the bodies of responses, made once for all clients |
+//! | `arena/resource.rs` | one name, and what there is under it |
+
+pub(crate) mod aliases;
+pub(crate) mod changes_since;
+pub(crate) mod endpoint_names;
+pub(crate) mod glob_index;
+pub(crate) mod heartbeat_schedule;
+pub(crate) mod partial_state;
+pub(crate) mod past_contents;
+mod resource;
+pub(crate) mod retained_deletions;
+pub(crate) mod shared_bodies;
+pub(crate) mod tombstones;
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    format,
+};
+
+use bytes::Bytes;
+
+pub(crate) use self::resource::{Resource, Shown};
+use self::{
+    aliases::Aliases, changes_since::Stopped, endpoint_names::Needs, glob_index::Paths,
+    heartbeat_schedule::Beats, partial_state::State, retained_deletions::Ghosts,
+    shared_bodies::Tail,
+};
+use super::{
+    Touch,
+    encode::body::{Body, Payload, entry_len},
+    on_demand::Want,
+    payload_pool::Pool,
+    resource_options::ResourceOptions,
+    revision::{Grave, Life, Stamp},
+    subscriber_list::List,
+    transaction::ResourceError,
+    version::{
+        Versions,
+        content::{ContentHash, TypeVersion},
+    },
+};
+use crate::{
+    cost_probe,
+    index::NameIndex,
+    server::{
+        config::{Missing, Removals, SotwResponse, TypeConfig, UnknownType},
+        event::StatusCode,
+    },
+    slab::{Slab, Slot},
+    text::{ResourceName, TypeUrl, VersionPrefix},
+};
+
+/// All resources of one type in one view.
+///
+/// The list of the slab runs from names that are subscribed but do not exist (S0.133), over the
+/// resource that has been unchanged for longest, to the one changed last. What a wildcard client is
+/// behind by is therefore the tail of the list, however many resources there are; and the tail of the
+/// graves, for clients that are told of deletions.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    /// The view it is a part of.
+    pub(crate) view: Slot,
+    pub(crate) type_url: TypeUrl,
+    pub(crate) config: TypeConfig,
+    /// What may be told of names that do not exist.
+    not_found: Option<Box<ResourceError>>,
+    /// What is told of a resource that a client cannot take, once there was any.
+    too_long: Option<Box<ResourceError>>,
+    pub(crate) version: TypeVersion,
+    /// The sessions that subscribe to everything, in the order in which they began to.
+    pub(crate) wildcards: Slab<Slot>,
+    /// When resources with a TTL are renewed.
+    pub(crate) beats: Beats,
+    /// How many sessions there are on the type.
+    pub(crate) sessions: usize,
+    pub(crate) origin: Origin,
+    pub(crate) pace: Pace,
+    /// The arenas of layered views that show these resources.
+    pub(crate) above: BTreeSet<Slot>,
+    /// The newest transaction that changed anything here.
+    pub(crate) sequence: u64,
+    /// How many sessions have to be told by the graves what was deleted.
+    mourners: usize,
+    /// What is deleted and still served to some.
+    pub(crate) ghosts: Ghosts,
+    resources: Slab<Resource>,
+    names: NameIndex,
+    pub(crate) paths: Paths,
+    pub(crate) aliases: Aliases,
+    existing: usize,
+    /// Names that have a resource or an error.
+    held: usize,
+    framed_bytes: usize,
+    /// What all resources take in incremental responses, at most.
+    entry_bytes: usize,
+    /// How many resources have a TTL.
+    timed: usize,
+    stamp: Stamp,
+    /// What was deleted, in that order, as far back as the horizon.
+    graves: VecDeque<Grave>,
+    horizon: Stamp,
+    /// All resources as clients are sent them that are told of TTLs, and as all others are.
+    full: [Option<Body>; 2],
+    state: Option<State>,
+    /// Recently asked for, the oldest first.
+    tails: VecDeque<Tail>,
+    /// Where the last walk that ran out of room stopped, so that the next one need not search.
+    stopped: Stopped,
+    pub(crate) versions: Versions,
+}
+
+/// When clients are told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    AtOnce,
+    /// Once a burst of them is over (M225).
+    HeldBack,
+}
+
+/// Where the resources of an arena come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Transactions set them.
+    Set,
+    /// They are those of the view's layers, kept while somebody subscribes.
+    Layers,
+}
+
+impl Arena {
+    pub(crate) fn new(
+        view: Slot,
+        type_url: TypeUrl,
+        config: TypeConfig,
+        unknown: UnknownType,
+        prefix: VersionPrefix,
+        seed: u64,
+    ) -> Self {
+        let reports = config.missing == Missing::NotFound || unknown == UnknownType::NotFound;
+        let not_found = reports.then(|| {
+            let message = format!("there is no such {type_url}").into();
+            Box::new(ResourceError { code: StatusCode::NotFound, message })
+        });
+        Self {
+            not_found,
+            too_long: None,
+            view,
+            type_url,
+            config,
+            version: TypeVersion::default(),
+            wildcards: Slab::default(),
+            beats: Beats::default(),
+            sessions: 0,
+            origin: Origin::Set,
+            pace: Pace::AtOnce,
+            above: BTreeSet::new(),
+            sequence: 0,
+            mourners: 0,
+            ghosts: Ghosts::default(),
+            resources: Slab::default(),
+            names: NameIndex::new(seed),
+            paths: Paths::default(),
+            aliases: Aliases::default(),
+            existing: 0,
+            held: 0,
+            framed_bytes: 0,
+            entry_bytes: 0,
+            timed: 0,
+            stamp: Stamp::START,
+            graves: VecDeque::new(),
+            horizon: Stamp::START,
+            full: [None, None],
+            state: None,
+            tails: VecDeque::new(),
+            stopped: Stopped { at: Stamp::START, next: Slot::NONE },
+            versions: Versions::new(config.versions, prefix),
+        }
+    }
+
+    /// Whether it deletes a resource that a state-of-the-world response does not have it.
+    pub(crate) fn absence_deletes(&self) -> bool {
+        self.config.sotw_response == SotwResponse::FullState
+    }
+
+    /// Whether incremental clients are told what is deleted.
+    pub(crate) fn tells_removals(&self) -> bool {
+        self.config.removals == Removals::Send
+    }
+
+    /// The error of every name that does not exist, if there is to be one.
+    pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
+        let is_told = self.config.missing == Missing::NotFound || self.existing == 0;
+        self.not_found.as_deref().filter(|_| is_told)
+    }
+
+    /// There is a resource that is too long for a client.
+    pub(crate) fn note_too_long(&mut self) {
+        self.too_long.get_or_insert_with(|| {
+            let message = "the resource is longer than a response may be".into();
+            Box::new(ResourceError { code: StatusCode::ResourceExhausted, message })
+        });
+    }
+
+    /// The error of such a resource.
+    pub(crate) fn length_error(&self) -> Option<&ResourceError> {
+        self.too_long.as_deref()
+    }
+
+    /// Stores a resource; `None` if it is stored like that already (M104, M68).
+    pub(crate) fn set(
+        &mut self,
+        name: &ResourceName,
+        (value, options): (&Bytes, &ResourceOptions),
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<Slot> {
+        let slot = self.slot_of(name.clone())?;
+        let resource = self.resources.at_mut(slot)?;
+        let is_same = resource.payload.as_ref().is_some_and(|payload| payload.is(value, options));
+        let error = resource.error.take();
+        resource.answer();
+        if is_same {
+            return error.map(|_| slot);
+        }
+        self.held += usize::from(resource.payload.is_none() && error.is_none());
+        let payload = pool.take(&self.type_url, value, options);
+        let (hash, framed, entry) = (payload.hash, payload.framed.len(), entry_len(name, &payload));
+        self.timed += usize::from(payload.ttl().is_some());
+        let replaced = resource.payload.replace(payload);
+        match &replaced {
+            None => resource.life.begin(resource.stamp, now),
+            Some(replaced) => self.ghosts.keep_past(resource, replaced, now),
+        }
+        resource.before = if replaced.is_some() { resource.stamp } else { now };
+        resource.stamp = now;
+        if let Some(replaced) = &replaced {
+            pool.release(replaced);
+        }
+        self.forget(name, replaced.as_ref(), now);
+        self.version.add(name.as_str(), hash);
+        self.existing += 1;
+        self.framed_bytes += framed;
+        self.entry_bytes += entry;
+        self.resources.move_to_back(slot);
+        if replaced.is_none() {
+            self.file_name(name);
+        }
+        let before = replaced.as_ref().map(Payload::aliases).unwrap_or_default();
+        self.file_aliases((name, slot), before, &options.aliases);
+        Some(slot)
+    }
+
+    /// What deleting a resource means for who names it.
+    pub(crate) fn touch_of_removal(&self, name: &ResourceName) -> Touch {
+        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        match resource.is_some_and(|it| it.payload.is_some() && it.error.is_some()) {
+            true => Touch::Both,
+            false => Touch::Content,
+        }
+    }
+
+    /// Deletes a resource. Its slot stays while somebody subscribes to the name or has to be told.
+    pub(crate) fn remove(
+        &mut self,
+        name: &ResourceName,
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<Slot> {
+        let slot = self.find(name.as_str())?;
+        let resource = self.resources.at_mut(slot)?;
+        if resource.error.take().is_some() && resource.payload.is_none() {
+            self.held -= 1;
+            self.release(slot);
+            return Some(slot);
+        }
+        let removed = resource.payload.take()?;
+        self.held -= 1;
+        self.ghosts.keep_past(resource, &removed, now);
+        let set = core::mem::replace(&mut resource.stamp, now);
+        pool.release(&removed);
+        self.ghosts.keep(now, slot, &removed, set);
+        self.forget(name, Some(&removed), now);
+        self.resources.move_to_front(slot);
+        self.file_aliases((name, slot), removed.aliases(), &[]);
+        if self.mourners > 0 {
+            self.graves.push_back(Grave { stamp: now, resource: slot });
+        } else {
+            self.horizon = now;
+            self.release(slot);
+        }
+        self.file_name(name);
+        Some(slot)
+    }
+
+    /// Sets what is told of a resource to who names it; `None` if that is told already (M171).
+    pub(crate) fn set_error(&mut self, name: &ResourceName, error: &ResourceError) -> Option<Slot> {
+        let slot = self.slot_of(name.clone())?;
+        let resource = self.resources.at_mut(slot)?;
+        if resource.error.as_deref() == Some(error) {
+            return None;
+        }
+        resource.answer();
+        let is_new = resource.payload.is_none() && resource.error.is_none();
+        self.held += usize::from(is_new);
+        resource.error = Some(Box::new(error.clone()));
+        Some(slot)
+    }
+
+    /// Whether the application has been asked for a resource, and has not answered.
+    pub(crate) fn is_asked_for(&self, name: &ResourceName) -> bool {
+        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        resource.is_some_and(|resource| resource.want == Want::Asked)
+    }
+
+    /// Makes a name stand for this resource and this error, or for nothing; `None` if it does already.
+    pub(crate) fn show(
+        &mut self,
+        name: &ResourceName,
+        shown: Shown,
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<(Slot, Touch)> {
+        let Shown { payload, needs, error } = shown;
+        let current = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
+            (Some(current), Some(shown)) => current.is(&shown.value, &shown.options()),
+            (None, None) => true,
+            _ => false,
+        };
+        let touched = match payload {
+            _ if is_same && error.is_some() => None,
+            Some(shown) => {
+                let slot = self.set(name, (&shown.value, &shown.options()), now, pool);
+                if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
+                    resource.needs = needs;
+                }
+                slot.map(|slot| (slot, Touch::Content))
+            }
+            None => {
+                let touch = self.touch_of_removal(name);
+                self.remove(name, now, pool).map(|slot| (slot, touch))
+            }
+        };
+        let Some(error) = error else { return touched };
+        let told = self.set_error(name, &error).map(|slot| (slot, Touch::Error));
+        match (touched, told) {
+            // What was freed as it was removed has another slot by now.
+            (Some(_), Some((slot, _))) => Some((slot, Touch::Content)),
+            (touched, told) => told.or(touched),
+        }
+    }
+
+    /// Gives its payloads back.
+    pub(crate) fn empty_into(&self, pool: &mut Pool) {
+        let payloads = self.resources.iter().filter_map(|(_, it)| it.payload.as_ref());
+        payloads.for_each(|payload| pool.release(payload));
+    }
+
+    /// The slot of a name that somebody subscribes to, whether or not the resource exists. `None`
+    /// only if no slot is left.
+    pub(crate) fn slot_of(&mut self, name: impl Into<ResourceName> + AsRef<str>) -> Option<Slot> {
+        if let Some(slot) = self.find(name.as_ref()) {
+            return Some(slot);
+        }
+        let name = name.into();
+        let resource = Resource {
+            name: name.clone(),
+            payload: None,
+            error: None,
+            stamp: Stamp::START,
+            before: Stamp::START,
+            life: Life::default(),
+            want: Want::Untold,
+            needs: Needs::default(),
+            subscribers: List::default(),
+        };
+        let slot = self.resources.push_back(resource)?.slot();
+        self.resources.move_to_front(slot);
+        let resources = &self.resources;
+        self.names.insert(name.as_str(), slot, |slot| name_in(resources, slot));
+        self.paths.add(&name, slot, self.config.globs);
+        Some(slot)
+    }
+
+    /// Frees the slot of a name that neither exists nor interests anybody (M243).
+    pub(crate) fn release(&mut self, slot: Slot) {
+        let idle = |resource: &Resource| {
+            let has_grave = resource.life.is_remembered() && resource.stamp > self.horizon;
+            resource.payload.is_none()
+                && resource.error.is_none()
+                && resource.subscribers.is_empty()
+                && !has_grave
+        };
+        if self.resources.at(slot).is_some_and(idle)
+            && let Some(resource) = self.resources.remove(slot)
+        {
+            self.names.remove(resource.name.as_str(), slot);
+            self.paths.remove(&resource.name, slot);
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        self.names.find(name, |slot| name_in(&self.resources, slot))
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> Option<&Resource> {
+        cost_probe::note();
+        self.resources.at(slot)
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut Resource> {
+        self.resources.at_mut(slot)
+    }
+
+    pub(crate) fn payload(&self, slot: Slot) -> Option<&Payload> {
+        self.at(slot)?.payload.as_ref()
+    }
+
+    /// How many resources exist.
+    pub(crate) fn existing(&self) -> usize {
+        self.existing
+    }
+
+    /// Whether any resource has a TTL.
+    pub(crate) fn has_ttls(&self) -> bool {
+        self.timed > 0
+    }
+
+    /// How many names have a resource or an error.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// The names that have a resource or an error.
+    pub(crate) fn held_names(&self) -> impl Iterator<Item = &ResourceName> {
+        self.held_resources().map(|it| &it.name)
+    }
+
+    /// The names that have a resource or an error, with either.
+    pub(crate) fn held_resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held())
+    }
+
+    /// How many names are held, whether or not there is a resource.
+    pub(crate) fn names(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// Whether there is nothing to keep the arena for.
+    pub(crate) fn is_idle(&self) -> bool {
+        let held = match self.origin {
+            Origin::Set => self.held,
+            Origin::Layers => 0,
+        };
+        held + self.sessions + self.above.len() == 0
+    }
+
+    /// Whether the resource exists in this content.
+    pub(crate) fn has(&self, name: &ResourceName, content: ContentHash) -> bool {
+        let payload = self.find(name.as_str()).and_then(|slot| self.payload(slot));
+        payload.is_some_and(|payload| payload.hash == content)
+    }
+
+    /// All names that have a resource or a grave, the unchanged for longest first.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.resources.iter().map(|(slot, _)| slot)
+    }
+
+    fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {
+        self.stamp = now;
+        self.full = [None, None];
+        self.state = None;
+        self.tails.clear();
+        self.ghosts.forget_body();
+        if let Some(payload) = payload {
+            self.version.subtract(name.as_str(), payload.hash);
+            self.existing -= 1;
+            self.framed_bytes -= payload.framed.len();
+            self.entry_bytes -= entry_len(name, payload);
+            self.timed -= usize::from(payload.ttl().is_some());
+        }
+    }
+}
+
+fn name_in(resources: &Slab<Resource>, slot: Slot) -> Option<&str> {
+    resources.at(slot).map(|resource| resource.name.as_str())
+}

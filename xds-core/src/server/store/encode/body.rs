@@ -1,0 +1,346 @@
+//! The resources of one response, encoded: what clients that are behind by the same share.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::resource_message::{Entry, HEAD, PACKING, aliases_len};
+use crate::{
+    cache_control::CacheControl,
+    server::store::{resource_options::ResourceOptions, version::content::ContentHash},
+    service::Variant,
+    text::{ResourceName, TypeUrl, Version},
+    wire::{
+        encode,
+        request::Spelling,
+        walk::{Fields, fields},
+    },
+};
+
+/// Where both responses, and the `Resource` of the incremental one, have a resource. That all three
+/// are the same number is what lets one encoding serve them all.
+const RESOURCES: u32 = 2;
+const REMOVED_RESOURCES: u32 = 6;
+const REMOVED_RESOURCE_NAMES: u32 = 8;
+
+/// A resource's bytes, stored once.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    /// The resource packed in an `Any`, as the field `resources` of a `DiscoveryResponse`: responses
+    /// are made by putting these one behind the other.
+    pub(crate) framed: Bytes,
+    /// The resource itself; the end of `framed`.
+    pub(crate) value: Bytes,
+    /// What stands beside it, if anything does.
+    options: Option<Arc<ResourceOptions>>,
+    /// Of both.
+    pub(crate) hash: ContentHash,
+}
+
+const ANY_TYPE_URL: u32 = 1;
+const ANY_VALUE: u32 = 2;
+
+impl Payload {
+    /// `hash` is that of `value` and `options`.
+    pub(crate) fn new(
+        type_url: &TypeUrl,
+        value: &Bytes,
+        options: &ResourceOptions,
+        hash: ContentHash,
+    ) -> Self {
+        let type_url = type_url.as_str();
+        let any_len = encode::block_len(ANY_TYPE_URL, type_url.len())
+            + encode::block_len(ANY_VALUE, value.len());
+        let mut framed = Vec::with_capacity(encode::block_len(RESOURCES, any_len));
+        encode::block_head(&mut framed, RESOURCES, any_len);
+        encode::block(&mut framed, ANY_TYPE_URL, type_url.as_bytes());
+        encode::block(&mut framed, ANY_VALUE, value);
+        let framed = Bytes::from(framed);
+        let value = framed.slice(framed.len() - value.len()..);
+        let options = (!options.is_plain()).then(|| Arc::new(options.clone()));
+        Self { hash, framed, value, options }
+    }
+
+    /// Whether this is what such a resource is stored as.
+    pub(crate) fn is(&self, value: &Bytes, options: &ResourceOptions) -> bool {
+        let same_options = match &self.options {
+            Some(own) => **own == *options,
+            None => options.is_plain(),
+        };
+        self.value == value && same_options
+    }
+
+    /// What stands beside the bytes.
+    pub(crate) fn options(&self) -> ResourceOptions {
+        self.options.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// The other names it has.
+    pub(crate) fn aliases(&self) -> &[ResourceName] {
+        self.options.as_deref().map_or(&[], |options| &options.aliases)
+    }
+
+    /// Whether caches may keep it.
+    pub(crate) fn cache_control(&self) -> CacheControl {
+        self.options.as_deref().map_or(CacheControl::MayKeep, |options| options.cache_control)
+    }
+
+    /// The resource's own version (S0.115).
+    pub(crate) fn version(&self) -> Version {
+        self.own_version().cloned().unwrap_or_else(|| self.hash.to_version())
+    }
+
+    /// Whether that is its version.
+    pub(crate) fn is_version(&self, text: &str) -> bool {
+        match self.own_version() {
+            Some(own) => own.as_str() == text,
+            None => self.hash.digits() == *text.as_bytes(),
+        }
+    }
+
+    /// That which the application has given it.
+    pub(crate) fn own_version(&self) -> Option<&Version> {
+        self.options.as_ref()?.version.as_ref()
+    }
+
+    /// How long it may be used unless it is sent again.
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.options.as_ref()?.ttl
+    }
+
+    /// The type URL in the encoding.
+    pub(crate) fn type_url(&self) -> &[u8] {
+        let any = Fields::of(&self.framed).next();
+        let any = any.and_then(|field| field.ok()?.block().ok()).unwrap_or_default();
+        fields(any, ANY_TYPE_URL).find_map(|field| field.block().ok()).unwrap_or_default()
+    }
+}
+
+/// In which form a client is sent resources. Clients that are sent the same form share bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) variant: Variant,
+    pub(crate) ttls: Ttls,
+}
+
+/// Whether a client is told how long it may use what it is sent (M159, M160).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ttls {
+    Told,
+    Untold,
+}
+
+/// The resources of one response, and the names of those that are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) bytes: Bytes,
+    pub(crate) resources: usize,
+    pub(crate) removed: usize,
+}
+
+impl Body {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources + self.removed == 0
+    }
+}
+
+/// Resources on their way into one response.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    form: Form,
+    /// The first resource, as long as it is the only one: then it is not copied.
+    only: Option<Bytes>,
+    bytes: Vec<u8>,
+    resources: usize,
+    removed: usize,
+    limit: usize,
+    /// What the response has beside these, in bytes.
+    beside: usize,
+    /// What went in, if that is to be known.
+    kept: Option<Vec<(ResourceName, Payload)>>,
+}
+
+/// Whether something still went into a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Taken,
+    Full,
+}
+
+impl Parts {
+    /// At most `limit` bytes, but always one resource, name or error: a longer one goes alone.
+    pub(crate) fn new(form: Form, limit: usize) -> Self {
+        let (only, bytes, kept) = (None, Vec::new(), None);
+        Self { form, only, bytes, resources: 0, removed: 0, limit, beside: 0, kept }
+    }
+
+    /// Lets it be known in the end what went in.
+    pub(crate) fn keeping(mut self) -> Self {
+        self.kept = Some(Vec::new());
+        self
+    }
+
+    /// Room for what is known to come.
+    pub(crate) fn with_capacity(form: Form, bytes: usize) -> Self {
+        let mut parts = Self::new(form, usize::MAX);
+        parts.bytes.reserve_exact(bytes);
+        parts
+    }
+
+    /// With what a body of the state of the world has.
+    pub(crate) fn from_body(body: &Body, ttls: Ttls, more: usize) -> Self {
+        let form = Form { variant: Variant::StateOfTheWorld, ttls };
+        let mut parts = Self::with_capacity(form, body.bytes.len().saturating_add(more));
+        parts.bytes.extend_from_slice(&body.bytes);
+        parts.resources = body.resources;
+        parts
+    }
+
+    /// Adds a resource, unless it is too long for what is left.
+    pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        let room = self.push_resource(name, payload);
+        if let Some(kept) = self.kept.as_mut().filter(|_| room == Room::Taken) {
+            kept.push((name.clone(), payload.clone()));
+        }
+        room
+    }
+
+    fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);
+        if self.form.variant == Variant::Incremental || ttl.is_some() {
+            let aliases = match self.form.variant {
+                Variant::Incremental => payload.aliases(),
+                Variant::StateOfTheWorld => &[],
+            };
+            let (digits, own) = (payload.hash.digits(), payload.own_version());
+            return self.push_entry(Entry {
+                name: name.as_str(),
+                version: own.map_or(&digits[..], |own| own.as_str().as_bytes()),
+                aliases,
+                ttl,
+                cache_control: payload.cache_control(),
+                framed: &payload.framed,
+            });
+        }
+        if !self.has_room(payload.framed.len()) {
+            return Room::Full;
+        }
+        self.resources += 1;
+        if self.is_blank() {
+            self.only = Some(payload.framed.clone());
+        } else {
+            self.buffer().extend_from_slice(&payload.framed);
+        }
+        Room::Taken
+    }
+
+    /// Adds a heartbeat: a resource without its content (M161, M162). Aliases without content would say
+    /// that they stand for nothing.
+    pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        let (digits, own) = (payload.hash.digits(), payload.own_version());
+        let version = own.map_or(&digits[..], |own| own.as_str().as_bytes());
+        self.push_entry(Entry { version, ttl: payload.ttl(), ..Entry::named(name) })
+    }
+
+    fn push_entry(&mut self, entry: Entry<'_>) -> Room {
+        let packing = if entry.ttl.is_some() { PACKING } else { 0 };
+        let len = entry.name.len() + HEAD + entry.version.len();
+        let len = len + entry.framed.len() + aliases_len(entry.aliases);
+        if !self.has_room(len + packing) {
+            return Room::Full;
+        }
+        self.resources += 1;
+        match self.form.variant {
+            // A `Resource` stands by itself only where it is expected.
+            Variant::StateOfTheWorld => entry.write_packed(self.buffer(), RESOURCES),
+            Variant::Incremental => entry.write(self.buffer(), RESOURCES),
+        }
+        Room::Taken
+    }
+
+    /// Adds the name of a resource that does not exist (any more), unless there is no room for it.
+    pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) -> Room {
+        const NAME: u32 = 1;
+
+        let name = name.as_str().as_bytes();
+        let (number, len) = match spelling {
+            Spelling::Names => (REMOVED_RESOURCES, name.len()),
+            Spelling::Locators => (REMOVED_RESOURCE_NAMES, encode::block_len(NAME, name.len())),
+        };
+        if !self.has_room(encode::block_len(number, len)) {
+            return Room::Full;
+        }
+        self.removed += 1;
+        let bytes = self.buffer();
+        match spelling {
+            Spelling::Names => encode::block(bytes, number, name),
+            Spelling::Locators => {
+                encode::block_head(bytes, number, len);
+                encode::block(bytes, NAME, name);
+            }
+        }
+        Room::Taken
+    }
+
+    /// Adds a resource that has a name only, which says that there is none (X05), unless there is no room.
+    pub(crate) fn push_absence(&mut self, name: &ResourceName) -> Room {
+        if !self.has_room(name.as_str().len() + HEAD) {
+            return Room::Full;
+        }
+        self.removed += 1;
+        Entry::named(name).write(self.buffer(), RESOURCES);
+        Room::Taken
+    }
+
+    /// Makes room for what stands elsewhere in the response.
+    pub(crate) fn set_aside(&mut self, more: usize) -> Room {
+        if !self.has_room(more) {
+            return Room::Full;
+        }
+        self.beside += more;
+        Room::Taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources + self.removed == 0
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        let bytes = self.only.unwrap_or_else(|| self.bytes.into());
+        Body { bytes, resources: self.resources, removed: self.removed }
+    }
+
+    /// The body, and what went in.
+    pub(crate) fn finish(mut self) -> (Body, Vec<(ResourceName, Payload)>) {
+        let kept = self.kept.take().unwrap_or_default();
+        (self.into_body(), kept)
+    }
+
+    /// What it may take in bytes, but for a single one.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len) + self.beside;
+        used == 0 || used.saturating_add(more) <= self.limit
+    }
+
+    fn is_blank(&self) -> bool {
+        self.only.is_none() && self.bytes.is_empty() && self.bytes.capacity() == 0
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        if let Some(only) = self.only.take() {
+            self.bytes.extend_from_slice(&only);
+        }
+        &mut self.bytes
+    }
+}
+
+/// What a resource takes in an incremental response, at most, without a TTL.
+pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
+    let version = payload.own_version().map_or(0, |version| version.as_str().len());
+    name.as_str().len() + HEAD + version + payload.framed.len() + aliases_len(payload.aliases())
+}

@@ -1,0 +1,30 @@
+//! Intrusive list of the subscriptions to one resource.
+
+use crate::slab::Slot;
+
+/// The two ends of a list of edges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    pub(crate) head: Slot,
+    pub(crate) tail: Slot,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: Slot::NONE, tail: Slot::NONE }
+    }
+}
+
+impl List {
+    pub(crate) fn is_empty(self) -> bool {
+        self.head.is_none()
+    }
+
+    pub(crate) fn first(self) -> Slot {
+        self.head
+    }
+
+    pub(crate) fn last(self) -> Slot {
+        self.tail
+    }
+}

@@ -1,0 +1,89 @@
+//! What a single change must be like (M218).
+
+use super::{
+    resource_options::ResourceOptions,
+    transaction::{Change, Content, TransactionError},
+};
+use crate::{
+    server::config::ServerConfig,
+    text::ResourceName,
+    xdstp::{self, XdstpName},
+};
+
+impl Change {
+    /// Whether it can be made, as far as it is about itself.
+    pub(crate) fn check(
+        &self,
+        change: usize,
+        config: &ServerConfig,
+    ) -> Result<(), TransactionError> {
+        let limits = &config.limits;
+        let limit = limits.name_bytes;
+        if self.type_url.is_empty() {
+            return Err(TransactionError::EmptyTypeUrl { change });
+        }
+        let bytes = self.type_url.as_str().len();
+        if bytes > limit {
+            return Err(TransactionError::NameTooLong { change, bytes, limit });
+        }
+        self.check_name(&self.name, change, limit)?;
+        if let Content::Resource(_, options) = &self.content {
+            let (aliases, limit) = (options.aliases.len(), limits.aliases_per_resource);
+            if aliases > limit {
+                return Err(TransactionError::TooManyAliases { change, aliases, limit });
+            }
+            for alias in &options.aliases {
+                self.check_name(alias, change, limits.name_bytes)?;
+            }
+            let globs = config.type_config(self.type_url.as_str()).globs;
+            if options.aliases.iter().chain([&self.name]).any(|name| globs.is_glob(name)) {
+                return Err(TransactionError::GlobName { change });
+            }
+        }
+        match &self.content {
+            Content::Error(error) if error.message.len() > limit => {
+                Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
+            }
+            Content::Resource(_, ResourceOptions { ttl: Some(ttl), .. })
+                if !ResourceOptions::is_ttl_in_range(*ttl) =>
+            {
+                Err(TransactionError::TtlOutOfRange { change, ttl: *ttl })
+            }
+            Content::Resource(payload, _) if payload.len() > limits.resource_bytes => {
+                Err(TransactionError::ResourceTooLong {
+                    change,
+                    bytes: payload.len(),
+                    limit: limits.resource_bytes,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a client can ask for a resource of the type by this name.
+    fn check_name(
+        &self,
+        name: &ResourceName,
+        change: usize,
+        limit: usize,
+    ) -> Result<(), TransactionError> {
+        let bytes = name.as_str().len();
+        if name.is_empty() {
+            return Err(TransactionError::EmptyName { change });
+        }
+        if *name == "*" {
+            return Err(TransactionError::WildcardName { change });
+        }
+        if bytes > limit {
+            return Err(TransactionError::NameTooLong { change, bytes, limit });
+        }
+        if xdstp::is_xdstp(name.as_str()) {
+            let name = XdstpName::parse(name.as_str());
+            let name = name.map_err(|why| TransactionError::MalformedName { change, why })?;
+            if !name.is_of(&self.type_url) {
+                return Err(TransactionError::ForeignName { change });
+            }
+        }
+        Ok(())
+    }
+}

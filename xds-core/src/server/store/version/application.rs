@@ -1,0 +1,117 @@
+//! The application's own versions: what a transaction says of them, and what it must say (M69, M72).
+
+use alloc::collections::BTreeSet;
+
+use crate::{
+    server::{
+        config::{ServerConfig, VersionMode},
+        store::{
+            Store, Touched,
+            encode::body::Payload,
+            transaction::{Change, Content, Transaction, TransactionError},
+        },
+    },
+    slab::Slot,
+    text::{TypeUrl, Version},
+};
+
+impl Store {
+    /// Whether versions are given where they are the application's, and there are others for other content.
+    /// Costs the changes, and comparing them, of such types only.
+    pub(crate) fn check_versions(
+        &self,
+        view: Option<Slot>,
+        transaction: &Transaction,
+        changes: &[&Change],
+        config: &ServerConfig,
+    ) -> Result<(), TransactionError> {
+        for (type_url, version) in transaction.versions() {
+            check_version(type_url, version, config)?;
+        }
+        for (change, it) in transaction.changes().iter().enumerate() {
+            let Content::Resource(value, options) = &it.content else { continue };
+            let Some(version) = &options.version else { continue };
+            check_version(&it.type_url, version, config)?;
+            let is_another = |payload: &Payload| {
+                payload.own_version() == Some(version) && !payload.is(value, options)
+            };
+            if self.payload_of(view, it).is_some_and(is_another) {
+                return Err(TransactionError::ReusedResourceVersion { change });
+            }
+        }
+        let is_callers = |it: &&&Change| {
+            config.type_config(it.type_url.as_str()).versions == VersionMode::Caller
+        };
+        let altered = changes.iter().filter(is_callers).filter(|it| self.alters(view, it));
+        let altered: BTreeSet<&TypeUrl> = altered.map(|it| &it.type_url).collect();
+        for type_url in altered {
+            let arena = view.and_then(|view| self.find_arena(view, type_url.as_str()));
+            let current = arena.and_then(|slot| self.arenas.at(slot)?.own_version());
+            match transaction.versions().get(type_url) {
+                None => {
+                    return Err(TransactionError::MissingVersion { type_url: type_url.clone() });
+                }
+                Some(version) if current == Some(version) => {
+                    let (type_url, version) = (type_url.clone(), version.clone());
+                    return Err(TransactionError::ReusedVersion { type_url, version });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes were made: these are the versions now.
+    pub(crate) fn take_versions(
+        &mut self,
+        view: Slot,
+        transaction: &Transaction,
+        sequence: u64,
+        touched: &mut Touched,
+    ) {
+        for (type_url, version) in transaction.versions() {
+            let Some(slot) = self.find_arena(view, type_url.as_str()) else { continue };
+            let Some(arena) = self.arenas.at_mut(slot) else { continue };
+            if arena.own_version() == Some(version) {
+                continue;
+            }
+            arena.versions.own = Some(version.clone());
+            if arena.sequence != sequence {
+                touched.restated.push(slot);
+                touched.add_arena(slot, arena, sequence);
+            }
+        }
+    }
+
+    /// Whether a change makes anything of its type another.
+    fn alters(&self, view: Option<Slot>, change: &Change) -> bool {
+        let payload = self.payload_of(view, change);
+        match &change.content {
+            Content::Resource(value, options) => {
+                payload.is_none_or(|payload| !payload.is(value, options))
+            }
+            Content::Nothing => payload.is_some(),
+            Content::Error(_) => false,
+        }
+    }
+
+    fn payload_of(&self, view: Option<Slot>, change: &Change) -> Option<&Payload> {
+        let arena = self.arenas.at(self.find_arena(view?, change.type_url.as_str())?)?;
+        arena.payload(arena.find(change.name.as_str())?)
+    }
+}
+
+fn check_version(
+    type_url: &TypeUrl,
+    version: &Version,
+    config: &ServerConfig,
+) -> Result<(), TransactionError> {
+    let (bytes, limit) = (version.as_str().len(), config.limits.name_bytes);
+    if !config.type_config(type_url.as_str()).versions.is_given() {
+        return Err(TransactionError::UnexpectedVersion { type_url: type_url.clone() });
+    }
+    if bytes == 0 || bytes > limit {
+        return Err(TransactionError::VersionLength { type_url: type_url.clone(), bytes, limit });
+    }
+    Ok(())
+}

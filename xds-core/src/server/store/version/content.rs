@@ -1,0 +1,201 @@
+//! Versions that follow from content alone, so that all replicas agree on them (M72, M124).
+
+use alloc::format;
+use core::{fmt::Write as _, num::NonZeroU64};
+
+use crate::{
+    cache_control::CacheControl, server::store::resource_options::ResourceOptions, text::Version,
+};
+
+/// A digest of one resource's bytes, and of what stands beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ContentHash([u8; 16]);
+
+impl ContentHash {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(first_half(blake3::hash(bytes)))
+    }
+
+    /// The same as a text of its own.
+    pub(crate) fn to_version(self) -> Version {
+        let digits = self.digits();
+        Version::new(core::str::from_utf8(&digits).unwrap_or_default())
+    }
+
+    /// That of a resource that is more than its bytes is another one: who has the bytes must be told
+    /// what stands beside them (M166).
+    pub(crate) fn with(bytes: &[u8], options: &ResourceOptions) -> Self {
+        let plain = Self::of(bytes);
+        if options.is_plain() {
+            return plain;
+        }
+        let ResourceOptions { ttl, aliases, cache_control, version } = options;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&plain.0);
+        hasher.update(&ttl.map_or(0, |ttl| ttl.as_nanos()).to_le_bytes());
+        for alias in aliases {
+            hasher.update(&(alias.as_str().len() as u64).to_le_bytes());
+            hasher.update(alias.as_str().as_bytes());
+        }
+        // No alias is as long as these.
+        if let CacheControl::DoNotKeep = cache_control {
+            hasher.update(&(u64::MAX - 1).to_le_bytes());
+        }
+        if let Some(version) = version {
+            hasher.update(&u64::MAX.to_le_bytes());
+            hasher.update(version.as_str().as_bytes());
+        }
+        Self(first_half(hasher.finalize()))
+    }
+
+    /// The resource's own version, as incremental responses state it: sixteen hexadecimal digits.
+    pub(crate) fn digits(self) -> [u8; 16] {
+        let mut digits = [0; 16];
+        let nibbles = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        let hex = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+        digits.iter_mut().zip(nibbles).for_each(|(digit, nibble)| *digit = hex(nibble));
+        digits
+    }
+}
+
+/// What is visible of a type: a digest of the set of its resources.
+///
+/// The sum of one term per resource. Adding is order-free and can be undone, so that keeping it up
+/// to date costs the same however many resources there are. Kept as two halves, which align better
+/// where there are many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TypeVersion {
+    high: u64,
+    low: u64,
+}
+
+impl TypeVersion {
+    pub(crate) fn add(&mut self, name: &str, content: ContentHash) {
+        self.store(self.sum().wrapping_add(term(name, content)));
+    }
+
+    pub(crate) fn subtract(&mut self, name: &str, content: ContentHash) {
+        self.store(self.sum().wrapping_sub(term(name, content)));
+    }
+
+    /// The version as it is stated.
+    pub(crate) fn stated(self) -> StatedVersion {
+        StatedVersion::new(self.high ^ self.low)
+    }
+
+    fn sum(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    fn store(&mut self, sum: u128) {
+        (self.high, self.low) = ((sum >> 64) as u64, sum as u64);
+    }
+}
+
+/// A type's version as clients see it. Kept as the complement of its number, so that none costs nothing: a
+/// session is to be small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatedVersion(NonZeroU64);
+
+impl StatedVersion {
+    /// Of the numbers one is not to be had, which passes for the one beside it.
+    pub(crate) fn new(number: u64) -> Self {
+        Self(NonZeroU64::new(!number).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        !self.0.get()
+    }
+
+    /// A digest of a version that is the application's, and of what it is said of.
+    pub(crate) fn of_text(text: &str, content: TypeVersion) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&content.stated().number().to_le_bytes());
+        hasher.update(text.as_bytes());
+        let hash = hasher.finalize();
+        let bytes = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        Self::new(u64::from_le_bytes(bytes))
+    }
+
+    /// Sixteen hexadecimal digits.
+    pub(crate) fn to_version(self) -> Version {
+        Version::new(format!("{:016x}", self.number()))
+    }
+
+    /// Whether `text` is what [`to_version`](Self::to_version) prints.
+    pub(crate) fn is_printed_as(self, text: &str) -> bool {
+        let mut rest = Expected(text);
+        write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
+    }
+}
+
+/// Takes what is written to it off the front of a text, and fails where they differ.
+struct Expected<'a>(&'a str);
+
+impl core::fmt::Write for Expected<'_> {
+    fn write_str(&mut self, written: &str) -> core::fmt::Result {
+        self.0 = self.0.strip_prefix(written).ok_or(core::fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// The length goes first, lest a part of the name pass for content.
+fn term(name: &str, content: ContentHash) -> u128 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(name.len() as u64).to_le_bytes());
+    hasher.update(name.as_bytes());
+    hasher.update(&content.0);
+    u128::from_le_bytes(first_half(hasher.finalize()))
+}
+
+fn first_half(hash: blake3::Hash) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+    half
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(resources: &[(&str, &[u8])]) -> TypeVersion {
+        let mut version = TypeVersion::default();
+        for (name, bytes) in resources {
+            version.add(name, ContentHash::of(bytes));
+        }
+        version
+    }
+
+    #[test]
+    fn the_order_of_changes_does_not_matter() {
+        let one = version(&[("a", b"1"), ("b", b"2")]);
+        assert_eq!(one, version(&[("b", b"2"), ("a", b"1")]));
+        assert_ne!(one, version(&[("a", b"2"), ("b", b"1")]));
+        assert_ne!(one, version(&[("a", b"1")]));
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_trace() {
+        let mut changed = version(&[("a", b"1"), ("b", b"2")]);
+        changed.subtract("b", ContentHash::of(b"2"));
+        assert_eq!(changed, version(&[("a", b"1")]));
+    }
+
+    #[test]
+    fn a_resource_has_a_version_of_its_own() {
+        let hash = ContentHash([0x0a, 0xf1, 0x90, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(&hash.digits(), b"0af1900304050607");
+    }
+
+    #[test]
+    fn the_printed_version_is_recognised() {
+        let one = version(&[("a", b"1")]).stated();
+        let printed = one.to_version();
+        assert_eq!(printed.as_str().len(), 16);
+        assert!(one.is_printed_as(printed.as_str()));
+        assert!(!one.is_printed_as(""));
+        assert!(!one.is_printed_as(&printed.as_str()[1..]));
+        assert!(!one.is_printed_as(&format!("{printed}0")));
+        assert!(TypeVersion::default().stated().is_printed_as("0000000000000000"));
+    }
+}

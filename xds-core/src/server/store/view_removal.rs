@@ -1,0 +1,84 @@
+//! How views end: dropped, emptied, or left by the last who saw them (M213, M221).
+
+use alloc::vec::Vec;
+
+use super::{
+    Store, Touched,
+    transaction::{Change, Content},
+    view::{Fate, View},
+};
+use crate::{server::config::ServerConfig, slab::Slot};
+
+impl Store {
+    /// Removes all resources of a view that is not made of layers, and forgets what versions the application gave
+    /// it: whatever rules there are for transactions, a view can be dropped.
+    pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> Touched {
+        let mut touched = Touched::default();
+        let arenas = self.views.at(view).map(|view| view.arenas().to_vec()).unwrap_or_default();
+        let mut changes = Vec::new();
+        for &arena in &arenas {
+            let Some(arena) = self.arenas.at_mut(arena) else { continue };
+            arena.versions.own = None;
+            let type_url = arena.type_url.clone();
+            changes.extend(arena.held_names().map(|name| Change {
+                type_url: type_url.clone(),
+                name: name.clone(),
+                content: Content::Nothing,
+            }));
+        }
+        let changes: Vec<&Change> = changes.iter().collect();
+        self.make(view, &changes, config, &mut touched);
+        if !touched.arenas.is_empty() {
+            self.sequence += 1;
+        }
+        self.release_view(view);
+        touched
+    }
+
+    /// Somebody less sees the view: a doomed one goes with the last.
+    pub(crate) fn settle_fate(&mut self, slot: Slot) {
+        let is_over = |view: &View| view.fate == Fate::Doomed && !view.is_seen();
+        if self.views.at(slot).is_some_and(is_over) {
+            self.clear_view(slot);
+        }
+        self.note_view(slot);
+        self.release_view(slot);
+    }
+
+    /// Lets a view go as soon as nobody sees it. Says whether anybody does; if not, it is still there.
+    pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
+        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_seen()) else {
+            return false;
+        };
+        view.fate = Fate::Doomed;
+        true
+    }
+
+    /// Removes all resources of a view that nobody sees.
+    fn clear_view(&mut self, slot: Slot) {
+        self.drop_layers(slot);
+        let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
+        for arena_slot in arenas {
+            let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
+            let names: Vec<_> = arena.held_names().cloned().collect();
+            for name in names {
+                self.clock = self.clock.next();
+                if arena.remove(&name, self.clock, &mut self.pool).is_some() {
+                    self.resources -= 1;
+                }
+            }
+            self.release_arena(arena_slot);
+        }
+    }
+
+    /// Frees a view without resources and streams.
+    pub(crate) fn release_view(&mut self, slot: Slot) {
+        if slot == self.default_view || !self.views.at(slot).is_some_and(View::is_idle) {
+            return;
+        }
+        self.note_view(slot);
+        if let Some(view) = self.views.remove(slot) {
+            self.view_names.remove(view.name.as_str(), slot);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Queue of messages of types that the application handles itself.
+
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::text::TypeUrl;
+
+/// Messages of the application that the transport has not taken yet.
+pub(crate) type Queue = VecDeque<(TypeUrl, Bytes)>;

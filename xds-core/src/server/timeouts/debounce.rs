@@ -1,0 +1,92 @@
+//! A burst of changes is told as one (M225): while it lasts, clients that have the state before it wait.
+//!
+//! Only telling is put off. What a client is due is kept as ever, so that it is sent the newest when it is
+//! told, and at once if it asks for something meanwhile.
+
+use alloc::vec::Vec;
+
+use crate::{
+    id::StreamId,
+    server::{
+        Server, make_before_break,
+        queue::timer_queue::Alarm,
+        session::Session,
+        store::arena::Pace,
+        stream::{
+            debounce::{Burst, Debounced},
+            push_order::Order,
+        },
+    },
+    slab::{Key, Slot},
+};
+
+impl Server {
+    /// Something changed in these arenas: if changes are held back, so are these.
+    pub(crate) fn hold_back(&mut self, arenas: &[Slot]) {
+        let Some(debounce) = self.config.debounce.filter(|_| !arenas.is_empty()) else { return };
+        for &slot in arenas {
+            let Some(key) = self.subscriptions.store.arena_key(slot) else { continue };
+            if let Some(arena) = self.subscriptions.store.arena_mut(slot) {
+                arena.pace = Pace::HeldBack;
+                self.held_back.arenas.insert(key);
+            }
+        }
+        let now = self.clock.now();
+        let standing = self.held_back.burst;
+        let began = standing.map_or(now, |burst| burst.began);
+        let ends = now.after(debounce.quiet).min(began.after(debounce.max));
+        if let Some(burst) = standing {
+            self.alarms.cancel(burst.ends, Alarm::Debounced);
+        }
+        self.held_back.burst = Some(Burst { began, ends });
+        self.alarms.set(ends, Alarm::Debounced);
+    }
+
+    /// A client that asked for something is told it in spite of a burst, and with it what else of the type changed.
+    /// What goes before that and changed in the same burst is told as well, lest it go behind (M144, IS17). Costs the
+    /// types of the stream.
+    pub(crate) fn hasten_what_goes_first(&mut self, id: StreamId) {
+        if self.held_back.burst.is_none() {
+            return;
+        }
+        let Some(stream) = self.streams.get(id.0) else { return };
+        if !matches!(stream.order, Order::Rank) {
+            return;
+        }
+        let mut due = Vec::new();
+        for seat in stream.sessions.iter().rev() {
+            let rank = usize::from(seat.rank);
+            let goes_first = due
+                .iter()
+                .any(|&rank_due| make_before_break::goes_before(rank_due).contains(&rank));
+            if goes_first && self.subscriptions.is_held_back(seat.session) {
+                let session = self.subscriptions.sessions.at_mut(seat.session);
+                session.into_iter().for_each(Session::hasten);
+            }
+            if self.subscriptions.is_due(seat.session) {
+                due.push(seat.rank);
+            }
+        }
+    }
+
+    /// The burst is over.
+    pub(crate) fn tell_held_back(&mut self) {
+        let Debounced { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
+        let store = &mut self.subscriptions.store;
+        let arenas = arenas.into_iter().filter(|&key| store.arena_key(key.slot()) == Some(key));
+        let arenas: Vec<_> = arenas.map(Key::slot).collect();
+        for &arena in &arenas {
+            if let Some(arena) = self.subscriptions.store.arena_mut(arena) {
+                arena.pace = Pace::AtOnce;
+            }
+        }
+        for key in sessions {
+            if self.subscriptions.sessions.get(key).is_some() {
+                self.announce(key.slot());
+            }
+        }
+        for arena in arenas {
+            self.tell_wildcards(arena);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! For how long it is remembered what was deleted, for clients that have not been told of it (M231).
+//!
+//! The deletions of a while are forgotten together: there are few such whiles, however many deletions.
+
+use alloc::collections::BTreeSet;
+
+use crate::{
+    server::{
+        Server,
+        event::CloseReason,
+        queue::timer_queue::Alarm,
+        stream::deletion_horizon::{PARTS, While},
+    },
+    slab::Slot,
+};
+
+impl Server {
+    /// Something was deleted, and perhaps somebody has to be told.
+    pub(crate) fn remember_deletions(&mut self, arena: Slot) {
+        let store = &self.subscriptions.store;
+        let Some(time) = self.config.limits.deletions_for else { return };
+        if store.arena(arena).is_none_or(|arena| arena.graves() == 0) {
+            return;
+        }
+        let (now, until) = (self.clock.now(), store.clock());
+        if let Some(last) = self.horizon.0.back_mut().filter(|last| now < last.full) {
+            last.until = until;
+            last.arenas.insert(arena);
+            return;
+        }
+        let full = now.after(time / PARTS);
+        let end = full.after(time);
+        if self.horizon.0.is_empty() {
+            self.alarms.set(end, Alarm::Horizon);
+        }
+        self.horizon.0.push_back(While { end, full, until, arenas: BTreeSet::from([arena]) });
+    }
+
+    /// The deletions of the oldest while have been remembered for long enough.
+    pub(crate) fn forget_old_deletions(&mut self) {
+        let Some(oldest) = self.horizon.0.pop_front() else { return };
+        if let Some(next) = self.horizon.0.front() {
+            self.alarms.set(next.end, Alarm::Horizon);
+        }
+        // An arena in the place of another one may have no deletion as old as that.
+        for arena in oldest.arenas {
+            let forgotten = &mut self.stats.forgotten_deletions;
+            let behind = self.subscriptions.forget_deletions_until(arena, oldest.until, forgotten);
+            for stream in behind {
+                self.close(stream, CloseReason::Behind);
+            }
+            let limit = self.config.limits.deletions_per_type;
+            self.subscriptions.sweep_ghosts(arena, limit);
+            self.subscriptions.store.release_arena(arena);
+        }
+    }
+}

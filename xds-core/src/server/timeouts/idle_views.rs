@@ -1,0 +1,27 @@
+//! Views that nobody has seen for a while are dropped (M221).
+
+use crate::{
+    server::{Server, admission::DropView, queue::timer_queue::Alarm, store::idle_views::Watch},
+    slab::Key,
+};
+
+impl Server {
+    /// Sees to it that views are looked at when nobody has seen them for long enough. To be called whenever
+    /// who sees what may have changed.
+    pub(crate) fn watch_views(&mut self) {
+        let at = self.config.idle_views.map(|after| self.clock.now().after(after));
+        for watch in self.subscriptions.store.watches(at) {
+            match watch {
+                Watch::Begins(at, view) => self.alarms.set(at, Alarm::ViewIdle(view)),
+                Watch::Ends(at, view) => self.alarms.cancel(at, Alarm::ViewIdle(view)),
+            }
+        }
+    }
+
+    /// Nobody has seen the view for long enough, or else its alarm would have been cancelled.
+    pub(crate) fn drop_idle_view(&mut self, view: Key) {
+        let Some(name) = self.subscriptions.store.end_idle(view) else { return };
+        self.drop_view(&name, DropView::Freeze, self.clock.now());
+        self.out.view_dropped(name);
+    }
+}
