@@ -1,8 +1,9 @@
-//! How far a client is with what changed, in numbers of transactions (IS29).
+//! Acceptance of changes by the client of a session, in transaction numbers.
 //!
-//! A session keeps the oldest change that its client has not been sent, and the oldest one in what is on
-//! its way. Everything before both the client has accepted, or it does not concern it. A client that is
-//! up to date has neither, so that most sessions keep nothing.
+//! A session stores the oldest change that its client has not been sent and the oldest one in an
+//! unanswered response. The client has accepted everything before both, or it is not concerned.
+//! An up-to-date client has neither, so most sessions store nothing.
+// IS29
 
 use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
@@ -13,31 +14,32 @@ use super::{
 };
 use crate::server::store::{arena::Arena, revision::Stamp};
 
-/// Later than every change: there is none.
+/// Number greater than that of every transaction, used if there is no change.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What a session keeps while its client is not up to date.
+/// State of a session whose client is not up to date.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
-    /// The oldest change that is due.
+    /// Oldest change that is due.
     unsent: u64,
-    /// The oldest change on its way.
+    /// Oldest change in an unanswered response.
     unanswered: u64,
-    /// What was accepted before the newest response.
+    /// Response accepted before the newest response was sent.
     accepted: Option<Accepted>,
-    /// What it last rejected a response for, until it accepts one.
+    /// Error message of the last NACK, until the client ACKs a response.
     error: Option<Arc<str>>,
-    /// The number of the newest response that told it that something it had is gone; zero if none did.
+    /// Nonce of the newest response with a removal of something that the client had; 0 if there
+    /// is none.
     deleting: u64,
 }
 
-/// The response that a client accepted last.
+/// Last response that a client ACKed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
     pub(crate) nonce: NonZeroU64,
-    /// Up to where the client then had what the wildcard covers.
+    /// Revision up to which the client then had the resources that the wildcard covers.
     pub(crate) to: Stamp,
-    /// The newest change when it was rendered.
+    /// Newest revision when the response was rendered.
     pub(crate) at: Stamp,
 }
 
@@ -47,7 +49,7 @@ impl Behind {
 }
 
 impl Session {
-    /// A transaction of the number `change`, or something since it, may have made something due.
+    /// Records that transaction `change`, or something after it, may have made a resource due.
     pub(crate) fn note_due(&mut self, arena: &Arena, change: u64) {
         if self.lacks_something(arena) {
             let behind = self.behind_mut();
@@ -58,7 +60,8 @@ impl Session {
         }
     }
 
-    /// A response is about to become the newest one, with everything that is due or a part of it.
+    /// Records that a response with some or all of the due changes is about to become the newest
+    /// one.
     pub(crate) fn note_sent(&mut self, arena: &Arena, reached: Stamp) {
         let replaced = self.accepted_response(arena, reached);
         let rest = self.lacks_something(arena);
@@ -70,18 +73,18 @@ impl Session {
         }
     }
 
-    /// That response tells that something is gone.
+    /// Records that the response contains a removal.
     pub(crate) fn note_deleting(&mut self, nonce: NonZeroU64) {
         self.behind_mut().deleting = nonce.get();
     }
 
-    /// Whether the client was told that something is gone since it last accepted a response.
+    /// Whether the client was sent a removal since it last accepted a response.
     pub(crate) fn may_have_what_is_gone(&self, accepted: Option<Accepted>) -> bool {
         let deleting = self.behind.as_deref().map_or(0, |behind| behind.deleting);
         deleting > accepted.map_or(0, |accepted| accepted.nonce.get())
     }
 
-    /// A response was answered; gives the oldest change that was in it.
+    /// Records the answer to a response. Returns the oldest change that was in it.
     pub(crate) fn note_answered(&mut self) -> u64 {
         let is_waiting = self.is_waiting();
         let Some(behind) = &mut self.behind else { return NEVER };
@@ -93,11 +96,12 @@ impl Session {
         oldest
     }
 
-    /// The client has answered every change before this one, or it does not concern it.
+    /// Returns the number before which every change was answered by the client or does not
+    /// concern it.
     pub(crate) fn answered_before(&self, arena: &Arena) -> u64 {
         let lacks = self.lacks_something(arena);
         match &self.behind {
-            // Due for a reason that nobody told: nothing is known.
+            // Due for a reason without a recorded change, so nothing is known.
             None if lacks => 0,
             None => NEVER,
             Some(behind) if lacks && behind.unsent == NEVER => 0,
@@ -105,7 +109,8 @@ impl Session {
         }
     }
 
-    /// The response that the client accepted last; `reached` is how far the wildcard has been sent.
+    /// Returns the last response that the client accepted. `reached` is how far the wildcard was
+    /// sent.
     pub(crate) fn accepted_response(&self, arena: &Arena, reached: Stamp) -> Option<Accepted> {
         match self.newest {
             Some(Sent { answer: Answer::Ack, verdict: Answer::Ack, nonce, at, .. }) => {
@@ -116,7 +121,7 @@ impl Session {
         }
     }
 
-    /// What the client last rejected a response for, until it accepts one.
+    /// Error message of the last NACK, until the client ACKs a response.
     pub(crate) fn last_error(&self) -> Option<&Arc<str>> {
         self.behind.as_deref()?.error.as_ref()
     }
@@ -131,7 +136,7 @@ impl Session {
         }
     }
 
-    /// How far the wildcard has been sent, if there is one.
+    /// Returns the revision up to which the wildcard has been sent, if there is one.
     pub(crate) fn reached(&self) -> Stamp {
         self.wildcard.map_or(Stamp::START, |wildcard| wildcard.reached)
     }

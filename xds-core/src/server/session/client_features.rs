@@ -1,4 +1,4 @@
-//! What a client says of itself that it can take, as far as a server depends on it.
+//! Client features on which the server depends.
 
 use crate::{
     server::store::encode::body::Ttls,
@@ -6,13 +6,15 @@ use crate::{
     wire::{Malformed, walk::fields},
 };
 
-/// The client understands the TTL of a resource, and heartbeats (B09).
+/// Client feature for resource TTLs and heartbeats.
+// B09
 const RESOURCE_TTL: &[u8] = b"xds.config.supports-resource-ttl";
-/// It takes resources out of wrappers in the state-of-the-world variant (B08), by either name.
+/// Client features for wrapped resources in the state-of-the-world variant, under both names.
+// B08
 const RESOURCE_IN_SOTW: [&[u8]; 2] =
     [b"xds.config.resource-in-sotw", b"xds.config.supports-resource-in-sotw"];
 
-/// The features in a node.
+/// Client features listed in a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     has_ttls: bool,
@@ -20,7 +22,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Reads an encoded `Node` that is known to be sound.
+    /// Reads an encoded `Node` that is known to be well-formed.
     pub(crate) fn read(node: &[u8]) -> Result<Self, Malformed> {
         const CLIENT_FEATURES: u32 = 10;
 
@@ -33,8 +35,9 @@ impl Features {
         Ok(features)
     }
 
-    /// Whether the client is told of TTLs. In the state-of-the-world variant that takes a wrapper (M159,
-    /// M160, M85).
+    /// Returns whether the client is sent TTLs. The state-of-the-world variant needs a wrapper
+    /// for them.
+    // M159, M160, M85
     pub(crate) fn ttls(self, variant: Variant) -> Ttls {
         let has_place = self.has_wrappers || variant == Variant::Incremental;
         if self.has_ttls && has_place { Ttls::Told } else { Ttls::Untold }

@@ -1,7 +1,9 @@
-//! What a client has of each resource: a look at a session from outside (M234, IS30).
+//! Synchronization status of each resource at a client, read without changing the session.
 //!
-//! For a resource it is asked which response had it as it is now, and what became of that. Of resources
-//! that are named an edge tells, of those that only a wildcard covers their place in the history.
+//! The status depends on which response contained the current version of the resource, and on the
+//! answer to it. Subscriptions hold this for named resources; for resources that only a wildcard
+//! covers, it follows from their revisions.
+// M234, IS30
 
 use super::{
     Answer, Sends, Session, Stamp,
@@ -16,19 +18,20 @@ use crate::{
     slab::Slot,
 };
 
-/// A session with what it takes to tell what its client has.
+/// Session together with the state needed to determine what its client has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look<'a> {
     pub(crate) slot: Slot,
     pub(crate) session: &'a Session,
     pub(crate) arena: &'a Arena,
     pub(crate) edges: &'a Edges,
-    /// What it rejected.
+    /// Rejections that are still open.
     pub(crate) held: Option<&'a Held>,
 }
 
 impl<'a> Look<'a> {
-    /// What the client subscribes to: first what it names, then what else a wildcard covers.
+    /// Returns the resources to which the client subscribes: named ones first, then others that a
+    /// wildcard covers.
     pub(crate) fn resources(self) -> impl Iterator<Item = (&'a Resource, ResourceSync)> {
         let wildcard = self.session.wildcard.is_some();
         let covered = wildcard.then(|| self.arena.slots()).into_iter().flatten();
@@ -67,7 +70,7 @@ impl<'a> Look<'a> {
         if resource.payload.is_none() {
             return ResourceSync::Missing;
         }
-        // What is sent again for these reasons is as it was.
+        // Resources sent again for these reasons are unchanged.
         let repeats = |cause| matches!(cause, Cause::Warming | Cause::Recovery);
         let is_due = edge.due.is_some_and(|due| due.ride != Ride::Along && !repeats(due.cause));
         if edge.sent == 0 || is_due {
@@ -90,7 +93,7 @@ impl<'a> Look<'a> {
         let reached = self.session.reached();
         let sent_to = match (self.session.sends(self.arena), self.session.newest) {
             (Sends::FullState, Some(newest)) => newest.at,
-            // The client said that it had everything, when it came.
+            // The client stated that it had everything when it connected.
             (Sends::FullState, None) if self.session.accepted.is_some() => {
                 self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.told)
             }
@@ -113,8 +116,8 @@ impl<'a> Look<'a> {
         self.sync_of_newest()
     }
 
-    /// Whether a resource was rejected as it is now, and is not on its way again. What is sent in full
-    /// state goes along with every response.
+    /// Whether the current version of a resource was rejected and was not re-sent. In full state
+    /// every response contains all resources.
     fn is_rejected(&self, mark: Mark) -> bool {
         let suspects = match self.session.suspects() {
             Some(_) => Suspicion::Waits,
@@ -124,7 +127,7 @@ impl<'a> Look<'a> {
         !is_full_state && self.held.is_some_and(|held| held.has(mark, suspects))
     }
 
-    /// Whether a resource was rejected as it is now, and went along with a later response.
+    /// Whether the current version of a resource was rejected and re-sent in a later response.
     fn is_on_its_way_again(&self, mark: Mark) -> bool {
         self.session.suspects().is_none() && self.held.is_some_and(|held| held.rode(mark))
     }

@@ -1,4 +1,4 @@
-//! Everything that one call on a session can read and change.
+//! Session together with all state that one call on it can read and change.
 
 use alloc::vec::Vec;
 
@@ -20,20 +20,21 @@ use crate::{
     text::ResourceName,
 };
 
-/// A session with all that its rules touch.
+/// Session together with all state that its rules read and change.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    /// What goes into the response that is being made.
+    /// Errors for the response being rendered.
     pub(crate) errors: Errors,
-    /// And what they say to be too long, in bytes.
+    /// Resources that the response reports as too long, with their lengths in bytes.
     pub(crate) too_long: Vec<(ResourceName, usize)>,
-    /// Whether it tells that something is gone in full state, where that cannot be seen.
+    /// Whether a full-state response implies removals that its contents do not show.
     pub(crate) tells_deletions: bool,
-    /// Whether it tells of what the client has no claim to any more (M136).
+    /// Whether the response removes resources that no subscription covers any more.
+    // M136
     pub(crate) tells_losses: bool,
-    /// How many names it tells to be gone that the client has not been sent.
+    /// Number of names in the response that do not exist and that the client was never sent.
     pub(crate) absences: usize,
-    /// And what went in, if that is to be known.
+    /// Resources in the response, if the session has to remember them.
     pub(crate) kept: Vec<(ResourceName, Payload)>,
     pub(crate) slot: Slot,
     pub(crate) session: &'a mut Session,
@@ -67,13 +68,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.
+    /// Returns the encoding for this client. If no resource has a TTL, all clients share bytes.
     pub(crate) fn form(&self) -> Form {
         let ttls = if self.arena.has_ttls() { self.session.ttls } else { Ttls::Untold };
         Form { variant: self.session.variant, ttls }
     }
 
-    /// The session is on its arena from now on.
+    /// Registers the session with its arena.
     pub(crate) fn begin(&mut self) {
         self.arena.sessions += 1;
         if self.session.ttls == Ttls::Told {
@@ -84,7 +85,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The client is to be sent what an edge leads to, for a reason that may be more than a change.
+    /// Makes the resource of a subscription due. Any reason other than a change is urgent.
     pub(crate) fn make_due(&mut self, edge: Slot, cause: Cause) {
         if cause != Cause::Changed {
             self.session.haste = Haste::Urgent;
@@ -92,8 +93,9 @@ impl<'a> Turn<'a> {
         self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
     }
 
-    /// The stream is gone: all that was held for the session goes, at the cost of its own names
-    /// (M13, IS23).
+    /// Releases everything held for the session after its stream has ended. Takes time
+    /// proportional to its own names.
+    // M13, IS23
     pub(crate) fn end(&mut self) {
         self.leave_wildcard();
         while !self.session.edges.is_empty() {

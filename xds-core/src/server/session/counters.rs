@@ -1,6 +1,6 @@
 //! Counters of a session.
 
-/// How often things happened in a session.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) responses: Count,
@@ -8,7 +8,7 @@ pub(crate) struct Counts {
     pub(crate) nacks: Count,
 }
 
-/// A count that stands still at the end of its range, which is short because every session has three.
+/// Saturating counter. It is 32 bits wide because every session has three of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count(u32);
 

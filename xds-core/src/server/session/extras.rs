@@ -1,4 +1,4 @@
-//! What hardly any session has.
+//! Rarely needed state of a session.
 
 use alloc::{
     boxed::Box,
@@ -21,122 +21,131 @@ use crate::{
     wire::request::Parameters,
 };
 
-/// What hardly any session has, apart lest all others pay for it.
+/// Rarely needed state of a session, stored separately to keep sessions small.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    /// Responses before the newest that are not answered yet, the oldest first.
+    /// Unanswered responses before the newest one, oldest first.
     pub(crate) earlier: VecDeque<Sent>,
     pub(crate) suspects: Option<Suspects>,
-    /// What of all that it rejected the client may lack.
+    /// Kind of rejected resources that the client may lack.
     pub(crate) lacks: Lacks,
-    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
+    /// Names formerly covered by a wildcard or a glob only, to be sent to an incremental client
+    /// in `removed_resources`.
+    // M93
     pub(crate) farewell: BTreeSet<ResourceName>,
-    /// The same of what an incremental client lost with an alias, until that may be told (M147).
+    /// Resources that an incremental client lost together with an alias, until their removals may
+    /// be sent.
+    // M147
     pub(crate) bereft: Bereft,
-    /// What is gone takes several responses to be told.
+    /// Removals that need several responses.
     pub(crate) telling: Option<Telling>,
-    /// The edges to what the client does not subscribe to.
+    /// Subscriptions to resources to which the client does not subscribe itself.
     pub(crate) apart: BTreeSet<Slot>,
-    /// Resources that the client names and is told to be too long for it, as they are.
+    /// Named resources that the client was told are too long for it in their current version.
     pub(crate) too_long: BTreeSet<Slot>,
-    /// How many edges linger.
+    /// Number of deferred removals.
     pub(crate) lingering: u32,
-    /// What of that is from another view.
+    /// Deferred removals carried over from another view.
     pub(crate) brought: Brought,
-    /// What a client of full states has from the view before, until it has accepted something of this one.
+    /// Resources that a full-state client has from the previous view, until it ACKs a response in
+    /// this one.
     pub(crate) had: Option<Had>,
-    /// Edges to names that did not exist when the client asked for them, and until when it is not told
-    /// (M127).
+    /// Subscriptions to names that did not exist when the client requested them, with the time at
+    /// which the client is told so.
+    // M127
     pub(crate) graces: VecDeque<(Time, Key)>,
-    /// Until when the first answer is held, if there is nothing to answer.
+    /// Time until which an empty first response is held.
     pub(crate) first_hold: Option<Time>,
-    /// What the client had when it went over to everything, until it accepts that.
+    /// Resources that the client had when it subscribed to the wildcard, until it ACKs a later
+    /// response.
     pub(crate) entered: Option<Entered>,
-    /// The newest change when an incremental client went over to everything, until it accepts anything made after
-    /// that: what was gone by then it never had as a part of everything.
+    /// Newest revision when an incremental client subscribed to the wildcard, until it ACKs a
+    /// response rendered later. The client never received earlier removed resources through the
+    /// wildcard.
     pub(crate) began: Stamp,
-    /// The full state that the client rejected last.
+    /// Full state that the client rejected last.
     pub(crate) rejected_state: Option<StatedVersion>,
     pub(crate) isolation: Option<Box<Isolation>>,
     pub(crate) owed_globs: OwedGlobs,
     /// Whether the client is known to send dynamic parameters.
     pub(crate) parameters: Parameters,
-    /// What stated versions of the application read.
+    /// Texts of the application's versions that were stated.
     pub(crate) texts: Vec<(StatedVersion, Version)>,
 }
 
-/// Several responses that tell what the wildcard has lost, until the last of them is accepted.
+/// Removals of the wildcard spread over several responses, until the last of them is ACKed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Telling {
-    /// What the client knew of before the first one.
+    /// Revision up to which the client knew of removals before the first of these responses.
     pub(crate) since: Stamp,
-    /// How far they got, unless that is all.
+    /// Revision up to which removals were sent, unless they are complete.
     pub(crate) partly: Option<Stamp>,
-    /// The number of the last one so far.
+    /// Nonce of the last of these responses so far.
     pub(crate) last: u64,
 }
 
-/// Globs whose members are all due, since the client asked for them and has been sent nothing after that.
+/// Globs whose members are all due, because the client subscribed to them and has not been sent a
+/// response since.
 #[derive(Debug, Default)]
 pub(crate) struct OwedGlobs {
     pub(crate) globs: BTreeSet<Slot>,
-    /// The number of the newest response then.
+    /// Nonce of the newest response at that time.
     pub(crate) after: u64,
 }
 
-/// What a client has, and has no claim to any more.
+/// Resources sent that no subscription covers now; pending in `removed_resources`.
 #[derive(Debug, Default)]
 pub(crate) struct Bereft {
     pub(crate) names: BTreeSet<ResourceName>,
-    /// When it lost the last of them.
+    /// Revision at which the last of them was lost.
     pub(crate) at: Stamp,
 }
 
-/// The resources of rejected responses, to go along with the next change.
+/// Resources of rejected responses, to be re-sent with the next change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspects {
-    /// Edges sent under the nonces from the first to the last rejected one.
+    /// Lowest nonce of a rejected response. Subscriptions sent under `first..=last` are included.
     pub(crate) first: NonZeroU64,
     pub(crate) last: NonZeroU64,
-    /// Under the wildcard: what changed after this.
+    /// Under the wildcard: resources changed after this revision are included.
     pub(crate) from: Stamp,
-    /// And up to this: the rest may have come in another response.
+    /// Under the wildcard: last included revision. Later ones may have been in another response.
     pub(crate) to: Stamp,
-    /// A change after this takes them along.
+    /// Revision after which a change causes the batch to be re-sent.
     pub(crate) until: Stamp,
-    /// Under the wildcard: what went after this is to be told again.
+    /// Under the wildcard: removals after this revision are sent again.
     pub(crate) told: Stamp,
     pub(crate) beside: Beside,
 }
 
-/// What else there was in rejected responses.
+/// Contents of rejected responses other than resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beside {
     Nothing,
-    /// The news that something is gone, which the client may therefore still have.
+    /// Removals. The client may still have the removed resources.
     Deletions,
 }
 
-/// What a client had by name before it subscribed to everything.
+/// Resources that a client had by name before it subscribed to the wildcard.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) had: BTreeSet<ResourceName>,
-    /// The number of the newest response then.
+    /// Nonce of the newest response at that time.
     pub(crate) after: u64,
 }
 
-/// What a client may lack of what it has rejected.
+/// Kind of rejected data that a client may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lacks {
-    /// Resources that there are, for all that is known.
+    /// Resources that exist.
     #[default]
     Resources,
-    /// Nothing but the news that something is gone: it has all there is.
+    /// Removals only; the client has all existing resources.
     News,
 }
 
 impl Suspects {
-    /// Both.
+    /// Combines two batches.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             first: self.first.min(other.first),

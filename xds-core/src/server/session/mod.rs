@@ -1,4 +1,4 @@
-//! One session: what one stream subscribes to of one type, and how far it has got.
+//! Sessions: the state of one resource type on one stream, and the rules that act on it.
 //!
 //! ```text
 //!              request                         change in the store
@@ -14,9 +14,10 @@
 //!                      render: one response
 //! ```
 //!
-//! Nothing is queued: what is due is state, so that a slow client is sent the newest once (M64,
-//! M67) and costs nothing meanwhile (M230). No more responses are on their way than the window allows
-//! (IS16).
+//! Responses are not queued. A session records which resources are due and renders them when the
+//! window is open, so a slow client receives only the newest version and costs nothing while it
+//! is slow. The number of unanswered responses is limited by the window.
+// M64, M67, M230, IS16
 
 pub(crate) mod acceptance;
 pub(crate) mod client_features;
@@ -71,7 +72,7 @@ use crate::{
     wire::request::{Parameters, Spelling},
 };
 
-/// One session.
+/// Subscription state of one resource type on one stream.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) stream: StreamId,
@@ -81,18 +82,20 @@ pub(crate) struct Session {
     variant: Variant,
     visit: Visit,
     ttls: Ttls,
-    /// How the client of an incremental session writes names (M142).
+    /// Form in which the client of an incremental session writes resource names.
+    // M142
     spelling: Spelling,
-    /// Names that were ever listed end the legacy wildcard for good (M24).
+    /// State of the legacy wildcard, which ends permanently once a request lists a name.
+    // M24
     legacy: Legacy,
     wildcard: Option<Wildcard>,
-    /// Edges to named and remembered resources; what was sent last is last.
+    /// Subscriptions to named and retained resources, in the order in which they were last sent.
     edges: List,
-    /// Those of them that the client is to be sent.
+    /// Subscriptions whose resource is due to be sent.
     due: DueList,
     named: u32,
     remembered: u32,
-    /// Counts requests that were not dropped.
+    /// Number of requests that were not dropped.
     round: u32,
     first: First,
     newest: Option<Sent>,
@@ -107,29 +110,32 @@ pub(crate) struct Session {
     pub(crate) counts: Counts,
 }
 
-/// Whether anything depends on what this type of a stream is sent (M151).
+/// Part that a resource type plays when a client warms clusters and listeners.
+// M151
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A client that got these may wait for endpoints.
+    /// Clusters, after which a client may wait for endpoints or secrets.
     Clusters,
-    /// What it waits for.
+    /// Endpoints, which a client needs to warm a cluster.
     Endpoints,
-    /// A client that got these may wait for secrets.
+    /// Listeners, after which a client may wait for secrets.
     Listeners,
     Secrets,
     Other,
 }
 
-/// Whether the stream's types wait for each other (M146, M147).
+/// Order in which the types of a stream are sent.
+// M146, M147
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staging {
-    /// No.
+    /// The types are independent of each other.
     Free,
-    /// No, but what is deleted is told after everything else.
+    /// The types are independent, except that removals are sent after everything else.
     Reversed,
-    /// What is set may have to wait.
+    /// Additions and changes may wait for the ACK of another type.
     Staged,
-    /// What is deleted, too: the client has it until that may be told. Says what becomes of it should it reject.
+    /// Removals may wait, too. The client keeps a removed resource until its removal is sent. The
+    /// value says what to do if the client rejects a response that removals wait for.
     Lingering(OnStuck),
 }
 
@@ -142,27 +148,27 @@ enum Legacy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
-    /// The client has not been answered, nor did it say that it needs no answer.
+    /// No response was sent, and the client did not state that it is up to date.
     Unanswered,
-    /// Nor that, and it is to be answered even if there is nothing to say.
+    /// First response pending; it must be sent even if it is empty.
     Owed,
     Answered,
 }
 
-/// What a response is for.
+/// Purpose of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Content,
     Heartbeat,
 }
 
-/// Where a session of endpoints stands after clusters were sent on its stream.
+/// Warming state of an EDS session after clusters were sent on its stream.
 ///
-/// The stream keeps order: a response that follows the clusters on it reaches the client after
-/// them. So what has to happen is that *one* response with all resources is rendered after the
-/// clusters, and its ACK then needs no answer. That also settles the race with a response
-/// still un-ACKed when the clusters went out: its ACK, though it may predate them, is answered, and
-/// whatever else the client sent before it saw that answer is stale.
+/// A stream keeps its order, so a response that follows the clusters reaches the client after
+/// them. It is enough that *one* response with all resources is rendered after the clusters; its
+/// ACK needs no answer. This also settles the race with a response that was un-ACKed when the
+/// clusters were sent: its ACK is answered although it may predate them, and everything else that
+/// the client sent before it received that answer is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WarmingState {
     Off,
@@ -170,40 +176,45 @@ enum WarmingState {
     Armed,
 }
 
-/// What responses consist of.
+/// Contents of the responses of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sends {
-    /// All that is subscribed, each time (M74).
+    /// All subscribed resources in each response.
+    // M74
     FullState,
-    /// What is new to the client (M75).
+    /// Resources that are new to the client.
+    // M75
     Changes,
-    /// That, and the names of what is gone: the incremental variant.
+    /// Resources that are new to the client and names of removed ones (incremental variant).
     ChangesAndRemovals,
 }
 
-/// Whether the client dropped something before it can have read the response that has it.
+/// Whether the client unsubscribed from a resource before it can have read a response with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawn {
     Nothing,
     Unread,
 }
 
-/// Whether the client may have something that it has not accepted as a response of the session on this view.
+/// Whether the client may have resources that it did not receive from this session on this view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Past {
     None,
-    /// It said so when it came, or saw another view, before the response of this nonce.
+    /// The client stated so when it connected, or used another view before the response with this
+    /// nonce.
     Before(NonZeroU64),
 }
 
 impl Past {
-    /// Up to the response of this nonce; of zero, before any.
+    /// Returns the state in which responses up to `nonce` belong to the past; 0 means none of
+    /// them.
     fn up_to(nonce: u64) -> Self {
         Self::Before(NonZeroU64::MIN.saturating_add(nonce))
     }
 }
 
-/// Whether the client waits for more than changes, which may be held back (M225).
+/// Whether the client waits for an answer. Changes alone may be held back.
+// M225
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Haste {
     CanWait,
@@ -247,7 +258,7 @@ impl Session {
         }
     }
 
-    /// What responses to this session consist of.
+    /// Returns the contents of this session's responses.
     fn sends(&self, arena: &Arena) -> Sends {
         match (self.variant, arena.config.sotw_response) {
             (Variant::Incremental, _) => Sends::ChangesAndRemovals,
@@ -259,24 +270,27 @@ impl Session {
         }
     }
 
-    /// Whether deletions were forgotten before the client was told of them (M231).
+    /// Whether tombstones were dropped before the client was sent the removals.
+    // M231
     pub(crate) fn lags_behind(&self, arena: &Arena) -> bool {
         self.told(arena).is_some_and(|told| told < arena.horizon())
     }
 
-    /// Up to where the client knows of deletions, if it depends on being told: it has been sent something.
+    /// Returns the revision up to which the client was sent removals. `None` if no removals are
+    /// sent to it or if it was sent nothing yet.
     pub(crate) fn told(&self, arena: &Arena) -> Option<Stamp> {
         let is_told = self.variant == Variant::Incremental && arena.tells_removals();
         let wildcard = self.wildcard.filter(|_| is_told)?;
         (wildcard.reached != Stamp::START).then_some(wildcard.told)
     }
 
-    /// When the newest response was rendered or, once it was, answered.
+    /// Returns the time at which the newest response was answered, or rendered if it is
+    /// unanswered.
     pub(crate) fn updated(&self) -> Option<Time> {
         self.newest.map(|sent| sent.time)
     }
 
-    /// What part of the wildcard the newest response had.
+    /// Returns the wildcard cursor before and after the newest response.
     pub(crate) fn just_sent(&self) -> (Stamp, Stamp) {
         match (self.newest, self.wildcard) {
             (Some(sent), Some(_)) => (sent.from, sent.to),
@@ -284,17 +298,18 @@ impl Session {
         }
     }
 
-    /// Whether its client asks for what it waits for, or has to be sent it unasked.
+    /// Returns the protocol variant of the session.
     pub(crate) fn variant(&self) -> Variant {
         self.variant
     }
 
-    /// Clusters were sent on the stream.
+    /// Arms warming after clusters were sent on the stream.
     pub(crate) fn arm_warming(&mut self) {
         self.warming = WarmingState::Armed;
     }
 
-    /// A request has these; whether it is the first one that has any.
+    /// Records whether a request has dynamic parameters. Returns whether it is the first one that
+    /// has.
     pub(crate) fn note_parameters(&mut self, parameters: Parameters) -> bool {
         let before = self.rare.as_deref().map_or(Parameters::None, |rare| rare.parameters);
         if before < parameters {
@@ -303,12 +318,12 @@ impl Session {
         before < parameters
     }
 
-    /// How many names are subscribed.
+    /// Number of subscribed names.
     pub(crate) fn names(&self) -> usize {
         self.named as usize
     }
 
-    /// Where edges of this standing are counted. What a glob makes is not.
+    /// Returns the counter for subscriptions of this kind. Those made by a glob are not counted.
     fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
         match standing {
             Standing::Named => Some(&mut self.named),
@@ -318,8 +333,8 @@ impl Session {
         }
     }
 
-    /// How many names are held: those subscribed, and those remembered until the wildcard has caught
-    /// up. What lingers is the server's own doing.
+    /// Number of subscribed names and of names retained until the wildcard has caught up.
+    /// Deferred removals do not count, because the server causes them.
     pub(crate) fn held(&self) -> usize {
         self.names() + self.remembered as usize
     }
@@ -340,7 +355,7 @@ impl Session {
                 Answer::Ack if sent.verdict != Answer::Nack => SyncState::Acked,
                 Answer::Ack | Answer::Nack => SyncState::Nacked,
             },
-            // After a reconnect, on the client's own word.
+            // After a reconnect, according to the client.
             (None, Some(_)) => SyncState::Acked,
             (None, None) => SyncState::Waiting,
         }
@@ -354,15 +369,16 @@ impl Session {
         self.accepted
     }
 
-    /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
-    /// it does not have.
+    /// Whether the client has the current version of the resource, according to this
+    /// subscription. A rejected resource counts as missing.
     fn holds(&self, edge: &Edge) -> bool {
         let rejected = self.suspects().is_some_and(|suspects| suspects.have(edge));
         let is_another = rejected || self.is_told_too_long(edge.resource);
         edge.sent != 0 && edge.due.is_none() && !is_another
     }
 
-    /// Whether the client has been sent the resource as it is now, by name. `own` is the session's slot.
+    /// Whether the client has the current version of the resource by name. `own` is the session's
+    /// slot.
     fn has(&self, own: Slot, resource: Slot, edges: &Edges) -> bool {
         edges
             .find(own, resource)
@@ -370,7 +386,7 @@ impl Session {
             .is_some_and(|edge| self.holds(edge))
     }
 
-    /// Why something is sent that the client newly asks for.
+    /// Returns the cause for sending resources to which the client newly subscribes.
     fn asked(&self) -> Cause {
         match self.first {
             First::Unanswered | First::Owed => Cause::First,
@@ -399,8 +415,8 @@ mod tests {
     use super::{Session, subscription::Edge};
     use crate::server::stream::Stream;
 
-    /// An idle client is to cost no more than 1 KiB for its stream, in which each subscription has a seat, and 256
-    /// bytes per subscription.
+    /// Limits the memory of an idle client to 1 KiB for its stream, which holds one seat per
+    /// session, and 256 bytes per session.
     #[test]
     fn clients_are_small() {
         assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());

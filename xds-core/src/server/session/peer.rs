@@ -1,9 +1,9 @@
-//! The peer of a session: its stream, node and view.
+//! Peer of a session: its stream, view and client features.
 
 use super::{Staging, client_features::Features};
 use crate::{id::StreamId, server::event::Visit, service::Variant, slab::Slot};
 
-/// Whose a new session is.
+/// Peer of a new session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: StreamId,

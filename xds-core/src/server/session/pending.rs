@@ -1,4 +1,4 @@
-//! How far a session has got: what is still to be sent, and whether the client has accepted the rest.
+//! Pending contents of a session, and whether the client has accepted the rest.
 
 use super::{
     First, Haste, Purpose, Sends, Session, Staging, Wildcard,
@@ -20,7 +20,7 @@ use crate::{
     slab::Slot,
 };
 
-/// A response, by its nonce, and the newest change when it was rendered.
+/// Response, identified by its nonce, with the newest revision when it was rendered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rendering {
     pub(crate) nonce: u64,
@@ -35,41 +35,43 @@ impl Session {
         self.has_room(arena) && (lacks_something() || self.has_probe() || self.owes_heartbeats())
     }
 
-    /// Whether there is, but for that the changes are held back (M225).
+    /// Whether there is something to send and the window is open, but changes are held back.
+    // M225
     pub(crate) fn is_held_back(&self, arena: &Arena) -> bool {
         self.has_room(arena) && self.lacks_something(arena) && !self.is_due(arena)
     }
 
-    /// Whether the client waits for an answer, whatever changed.
+    /// Whether the client waits for an answer, independently of changes.
     fn is_urgent(&self) -> bool {
         let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
         is_owed || self.haste == Haste::Urgent || self.owes_farewell()
     }
 
-    /// What is due is told although changes are held back.
+    /// Makes everything due urgent, so that it is sent although changes are held back.
     pub(crate) fn hasten(&mut self) {
         self.haste = Haste::Urgent;
     }
 
     fn owes_heartbeats(&self) -> bool {
-        // What is to be renewed is known once everything is answered.
+        // Due heartbeats are known once everything is answered.
         !self.is_waiting() && self.renewals.as_deref().is_some_and(Renewals::are_due)
     }
 
-    /// Whether heartbeats are due that say nothing of what else is. In full state there are none: what
-    /// renews a resource is the state as it is now.
+    /// Whether heartbeats are due that do not include anything else that is due. In full state
+    /// there are none, because the state itself renews the resources.
     pub(crate) fn owes_heartbeats_alone(&self, arena: &Arena) -> bool {
         let is_apart = self.sends(arena) != Sends::FullState || !self.has_additions(arena);
         self.owes_heartbeats() && is_apart
     }
 
-    /// Whether there is something to send other than heartbeats, now or when the window opens. O(1).
+    /// Whether there is something to send other than heartbeats, now or when the window opens.
+    /// O(1).
     pub(crate) fn lacks_something(&self, arena: &Arena) -> bool {
         self.has_additions(arena) || self.has_removals(arena)
     }
 
-    /// Whether there is something to send, whenever the window is open, other than what
-    /// [waits for its own reasons](Self::has_removals).
+    /// Whether there is something to send once the window is open, other than [removals that may
+    /// have to wait](Self::has_removals).
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
         self.due.is_ready()
             || self.first == First::Owed
@@ -78,7 +80,7 @@ impl Session {
             || self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena))
     }
 
-    /// Whether the wildcard has something to send, whenever the window is open.
+    /// Whether the wildcard has something to send once the window is open.
     fn is_behind(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
         match self.sends(arena) {
             Sends::Changes => arena.newest() > wildcard.cursor,
@@ -96,10 +98,11 @@ impl Session {
         }
     }
 
-    /// Whether deletions are to be told that may have to wait (M147).
+    /// Whether there are removals to send that may have to wait.
+    // M147
     pub(crate) fn has_removals(&self, arena: &Arena) -> bool {
         let lost = |wildcard: &Wildcard| match self.sends(arena) {
-            // Whether or not the graves are still there.
+            // Whether or not the tombstones still exist.
             Sends::FullState if wildcard.version == arena.version => false,
             Sends::FullState if arena.newest() <= wildcard.cursor => true,
             _ => arena.newest_grave() > wildcard.told,
@@ -110,8 +113,9 @@ impl Session {
                 || self.wildcard.as_ref().is_some_and(lost))
     }
 
-    /// When the newest of what is to be sent changed, or later. That a name is gone, or never was, refers to
-    /// nothing (IS7).
+    /// Returns an upper bound of the revision at which the newest due resource changed. Names
+    /// without a resource do not count, because they refer to nothing.
+    // IS7
     pub(crate) fn newest_due(&self, arena: &Arena, edges: &Edges) -> Stamp {
         if self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena)) {
             return arena.clock();
@@ -119,7 +123,7 @@ impl Session {
         self.due.newest().unwrap_or_else(|| self.find_newest_due(arena, edges))
     }
 
-    /// Looks that up, if it has to be.
+    /// Looks up and stores the revision of the newest due resource, unless it is known.
     pub(crate) fn look_up_newest_due(&mut self, arena: &Arena, edges: &Edges) {
         if self.due.newest().is_none() {
             self.due.note_newest(self.find_newest_due(arena, edges));
@@ -136,12 +140,12 @@ impl Session {
         newest
     }
 
-    /// When the newest of what is to be told as gone was deleted, or later.
+    /// Returns an upper bound of the revision of the newest removal that is due.
     pub(crate) fn newest_deletion(&self, arena: &Arena, edges: &Edges) -> Stamp {
         let withheld = edges.at(self.due.withheld().last());
         let by_name = match withheld.and_then(|edge| arena.at(edge.resource)) {
             None => Stamp::START,
-            // Before the stream, as far as is known.
+            // Removed before the stream started, as far as is known.
             Some(resource) if resource.stamp == Stamp::START => {
                 self.brought_at().unwrap_or(Stamp::MAX)
             }
@@ -151,15 +155,15 @@ impl Session {
         if self.wildcard.is_some() { by_name.max(arena.newest_grave()) } else { by_name }
     }
 
-    /// Whether anything was deleted after a position that the client has by name, and is not told of.
+    /// Whether any named resource that the client has was removed silently after a revision.
     pub(crate) fn has_lost_silently(&self, arena: &Arena, edges: &Edges, after: Stamp) -> bool {
         let is_lost =
             |slot| arena.at(slot).is_some_and(|it| it.payload.is_none() && it.stamp > after);
         self.sends(arena) == Sends::Changes && self.sent_by_name(edges).any(is_lost)
     }
 
-    /// Whether the client has anything by name as it was before that went without a word, and came back after a
-    /// position: it is to be sent that yet.
+    /// Whether the client still has an old version of any named resource that was removed
+    /// silently and came back after a revision. It is due to be sent.
     pub(crate) fn has_from_before(&self, arena: &Arena, edges: &Edges, after: Stamp) -> bool {
         if self.sends(arena) != Sends::Changes {
             return false;
@@ -174,26 +178,26 @@ impl Session {
         false
     }
 
-    /// Whether the client has rejected the newest response.
+    /// Whether the client rejected the newest response.
     pub(crate) fn is_refused(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer == Answer::Nack)
     }
 
-    /// Whether the client has rejected what has not been sent again since, or not been accepted then.
+    /// Whether the client rejected resources that were not re-sent since, or not accepted then.
     pub(crate) fn is_rejected(&self) -> bool {
         self.suspects().is_some()
             || self.has_suspects_or_culprits()
             || self.newest.is_some_and(|sent| sent.verdict == Answer::Nack)
     }
 
-    /// Whether the client has all that it was sent and that there is, whatever it has rejected: it may only have
-    /// what is gone.
+    /// Whether the client has all existing resources that it was sent, whatever it rejected. It
+    /// may still have removed ones.
     pub(crate) fn lacks_nothing(&self) -> bool {
         let lacks_news = || self.rare.as_deref().is_some_and(|rare| rare.lacks == Lacks::News);
         !self.is_waiting() && (!self.is_rejected() || lacks_news())
     }
 
-    /// Whether the client has asked for something that it has not been sent.
+    /// Whether the client requested something that it has not been sent.
     pub(crate) fn is_asked_for_more(&self, edges: &Edges) -> bool {
         let owed = self.wildcard.and_then(|wildcard| wildcard.owed);
         if owed.is_some_and(|owed| owed.claim == Claim::Answer) {
@@ -209,8 +213,8 @@ impl Session {
         false
     }
 
-    /// Whether the client waits for something that it has asked for: an answer of any kind, or a resource of this name
-    /// that it has never been sent and that exists now.
+    /// Whether the client waits for something that it requested: an answer of any kind, or a
+    /// named resource that exists now and that it was never sent.
     pub(crate) fn has_unanswered(&self, edges: &Edges) -> bool {
         if self.asks_for_everything() {
             return true;
@@ -225,8 +229,8 @@ impl Session {
         false
     }
 
-    /// Whether the client has subscribed to everything and was sent none of it since. A client that comes back and says
-    /// what it has goes on with that.
+    /// Whether the client subscribed to the wildcard and was sent nothing of it since. A
+    /// returning client that stated its resources goes on using them.
     pub(crate) fn asks_for_everything(&self) -> bool {
         self.wildcard.is_some_and(|wildcard| {
             let is_first = wildcard.owed.is_some_and(|owed| owed.cause == Cause::First);
@@ -235,7 +239,7 @@ impl Session {
         })
     }
 
-    /// Whether other types wait for what the client says to this one.
+    /// Whether other types wait for the client's answers to this one.
     pub(crate) fn is_held_to_answers(&self) -> bool {
         matches!(self.staging, Staging::Staged | Staging::Lingering(_))
     }
@@ -244,25 +248,25 @@ impl Session {
         self.staging
     }
 
-    /// Whether what is deleted may have to wait for what was set.
+    /// Whether removals may have to wait for ACKs of additions and changes.
     pub(crate) fn lingers(&self) -> bool {
         matches!(self.staging, Staging::Lingering(_))
     }
 
-    /// Whether that may be for ever.
+    /// Whether removals may have to wait forever.
     pub(crate) fn lingers_for_ever(&self) -> bool {
         self.staging == Staging::Lingering(OnStuck::Hold)
     }
 
-    /// Up to where the session has seen what was deleted, if it goes by the graves and has been sent
-    /// something.
+    /// Returns the revision up to which the session has processed tombstones, if it uses them and
+    /// was sent something.
     pub(crate) fn seen_graves(&self, arena: &Arena) -> Option<Stamp> {
         let ghosts = self.wildcard.filter(|_| self.needs_ghosts(arena));
         let ghosts = ghosts.filter(|wildcard| wildcard.reached != Stamp::START);
         ghosts.map(|wildcard| wildcard.told).or_else(|| self.told(arena))
     }
 
-    /// When what is not to be told yet was deleted.
+    /// Returns the revisions of the withheld removals.
     pub(crate) fn withheld<'a>(
         &self,
         arena: &'a Arena,
@@ -275,21 +279,22 @@ impl Session {
             .map(|resource| resource.stamp)
     }
 
-    /// Up to where the client had everything when it came, as it says, if it has not been sent anything since.
+    /// Returns the revision up to which a returning client states to have everything, if it was
+    /// sent nothing since.
     pub(crate) fn came_with(&self) -> Option<Stamp> {
         let is_trusted = self.newest.is_none() && self.accepted.is_some();
         let wildcard = self.wildcard.filter(|it| is_trusted && it.owed.is_none());
         wildcard.map(|wildcard| wildcard.told)
     }
 
-    /// The newest response.
+    /// Returns the newest response, or a default if there is none.
     pub(crate) fn newest_rendering(&self) -> Rendering {
         let newest = self.newest.map(|sent| Rendering { nonce: sent.nonce.get(), at: sent.at });
         newest.unwrap_or_default()
     }
 
-    /// What there is of what the client was sent of what it subscribes to by name, and was not sent like that in a
-    /// response or before it.
+    /// Returns the existing named resources that the client was sent, but not in their current
+    /// version in or before a response.
     pub(crate) fn new_by_name<'a>(
         &self,
         Rendering { nonce, at }: Rendering,
@@ -302,28 +307,28 @@ impl Session {
         })
     }
 
-    /// The number of the newest response; zero if there is none.
+    /// Nonce of the newest response; 0 if there is none.
     pub(crate) fn newest_nonce(&self) -> u64 {
         self.newest.map_or(0, |sent| sent.nonce.get())
     }
 
-    /// The same, unless it is a heartbeat.
+    /// Nonce of the newest response, unless that is a heartbeat.
     pub(crate) fn newest_content(&self) -> Option<u64> {
         let newest = self.newest.filter(|sent| sent.purpose == Purpose::Content);
         newest.map(|sent| sent.nonce.get())
     }
 
-    /// Whether the client subscribes to everything of the type.
+    /// Whether the client subscribes to the wildcard of the type.
     pub(crate) fn has_wildcard(&self) -> bool {
         self.wildcard.is_some()
     }
 
-    /// What the client was sent of what it subscribes to by name.
+    /// Returns the named resources that the client was sent.
     pub(crate) fn sent_by_name<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = Slot> + 'a {
         self.own_edges(edges).filter(|edge| edge.sent != 0).map(|edge| edge.resource)
     }
 
-    /// Whether the client has been sent the resource as it is now, by whatever name.
+    /// Whether the client was sent the current version of the resource, by whatever name.
     pub(crate) fn was_sent(&self, own: Slot, resource: Slot, arena: &Arena, edges: &Edges) -> bool {
         match edges.find(own, resource) {
             Some(_) => self.has(own, resource, edges),
@@ -331,7 +336,7 @@ impl Session {
         }
     }
 
-    /// All its edges.
+    /// Returns all subscriptions of the session.
     pub(crate) fn own_edges<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = &'a Edge> + 'a {
         let first = edges.at(self.edges.first()).map(|_| self.edges.first());
         let next = |&slot: &Slot| Some(edges.next(Chain::Session, slot)).filter(|it| !it.is_none());

@@ -2,7 +2,7 @@
 
 use crate::slab::Slot;
 
-/// Where a session of the stream is.
+/// Location of a session of the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     pub(crate) rank: u8,

@@ -1,7 +1,7 @@
-//! The store and the sessions on it, joined by their edges.
+//! Store and sessions, connected by subscriptions.
 //!
-//! The borrow of a [`Turn`] is made here: one session together with the arena of its type and all
-//! edges, which is what a session's rules may touch.
+//! This module creates the borrow of a [`Turn`]: one session, the arena of its type and all
+//! subscriptions, which is the state that a session's rules may access.
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ use crate::{
     wire::request::Request,
 };
 
-/// The store and everybody's interest in it.
+/// Store together with all sessions and their subscriptions.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     pub(crate) store: Store,
@@ -30,7 +30,7 @@ pub(crate) struct Subscriptions {
     pub(crate) wants: Wants,
 }
 
-/// A new session.
+/// Newly opened session.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) arena: Slot,
@@ -38,7 +38,8 @@ pub(crate) struct Opened {
     pub(crate) knowledge: Knowledge,
 }
 
-/// Whether the server can make anything of a type (M8).
+/// Whether the server knows a resource type.
+// M8
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knowledge {
     Known,
@@ -80,8 +81,9 @@ impl Subscriptions {
         self.store.release_arena(seat.arena);
     }
 
-    /// Moves a session to another view: the client keeps what is the same, and is sent the difference
-    /// (M223).
+    /// Moves a session to another view. The client keeps resources that are identical there and
+    /// is sent the difference.
+    // M223
     pub(crate) fn relocate(
         &mut self,
         seat: &mut Seat,
@@ -100,7 +102,7 @@ impl Subscriptions {
         if let Some(mut turn) = self.turn(seat.session) {
             turn.unpack(luggage, now);
         }
-        // Not before: the new one may be a layer of it that nobody else holds.
+        // Not earlier: the new arena may be a layer of the old one that nothing else keeps.
         self.store.release_arena(from);
     }
 
@@ -119,23 +121,23 @@ impl Subscriptions {
         session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.is_due(arena)))
     }
 
-    /// Whether a session has more to say than what is gone.
+    /// Whether a session has something to send other than removals.
     pub(crate) fn has_additions(&self, slot: Slot) -> bool {
         let session = self.sessions.at(slot);
         session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.has_additions(arena)))
     }
 
-    /// The type of a session.
+    /// Returns the type of a session.
     pub(crate) fn type_of(&self, slot: Slot) -> Option<&TypeUrl> {
         Some(&self.arena_of(self.sessions.at(slot)?)?.type_url)
     }
 
-    /// Whether a response of a session is on its way.
+    /// Whether a response of a session is unanswered.
     pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
         self.sessions.at(slot).is_some_and(|session| session.is_waiting())
     }
 
-    /// Finds out once for all that follows when what is due of these sessions changed.
+    /// Looks up and stores the newest due revision of each of these sessions.
     pub(crate) fn look_up_newest_due(&mut self, seats: &[Seat]) {
         for seat in seats {
             let Some(session) = self.sessions.at_mut(seat.session) else { continue };
@@ -145,17 +147,18 @@ impl Subscriptions {
         }
     }
 
-    /// How many responses of a session were accepted.
+    /// Number of responses that a session's client ACKed.
     pub(crate) fn acks(&self, slot: Slot) -> u64 {
         self.sessions.at(slot).map_or(0, |session| session.counts.acks.get())
     }
 
-    /// How many names a session has subscribed, and how many it holds in all.
+    /// Number of names to which a session subscribes, and number of names that it holds in total.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
     }
 
-    /// How many names a request adds to those of an incremental session. Costs the names of the request.
+    /// Number of names that a request adds to an incremental session. Takes time proportional to
+    /// the names in the request.
     pub(crate) fn names_added(&self, slot: Slot, request: &Request<'_>) -> usize {
         let session = self.sessions.at(slot);
         let arena = session.and_then(|session| self.arena_of(session));
@@ -177,14 +180,16 @@ impl Subscriptions {
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
     }
 
-    /// Whether others of the same stream may wait for more when this one was sent something.
+    /// Whether other sessions of the same stream may need warming after this one was sent
+    /// something.
     pub(crate) fn warms_others(&self, sent: Slot) -> bool {
         let role = self.sessions.at(sent).map(|session| session.role);
         matches!(role, Some(Role::Clusters | Role::Listeners))
     }
 
-    /// Whether others may wait for more on the same stream when this one was sent something, and which
-    /// those are (M151-M153, M155).
+    /// Returns the sessions of the same stream that may need warming after this one was sent
+    /// something.
+    // M151-M153, M155
     pub(crate) fn warmed_by(&self, sent: Slot, seats: &[Seat], warmed: Warmed) -> Vec<Slot> {
         let role = |slot: Slot| self.sessions.at(slot).map(|session| session.role);
         let waits = |seat: &&Seat| match (role(sent), role(seat.session)) {
@@ -197,9 +202,10 @@ impl Subscriptions {
         seats.iter().filter(waits).map(|seat| seat.session).collect()
     }
 
-    /// Sends once more what is waited for: to a state-of-the-world client all it asks for next, or at
-    /// once; to an incremental one, which would not ask, the endpoints of the clusters between these
-    /// positions, and all secrets that it names.
+    /// Warms a waiting session by sending its resources again. A state-of-the-world client is
+    /// sent everything with its next request or at once. An incremental client, which would not
+    /// ask, is sent the endpoints of the clusters between these revisions, or all secrets that it
+    /// names.
     pub(crate) fn warm(
         &mut self,
         waiting: Slot,
@@ -222,9 +228,11 @@ impl Subscriptions {
         }
     }
 
-    /// Forgets deletions that every client of the arena knows of, if there are more than `limit`; and
-    /// if that is not enough, all but half as many. Tells whom that leaves behind (M231). The `newest` ones are
-    /// kept in any case: nobody could be told of them yet.
+    /// Drops tombstones if there are more than `limit`: those whose removals every client of the
+    /// arena was sent and, if that is not enough, all except the newest `limit / 2`. The `newest`
+    /// ones are always kept, because no client can have been sent them yet. Returns the streams
+    /// left behind.
+    // M231
     pub(crate) fn forget_deletions(
         &mut self,
         arena: Slot,
@@ -251,8 +259,8 @@ impl Subscriptions {
         self.who_lags_behind(arena)
     }
 
-    /// Forgets deletions up to a position, but for those that are held back from whoever has not been told. Tells
-    /// whom that leaves behind.
+    /// Drops tombstones up to a revision. Removals withheld from a client become deferred
+    /// removals of its session. Returns the streams left behind.
     pub(crate) fn forget_deletions_until(
         &mut self,
         arena: Slot,
@@ -287,7 +295,7 @@ impl Subscriptions {
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }
 
-    /// Gives up what is kept of deleted resources and nobody waits for any more, now and then.
+    /// Frees retained deletions that no session needs any more, if there are many of them.
     pub(crate) fn sweep_ghosts(&mut self, arena: Slot, limit: usize) {
         let Some(state) = self.store.arena(arena).filter(|arena| arena.has_many_ghosts()) else {
             return;
@@ -297,7 +305,7 @@ impl Subscriptions {
         for session in sessions {
             let Some(seen) = session.seen_graves(state) else { continue };
             sent = sent.min(seen);
-            // What the client had before, it may have to the end.
+            // The client may keep earlier resources until the end.
             let is_accepted = !session.is_waiting() && !session.is_rejected();
             had = had.min(if is_accepted { seen } else { Stamp::START });
         }

@@ -1,8 +1,10 @@
-//! Moving a session to another view without a new stream (M223).
+//! Move of a session to another view on the same stream.
 //!
-//! What the client subscribes to and what it holds is packed, and unpacked on the resources of the other
-//! view: what is the same there is not sent again, what is not there is told. Where that has to wait, and what
-//! the client has is repeated meanwhile, it comes along.
+//! The subscriptions of the client and the resources that it has are exported, and imported on
+//! the other view. Resources that are identical there are not sent again, and missing ones are
+//! removed. If a removal has to wait and the state is repeated meanwhile, the resource is carried
+//! over.
+// M223
 
 use alloc::vec::Vec;
 
@@ -31,17 +33,17 @@ use crate::{
     time::Time,
 };
 
-/// What goes from one view to the other.
+/// State of a session that moves from one view to another.
 #[derive(Debug, Default)]
 pub(crate) struct Luggage {
     names: Vec<Named>,
-    /// The wildcard, with the version the client was last sent, unless it waits for an answer.
+    /// Wildcard with the version that the client was last sent, unless an answer is pending.
     wildcard: Option<Option<TypeVersion>>,
-    /// What it may expect of that, and how much.
+    /// Open claim on the wildcard, and how much of it is due.
     claim: (Claim, CatchUp),
-    /// What it has under the wildcard, or waits to be told whether that covers it.
+    /// Resources that the client has under the wildcard, or whose coverage it waits to be told.
     covered: Vec<Named>,
-    /// What a client of full states has accepted, and been sent since.
+    /// Resources that a full-state client has accepted and has been sent since.
     had: Option<Had>,
 }
 
@@ -50,41 +52,41 @@ struct Named {
     name: ResourceName,
     known: Known,
     claim: Claim,
-    /// What it was told in its stead.
+    /// Error that the client was sent in place of the resource.
     error: Option<ResourceError>,
     before: Before,
-    /// What it has of it, if that may have to linger in full state.
+    /// Version that the client has, if its removal may be deferred in full state.
     carried: Option<Carried>,
 }
 
-/// What there is of a name in the view that is left.
+/// Whether a name exists in the view that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     There,
     Missing,
 }
 
-/// What the client knows of a name.
+/// Client's knowledge of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,
-    /// Nothing, and it waits to be told that there is none.
+    /// The client knows nothing and waits to be told that the name does not exist.
     Waits,
     Absent,
-    /// Some version of it.
+    /// Some version of the resource.
     Something,
     Exactly(ContentHash),
 }
 
 impl Turn<'_> {
-    /// Takes the session off its arena.
+    /// Exports the session's state and removes it from its arena.
     pub(crate) fn pack(&mut self) -> Luggage {
         let mut luggage = Luggage { had: self.begin_to_have(), ..Luggage::default() };
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
             if let Some(resource) = self.arena.at(edge.resource) {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
-                // Who was told an error instead may have let go of the resource.
+                // A client that was sent an error may have dropped the resource.
                 let holds = self.session.holds(edge) && self.error_of(edge.resource).is_none();
                 let claim = edge.due.map_or(Claim::Nothing, |due| due.claim);
                 let error = self.error_of(edge.resource).filter(|_| edge.due.is_none()).cloned();
@@ -93,7 +95,7 @@ impl Turn<'_> {
                     (true, Some(hash), _) if holds => Known::Exactly(hash),
                     (false, None, false) if waits => Known::Waits,
                     (true, ..) => Known::Something,
-                    // Unless it stands for another one.
+                    // Unless it is an alias of another resource.
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
                     (false, ..) => Known::Nothing,
                 };
@@ -153,7 +155,7 @@ impl Turn<'_> {
             rare.isolation = None;
         });
         if self.session.variant == Variant::Incremental {
-            // What it rejected it is sent again if it is there, and told to be gone if not.
+            // A rejected resource is sent again if it exists, and removed otherwise.
             self.session.forget_verdict();
         }
         self.forget_renewals();
@@ -161,7 +163,7 @@ impl Turn<'_> {
         luggage
     }
 
-    /// What the client has accepted and was sent, of which nothing is noted yet.
+    /// Returns empty records for the resources that the client has accepted and was sent.
     fn begin_to_have(&self) -> Option<Had> {
         if !self.session.needs_ghosts(self.arena) {
             return None;
@@ -192,7 +194,7 @@ impl Turn<'_> {
         Some((accepted, sent))
     }
 
-    /// Puts the session on its new arena.
+    /// Imports the exported state into the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage, now: Time) {
         self.begin();
         self.session.past = Past::up_to(self.session.newest_nonce());
@@ -241,7 +243,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The client waits for an answer, to be sent what it does not have.
+    /// Keeps the claim to an answer with resources that the client does not have.
     fn keep_claim(&mut self) {
         let owed = self.session.wildcard.as_mut().and_then(|wildcard| wildcard.owed.as_mut());
         if let Some(owed) = owed {
@@ -249,18 +251,19 @@ impl Turn<'_> {
         }
     }
 
-    /// A state-of-the-world client has some version of a resource: this one, should it linger.
+    /// Records the version of a resource that a state-of-the-world client has, for use while the
+    /// resource's removal is deferred.
     fn hold(&mut self, name: &ResourceName, carried: Option<Carried>) {
         let slot = self.arena.find(name.as_str());
         let Some(edge) = slot.and_then(|slot| self.edges.find(self.slot, slot)) else { return };
         if self.standing(edge) == Some(Standing::Parting) {
-            // Its lists do not say what it has, and must not end that.
+            // The client's lists do not name the resource and must not end this.
             self.set_standing(edge, Standing::Remembered);
         }
         self.bring(edge, carried);
     }
 
-    /// The client was sent a full state of this version.
+    /// Records that the client was sent a full state of this version.
     fn trust_state(&mut self, version: TypeVersion) {
         let is_current = version == self.version_of_everything();
         let newest = self.arena.newest();
@@ -274,8 +277,9 @@ impl Turn<'_> {
         self.renew_all_at_once();
     }
 
-    /// The client waits to be told where a name stands that it has dropped and does not have, since the wildcard, or
-    /// something else, stood for it.
+    /// Makes an answer due for a name from which the client unsubscribed and whose resource it
+    /// does not have. The client waits for it because the wildcard, a glob or an alias covered
+    /// the name.
     fn answer_parting(&mut self, name: &ResourceName, cause: Cause) {
         let is_covered = self.is_covered(name.as_str());
         if !is_covered && self.session.wildcard.is_none() {
@@ -315,11 +319,12 @@ impl Turn<'_> {
         self.want(resource);
         let error_here = self.error_of(resource);
         let is_due = match (hash, known) {
-            // Whoever has the resource knows of the same error, and not that this is gone.
+            // A client with the resource knows of the same error, but not that the resource is
+            // removed.
             _ if error_here.is_some() => {
                 error_here != error.as_ref() || hash.is_none() && before == Before::There
             }
-            // That there is none, nobody has said yet.
+            // It is not yet known whether the resource exists.
             (None, _) if self.is_asked_for(resource) => false,
             (Some(hash), Known::Exactly(held)) => hash != held,
             (Some(_), _) => true,
@@ -338,9 +343,9 @@ impl Turn<'_> {
                 }
             },
         };
-        // What a client of full state knows of the members is not told by who they are.
+        // In full state the client may have members that are not known here.
         let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);
-        // Of an alias, what it stands for is due.
+        // For an alias, its resource is due instead.
         let is_alias = sent == 0 && self.meaning(resource).is_some();
         if is_due && !is_alias {
             self.make_due(edge, cause);

@@ -1,4 +1,4 @@
-//! A subscription to everything: how far the client has been sent it, and told what is gone of it.
+//! Wildcard subscription of a session and the progress of sending it.
 
 use crate::{
     server::{
@@ -8,49 +8,54 @@ use crate::{
     slab::Slot,
 };
 
-/// A subscription to everything.
+/// Wildcard subscription of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wildcard {
-    /// Where it is in the arena's list of them.
+    /// Position in the arena's list of wildcards.
     pub(crate) seat: Slot,
-    /// The client has what was set up to here (types that are sent as changes).
+    /// Revision up to which the client has additions and changes (types that are sent as
+    /// changes).
     pub(crate) cursor: Stamp,
-    /// The furthest that the cursor has been.
+    /// Highest revision that the cursor has had.
     pub(crate) reached: Stamp,
-    /// The newest change when the client was last told what is gone, or when it subscribed (incremental
+    /// Newest revision when the client was last sent removals, or when it subscribed (incremental
     /// variant).
     pub(crate) told: Stamp,
-    /// What had changed up to here when rejected resources last rode along: they do so once (M107).
+    /// Cursor when rejected resources were last re-sent together with a change. They are re-sent
+    /// once.
+    // M107
     pub(crate) rode: Stamp,
-    /// What the client was last sent (types that are sent in full state).
+    /// Version that the client was last sent (types that are sent in full state).
     pub(crate) version: TypeVersion,
-    /// Why the client is behind, if not for a change.
+    /// Reason for sending all of the wildcard, other than a change.
     pub(crate) owed: Option<Owed>,
-    /// Whether what the client has by name is left out until it has caught up (M31).
+    /// Whether resources that the client has by name are left out until it has caught up.
+    // M31
     pub(crate) catch_up: CatchUp,
     pub(crate) leftovers: Leftovers,
 }
 
-/// The client is to be sent all of the wildcard.
+/// Pending transmission of all resources that the wildcard covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) cause: Cause,
-    /// The newest change at that time; a later one is a reason of its own.
+    /// Newest revision when it became pending. A later change is a reason of its own.
     pub(crate) at: Stamp,
     pub(crate) claim: Claim,
 }
 
-/// What the client may expect, whatever becomes of what there is to say.
+/// Whether the client is entitled to a response even if nothing is left to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     #[default]
     Nothing,
-    /// An answer, be it empty: it has asked (M97, M100, M126).
+    /// The client sent a request and must get a response, even an empty one.
+    // M97, M100, M126
     Answer,
 }
 
 impl Claim {
-    /// What comes of sending everything for this reason.
+    /// Returns the claim that results from sending everything for this reason.
     pub(crate) fn of(cause: Cause) -> Self {
         match cause {
             Cause::First | Cause::Resubscribed => Self::Answer,
@@ -63,12 +68,12 @@ impl Claim {
 pub(crate) enum CatchUp {
     #[default]
     Everything,
-    /// All but what edges say the client has.
+    /// All resources except those that the client has according to its subscriptions.
     TheRest,
 }
 
-/// Whether there may be edges beside those that the wildcard makes stay, which the next list ends if it does not
-/// have them.
+/// Whether there may be subscriptions that the next list ends if it does not name them. Those
+/// that stay because of the wildcard do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leftovers {
     None,
@@ -76,15 +81,16 @@ pub(crate) enum Leftovers {
 }
 
 impl Wildcard {
-    /// Whether all there is will be sent anyhow, for no weaker a reason.
+    /// Whether everything will be sent anyway, for a reason that is at least as strong.
     pub(crate) fn owes_all(&self, cause: Cause) -> bool {
         self.owed.is_some_and(|owed| owed.cause <= cause)
             && self.cursor == Stamp::START
             && self.catch_up == CatchUp::Everything
     }
 
-    /// What the client may still expect. A part of everything is an answer: if the rest goes before it is sent, there is
-    /// nothing left to answer (IS5).
+    /// Returns the claim that is still open. The first part of everything answers the request, so
+    /// nothing is left to answer if the rest is removed before it is sent.
+    // IS5
     pub(crate) fn claim(&self) -> Claim {
         match self.owed {
             Some(owed) if self.cursor == Stamp::START => owed.claim,

@@ -1,7 +1,8 @@
-//! Which responses are on their way to the client: the window (M113, IS16).
+//! Window of unanswered responses of a session.
 //!
-//! Hardly ever is it more than one, which is why only the newest is in the session itself. A client answers
-//! in the order in which it was sent responses, so an answer to one settles those before it.
+//! The window rarely holds more than one response, so only the newest is stored in the session
+//! itself. A client answers responses in order, so an answer to one settles all earlier ones.
+// M113, IS16
 
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
@@ -23,34 +24,34 @@ use crate::{
     wire::request::Parameters,
 };
 
-/// A response of the session.
+/// Response of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) nonce: NonZeroU64,
     pub(crate) version: StatedVersion,
-    /// What version its content has, however that is stated.
+    /// Version of its content, however it is stated.
     pub(crate) content: StatedVersion,
-    /// The wildcard cursor before it, and after.
+    /// Wildcard cursor before the response. `to` is the cursor after it.
     pub(crate) from: Stamp,
     pub(crate) to: Stamp,
-    /// The newest change when it was rendered, sent or not.
+    /// Newest revision when it was rendered, whether or not the response includes that change.
     pub(crate) at: Stamp,
-    /// When it was rendered or, once it was, answered.
+    /// Time at which it was answered, or rendered if it is unanswered.
     pub(crate) time: Time,
-    /// Its alarm, until that has gone off, or it is answered.
+    /// Timer for a missing answer, until it has fired or the answer arrives.
     pub(crate) alarm: Slot,
     pub(crate) answer: Answer,
     pub(crate) purpose: Purpose,
-    /// What the client said of the newest response with content: this one's answer, unless it is a
-    /// heartbeat.
+    /// Answer to the newest response with content. For a response that is not a heartbeat, this
+    /// is its own answer.
     pub(crate) verdict: Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// None yet.
+    /// No answer yet.
     Pending,
-    /// None yet, and it should have come by now.
+    /// No answer yet, although the time limit has passed.
     Overdue,
     Ack,
     Nack,
@@ -63,8 +64,8 @@ impl Answer {
 }
 
 impl Session {
-    /// Whether another response may be sent. Where types wait for each other's ACKs there is one at a
-    /// time.
+    /// Whether another response may be sent. If types wait for each other's ACKs, the window is
+    /// one response.
     pub(crate) fn has_room(&self, arena: &Arena) -> bool {
         let window = match self.staging {
             Staging::Free | Staging::Reversed => usize::from(arena.config.window.get()),
@@ -79,12 +80,12 @@ impl Session {
         earlier + usize::from(holds_place(newest.answer)) < window
     }
 
-    /// Whether the client has not answered all responses.
+    /// Whether any response is unanswered.
     pub(crate) fn is_waiting(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer.is_missing())
     }
 
-    /// Notes a response that was rendered. Of those that are overdue, no more are remembered than have room.
+    /// Records a rendered response. At most a window of earlier unanswered responses is kept.
     pub(crate) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
         self.with_rare(|rare| rare.lacks = Lacks::Resources);
         let before = self.newest.replace(sent);
@@ -96,12 +97,12 @@ impl Session {
         }
     }
 
-    /// The response with this nonce, if it is the newest or still to be answered.
+    /// Returns the response with this nonce, if it is the newest or an unanswered one.
     pub(crate) fn sent_as(&self, nonce: u64) -> Option<Sent> {
         self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
     }
 
-    /// A response was answered; gives what the client now says of the content.
+    /// Records the answer to a response. Returns the resulting answer to the content.
     pub(crate) fn settle(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
         let nonce = sent.nonce;
         let verdict = match sent.purpose {
@@ -119,21 +120,21 @@ impl Session {
         verdict
     }
 
-    /// Nothing is left of what the client rejected.
+    /// Ends the rejected state, because nothing that the client rejected is left.
     pub(crate) fn forget_verdict(&mut self) {
         if let Some(newest) = self.newest.as_mut().filter(|it| it.verdict == Answer::Nack) {
             newest.verdict = Answer::Ack;
         }
     }
 
-    /// The newest response has an alarm now.
+    /// Sets the timer of the newest response.
     pub(crate) fn set_alarm(&mut self, alarm: Slot) {
         if let Some(newest) = &mut self.newest {
             newest.alarm = alarm;
         }
     }
 
-    /// That response is not awaited any longer; gives its nonce.
+    /// Marks the oldest pending response as overdue. Returns its nonce.
     pub(crate) fn give_up_awaiting(&mut self) -> Option<Nonce> {
         let earlier = self.rare.as_deref_mut().map(|rare| &mut rare.earlier);
         let mut all = earlier.into_iter().flatten().chain(&mut self.newest);
@@ -150,14 +151,14 @@ impl Session {
         self.rare.as_deref()?.suspects
     }
 
-    /// What the client had when it went over to everything, if it has accepted nothing since: no response after the
-    /// one of the nonce `accepted`.
+    /// Returns the resources that the client had when it subscribed to the wildcard, unless it
+    /// has accepted a response since. `accepted` is the nonce of the last accepted response.
     pub(crate) fn entered(&self, accepted: u64) -> Option<&Entered> {
         let entered = self.rare.as_deref().and_then(|rare| rare.entered.as_ref());
         entered.filter(|entered| accepted <= entered.after)
     }
 
-    /// Whether an incremental client is to be told what it has left with its wildcard, or with a glob.
+    /// Whether removals are due to an incremental client that left its wildcard or a glob.
     pub(crate) fn owes_farewell(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| !rare.farewell.is_empty())
     }
@@ -170,7 +171,7 @@ impl Session {
         self.rare.get_or_insert_with(Box::default)
     }
 
-    /// Changes what a session hardly ever has; nothing is made for it.
+    /// Applies a change to the rarely needed state, if there is any.
     pub(crate) fn with_rare(&mut self, change: impl FnOnce(&mut Rare)) {
         if let Some(rare) = self.rare.as_deref_mut() {
             change(rare);
@@ -186,7 +187,7 @@ impl Session {
 }
 
 impl Turn<'_> {
-    /// No answer is awaited any longer to the responses up to the one with this nonce.
+    /// Cancels the timers of all responses up to the one with this nonce.
     pub(crate) fn stop_awaiting(&self, nonce: NonZeroU64, alarms: &mut Alarms) {
         let Some(within) = self.arena.config.answer_overdue.after() else { return };
         let sent = self.session.earlier().chain(&self.session.newest);

@@ -1,8 +1,10 @@
-//! What a client has of what lingers, where that is something else than was deleted (M147, M148, M223).
+//! Versions of deferred removals that a session carries over from another view.
 //!
-//! In full state what lingers is repeated. The view that the client sees now may never have had it; or it was rejected
-//! as it was at last, and the client has it as it was before. So the session brings it along. It goes with the edge that
-//! says that it lingers.
+//! In full state, resources with a deferred removal are repeated. The client's current view may
+//! never have had such a resource, or the client rejected its last version and has an earlier
+//! one. The session therefore stores the version to repeat, for as long as the deferred removal
+//! exists.
+// M147, M148, M223
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -20,35 +22,37 @@ use crate::{
     slab::Slot,
 };
 
-/// What a session has brought along from another view.
+/// Resources that a session carried over from another view.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     items: BTreeMap<Slot, Item>,
-    /// When the client was moved.
+    /// Revision at which the client was moved.
     at: Stamp,
 }
 
 #[derive(Debug)]
 struct Item {
-    /// When the name was last set or deleted by then: what has become of it since counts instead.
+    /// Revision of the last change or removal of the name by then. A later change takes
+    /// precedence.
     stamp: Stamp,
-    /// Nothing if the client has it in no form that it is known to have accepted: with it everything would be rejected.
+    /// `None` if the client has no version that it is known to have accepted. Repeating the
+    /// resource would then cause the whole response to be rejected.
     carried: Option<Carried>,
 }
 
-/// What a client takes along to another view.
+/// Version of a resource that a client takes along to another view.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     payload: Payload,
     proof: Proof,
 }
 
-/// Whether the client has accepted what was brought along.
+/// Whether the client accepted a carried-over resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
-    /// It has accepted it, for all that is known.
+    /// The client accepted it, as far as is known.
     Given,
-    /// Its answer to the response of this nonce will tell.
+    /// The answer to the response with this nonce decides.
     Awaited(u64),
 }
 
@@ -59,14 +63,15 @@ impl Brought {
 }
 
 impl Session {
-    /// What was brought along under a name that was last set or deleted at this position; nothing of it if the client
-    /// does not have it in any form.
+    /// Returns the carried-over version of a resource that was last changed or removed at
+    /// `stamp`. The inner value is `None` if the client has no version of it.
     pub(crate) fn brought(&self, resource: Slot, stamp: Stamp) -> Option<Option<&Payload>> {
         let item = self.item(resource).filter(|item| item.stamp == stamp)?;
         Some(item.carried.as_ref().map(|carried| &carried.payload))
     }
 
-    /// What was brought along and had lingered at a position, whatever has become of the name since.
+    /// Returns the carried-over version whose removal was deferred at a revision, whatever has
+    /// happened to the name since.
     pub(crate) fn lingered_at(&self, resource: Slot, position: Stamp) -> Option<&Payload> {
         let item = self.item(resource).filter(|item| item.stamp <= position)?;
         let carried = item.carried.as_ref().filter(|carried| carried.proof == Proof::Given)?;
@@ -77,18 +82,20 @@ impl Session {
         self.rare.as_deref()?.brought.items.get(&resource)
     }
 
-    /// Whether the client does not have what it was sent last. It may have been forgiven for that, since all of it is gone.
+    /// Whether the client does not have the newest version that it was sent. The rejection may
+    /// have been cleared after all of it was removed.
     fn has_rejected_the_newest(&self) -> bool {
         !self.is_waiting() && (self.is_rejected() || self.is_refused())
     }
 
-    /// When the client was moved, if it has anything from before.
+    /// Returns the revision at which the client was moved, if it has anything carried over.
     pub(crate) fn brought_at(&self) -> Option<Stamp> {
         let brought = self.rare.as_deref().map(|rare| &rare.brought);
         brought.filter(|brought| !brought.is_empty()).map(|brought| brought.at)
     }
 
-    /// The client does not have that any more, or it is told of it in another way.
+    /// Drops a carried-over resource that the client no longer has or that it is sent in another
+    /// way.
     pub(crate) fn drop_brought(&mut self, resource: Slot) {
         if self.brought_at().is_some() {
             self.with_rare(|rare| drop(rare.brought.items.remove(&resource)));
@@ -97,8 +104,9 @@ impl Session {
 }
 
 impl Turn<'_> {
-    /// What the client has by an edge, and is to keep for a while should it see a view that does not have it. What
-    /// it rejected, and has in no other form, is none of that: with it everything would be rejected.
+    /// Returns the version of a subscribed resource to carry over to a view without it. `None` if
+    /// the client rejected it and has no other version, because repeating it would cause
+    /// rejections.
     pub(crate) fn to_bring(
         &self,
         edge: &Edge,
@@ -113,7 +121,7 @@ impl Turn<'_> {
         has_it.then(|| self.carry(accepted, sent, newest))?
     }
 
-    /// The same of what only a wildcard covers.
+    /// Returns the version to carry over of a resource that only a wildcard covers.
     pub(crate) fn covered_to_bring(
         &self,
         slot: Slot,
@@ -127,8 +135,9 @@ impl Turn<'_> {
         self.carry(accepted, sent, newest)
     }
 
-    /// What the client has accepted last; or was sent since, until it answers. Where neither is known, the newest there is,
-    /// unless it might be rejected for ever.
+    /// Returns the version that the client accepted last, or an unanswered later one until the
+    /// answer arrives. If neither is known, returns the newest version, unless that might be
+    /// rejected forever.
     fn carry<'p>(
         &'p self,
         accepted: &Form,
@@ -153,7 +162,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The client has answered to a response: costs what was brought along.
+    /// Applies the answer to a response. Takes time proportional to the carried-over resources.
     pub(crate) fn note_answer_for_brought(&mut self, nonce: u64, answer: Answer) {
         let Some(rare) = self.session.rare.as_deref() else { return };
         let is_awaited = |item: &Item| {
@@ -180,7 +189,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether what was brought along the client has in no form that could be repeated.
+    /// Whether a carried-over resource has no version that could be repeated.
     pub(crate) fn was_brought_in_vain(&self, slot: Slot) -> bool {
         let resource = self.arena.at(slot);
         let brought = resource.and_then(|it| self.session.brought(slot, it.stamp));
@@ -192,8 +201,10 @@ impl Turn<'_> {
         self.last_accepted(slot, edge)
     }
 
-    /// What lingers, and was rejected as it was at last, is served as the client has accepted it before: repeated, it
-    /// would be rejected for ever with everything beside it (M148). Costs what lingers.
+    /// Selects the version to repeat while a removal is deferred: if the client rejected the last
+    /// one, the version that it accepted before. Otherwise every response would be rejected.
+    /// Takes time proportional to the deferred removals.
+    // M148
     pub(crate) fn serve_as_accepted(&mut self) {
         if !self.session.has_rejected_the_newest() || !self.session.needs_ghosts(self.arena) {
             return;
@@ -216,15 +227,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Up to where the client has accepted a full state of everything, if it rejected the next one.
+    /// Returns the revision of the last accepted full state of the wildcard, if the client
+    /// rejected the next one.
     pub(crate) fn unaccepted_state(&self) -> Option<Stamp> {
         let is_rejected = |_: &_| self.session.has_rejected_the_newest();
         let (_, accepted) = self.accepted_here().filter(is_rejected)?;
         self.sends_full_state().then_some(accepted)
     }
 
-    /// The client has this of the view before, or nothing that could be repeated, and is not to be told yet that it
-    /// is gone.
+    /// Carries over a resource of the previous view, or the fact that no version can be repeated,
+    /// if its removal is withheld.
     pub(crate) fn bring(&mut self, edge: Slot, carried: Option<Carried>) {
         if !self.session.needs_ghosts(self.arena) {
             return;

@@ -1,8 +1,11 @@
-//! What a client has accepted last of each resource, in full state, also over moves between views (M147, M148, M223).
+//! Last accepted version of each resource at a full-state client, also across moves between
+//! views.
 //!
-//! What lingers is repeated, and with it a response may be rejected for ever. So it is repeated in no form but the one that
-//! the client has accepted last. In one view the history of the store tells which one that is. Who comes to see another
-//! view takes along what it has accepted, until it has accepted a state of that view.
+//! Resources with a deferred removal are repeated, and a response with a version that the client
+//! rejects would be rejected forever. They are therefore repeated in the last accepted version.
+//! Within one view the store's history has that version. A client that moves to another view
+//! takes the accepted versions along until it has accepted a state of that view.
+// M147, M148, M223
 
 use alloc::collections::BTreeMap;
 
@@ -15,25 +18,26 @@ use crate::{
     text::ResourceName,
 };
 
-/// What a response had under a name.
+/// Version of a resource in a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     This(Payload),
     Nothing,
-    /// That is not known.
+    /// The version is not known.
     Unknown,
 }
 
-/// What a response had, by name.
+/// Resource versions in a response, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forms(BTreeMap<ResourceName, Form>);
 
-/// What a client has from the view that it saw before.
+/// Resources that a client has from its previous view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Had {
-    /// What it has accepted there last, if that is known: it may have come with something.
+    /// Resources that the client accepted last, if known. A returning client may have unknown
+    /// ones.
     pub(crate) accepted: Option<Forms>,
-    /// What it was sent since, in the response of this nonce, and has not answered to.
+    /// Unanswered response sent since then, with its nonce.
     pub(crate) sent: Option<(u64, Forms)>,
 }
 
@@ -66,14 +70,14 @@ impl Session {
         self.rare.as_deref()?.had.as_ref()
     }
 
-    /// Whether the newest response was made for the view that the client saw before.
+    /// Whether the response was rendered for the previous view.
     fn was_sent_elsewhere(&self, nonce: u64) -> bool {
         matches!(self.past, Past::Before(next) if nonce < next.get())
     }
 }
 
 impl Turn<'_> {
-    /// What the client has accepted last of a resource.
+    /// Returns the version of a resource that the client accepted last.
     pub(crate) fn last_accepted(&self, slot: Slot, edge: Option<&Edge>) -> Form {
         let Some(resource) = self.arena.at(slot) else { return Form::Unknown };
         match (self.accepted_here(), self.session.had()) {
@@ -83,7 +87,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What the response has of a resource that the client has not answered to, if there is one.
+    /// Returns the version of a resource in the newest response, with its nonce, if that is
+    /// unanswered.
     pub(crate) fn last_sent(&self, slot: Slot, edge: Option<&Edge>) -> Option<(u64, Form)> {
         let newest = self.session.newest.filter(|_| self.session.is_waiting())?;
         let nonce = newest.nonce.get();
@@ -95,7 +100,8 @@ impl Turn<'_> {
         Some((nonce, sent.map_or(Form::Unknown, |(_, forms)| forms.of(name))))
     }
 
-    /// What a full state of this nonce had under a name that was made at that position.
+    /// Returns the version of a resource in the full state with this nonce, rendered at that
+    /// revision.
     fn form_in(&self, slot: Slot, edge: Option<&Edge>, (nonce, at): (u64, Stamp)) -> Form {
         let Some(resource) = self.arena.at(slot) else { return Form::Unknown };
         let is_named_alone = self.session.wildcard.is_none();
@@ -124,8 +130,8 @@ impl Turn<'_> {
         payload.map_or(Form::Unknown, |payload| Form::This(payload.clone()))
     }
 
-    /// The client has answered to a response. Costs what it had in the view before, if it has not accepted anything in
-    /// this one.
+    /// Applies the answer to a response. Takes time proportional to the resources from the
+    /// previous view, if the client has accepted nothing in this one.
     pub(crate) fn note_answer_to_what_it_had(&mut self, nonce: u64, answer: Answer) {
         let is_settled = self.accepted_here().is_some();
         self.session.with_rare(|rare| {

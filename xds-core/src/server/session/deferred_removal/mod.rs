@@ -1,9 +1,11 @@
-//! What is deleted and not told yet, because something that the client has may still refer to it
-//! (M147).
+//! Deferred removals, withheld while resources that the client has may reference the removed
+//! ones.
 //!
-//! A name has an edge meanwhile, which is due but withheld. A resource that only the wildcard covers
-//! gets one when the first response goes out without telling that it is gone: until then the graves
-//! say so. A name that comes back is sent like any other change, which ends its edge (M149).
+//! A name with a deferred removal has a subscription that is due but withheld. A resource that
+//! only the wildcard covers gets one when the first response is sent without its removal; until
+//! then its tombstone suffices. If a name comes back, it is sent like any other change, which
+//! ends the deferral.
+// M147, M149
 
 pub(crate) mod carried_over;
 pub(crate) mod last_accepted;
@@ -26,20 +28,21 @@ use crate::{
     text::ResourceName,
 };
 
-/// How much of what is due a response may tell.
+/// Part of the due contents that a response may include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Portion {
     Everything,
-    /// Not what is gone.
+    /// Everything except removals.
     Additions,
-    /// Only what the client has asked for and not been sent. In full state, and of everything, that is all there is.
+    /// Unanswered requests only. In full state and for a wildcard, this is the same as
+    /// `Additions`.
     Unanswered,
-    /// Only that the client may go on using what it has.
+    /// Heartbeats only.
     Heartbeats,
 }
 
 impl Session {
-    /// Whether deletions may have to wait.
+    /// Whether removals may have to wait.
     pub(crate) fn lets_linger(&self, arena: &Arena) -> bool {
         let tells_deletions = match self.sends(arena) {
             Sends::FullState => arena.absence_deletes(),
@@ -49,26 +52,27 @@ impl Session {
         matches!(self.staging, Staging::Reversed | Staging::Lingering(_)) && tells_deletions
     }
 
-    /// Whether the graves tell the session what its wildcard has lost.
+    /// Whether the session learns from tombstones which resources its wildcard lost.
     pub(crate) fn follows_graves(&self, arena: &Arena) -> bool {
         self.variant == Variant::Incremental || self.needs_ghosts(arena)
     }
 
-    /// Whether it is for others, or for what else there is, that the client is not told what is gone.
+    /// Whether removals are withheld from the client for the sake of other types or other
+    /// contents.
     pub(crate) fn is_kept_from_deletions(&self, arena: &Arena) -> bool {
         let waits = matches!(self.staging, Staging::Lingering(_)) && self.lets_linger(arena);
         self.needs_ghosts(arena) || waits && !self.is_waiting()
     }
 
-    /// Whether responses may have to repeat what is deleted.
+    /// Whether responses may have to repeat removed resources.
     pub(crate) fn needs_ghosts(&self, arena: &Arena) -> bool {
         self.lets_linger(arena) && self.sends(arena) == Sends::FullState
     }
 }
 
 impl Turn<'_> {
-    /// A response goes out that does not tell what is gone: what the wildcard has lost since the last
-    /// one is remembered.
+    /// Converts the wildcard's unsent removals into deferred removals, because a response is sent
+    /// without them.
     pub(crate) fn let_graves_linger(&mut self) {
         let Some(wildcard) = self.session.wildcard else { return };
         let lost: Vec<Slot> = {
@@ -92,11 +96,11 @@ impl Turn<'_> {
         self.serve_as_accepted();
     }
 
-    /// The client says that it has what is gone. That may have to wait like any deletion.
+    /// Defers the removal of a resource that a client states to have and that does not exist.
     pub(crate) fn let_linger_if_gone(&mut self, slot: Slot) {
         let Some(edge) = self.edges.at(slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
-        // Of a glob, it is the members that linger; and an error is told at once.
+        // For a glob the members' removals are deferred. An error is sent at once.
         let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
         let is_told = exists || has_error || self.arena.is_glob(edge.resource);
         if is_told || !self.session.lets_linger(self.arena) {
@@ -115,7 +119,7 @@ impl Turn<'_> {
         self.edges.withhold(&mut self.session.due, edge);
     }
 
-    /// The wildcard is left, and what lingered of it with it.
+    /// Drops the deferred removals of a wildcard that is left.
     pub(crate) fn drop_lingering(&mut self) {
         for slot in self.apart() {
             if self.standing(slot) == Some(Standing::Lingering) {
@@ -124,7 +128,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What a client that the deletion of the resource is withheld from is served instead of it.
+    /// Returns the version that is served while the resource's removal is withheld from the
+    /// client.
     pub(crate) fn ghost(&self, edge: &Edge) -> Option<(&ResourceName, &Payload)> {
         let resource = self.arena.at(edge.resource)?;
         let brought = self.session.brought(edge.resource, resource.stamp);
@@ -132,7 +137,7 @@ impl Turn<'_> {
         edge.is_withheld().then_some((&resource.name, payload))
     }
 
-    /// The version of all resources, and what lingers.
+    /// Returns the version of all resources including deferred removals.
     pub(crate) fn version_of_everything(&self) -> TypeVersion {
         self.for_each_ghost(|_, _| {})
     }
@@ -150,7 +155,7 @@ impl Turn<'_> {
         version
     }
 
-    /// All resources, and what lingers; with the version of just these.
+    /// Renders all resources including deferred removals. Returns the version of exactly these.
     pub(crate) fn body_of_everything(&mut self) -> (Body, TypeVersion) {
         let mut ghosts = Vec::new();
         let version =

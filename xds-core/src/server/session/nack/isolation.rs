@@ -1,10 +1,12 @@
-//! Which resources of a rejected response it is that the client rejects (M108).
+//! Isolation of the resources that cause a client to reject a response.
 //!
-//! Those that are unchanged since are suspects. Each is sent by itself, once in each content; what the client
-//! then rejects is a culprit, and all others it has. In full state a response cannot have one resource
-//! alone, since absence is deletion: there it is the state that the client accepted last with one suspect
-//! more. Unless that state is known, nothing is isolated. Where a response had one new resource, there is
-//! nothing to find out, nor where the client accepted all but one: it is never sent again what it rejected.
+//! Unchanged resources of a rejected response are suspects. Each is sent alone, once per version.
+//! A suspect that the client rejects is recorded as a rejected resource; the client has all
+//! others. In full state a response cannot contain one resource alone, because absent resources
+//! are removed. There the response is the last accepted state plus one suspect; nothing is
+//! isolated unless that state is known. If a response had only one new resource, or the client
+//! accepted all except one, the rejected resource is known without sending it again.
+// M108
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -26,26 +28,26 @@ use crate::{
     text::ResourceName,
 };
 
-/// What is known of rejected resources.
+/// State of the isolation of rejected resources.
 #[derive(Debug, Default)]
 pub(crate) struct Isolation {
-    /// In the order in which they are sent.
+    /// Suspects in the order in which they are sent.
     suspects: VecDeque<Suspect>,
-    /// The one that is on its way by itself.
+    /// Suspect that was sent alone and is unanswered.
     probe: Option<(NonZeroU64, Suspect)>,
     culprits: Vec<Suspect>,
-    /// What the responses have that are on their way.
+    /// Contents of the unanswered responses.
     sent: VecDeque<(NonZeroU64, State)>,
-    /// In full state: what the client accepted last, if that is known, and which states it rejected
-    /// lately.
+    /// In full state: last accepted state, if known. `rejected` has the versions of the states
+    /// that the client rejected lately.
     accepted: Option<State>,
     rejected: VecDeque<TypeVersion>,
 }
 
-/// How many rejected states are remembered.
+/// Number of rejected states that are remembered.
 const REJECTED: usize = 16;
 
-/// A resource in one content.
+/// Resource in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Suspect {
     name: ResourceName,
@@ -67,7 +69,8 @@ impl Isolation {
             && self.rejected.is_empty()
     }
 
-    /// Takes note of what a rejected response had that was new to the client. The one it was, if it was one.
+    /// Adds the new resources of a rejected response to the suspects. If there is only one, marks
+    /// it as rejected and returns its name.
     fn suspect(&mut self, new: Vec<Suspect>, limit: usize) -> Option<ResourceName> {
         if let [culprit] = &new[..] {
             self.convict(culprit.clone(), limit);
@@ -82,7 +85,8 @@ impl Isolation {
         None
     }
 
-    /// What the response had that is answered now. Those before it are settled.
+    /// Returns the contents of the response that is answered, and drops those of all earlier
+    /// ones.
     fn take_sent(&mut self, answered: NonZeroU64) -> Option<State> {
         let state = self.sent.iter().find(|(nonce, _)| *nonce == answered);
         let state = state.map(|(_, state)| state.clone());
@@ -101,20 +105,20 @@ impl Isolation {
 }
 
 impl Session {
-    /// Whether a suspect is to be sent by itself. Not while anything is on its way: in full state it would
-    /// take that back.
+    /// Whether a suspect is to be sent alone. Requires that no response is unanswered, because in
+    /// full state the suspect's response would revert that one.
     pub(crate) fn has_probe(&self) -> bool {
         !self.is_waiting() && self.isolation().is_some_and(Isolation::wants_to_send)
     }
 
-    /// Whether the client rejects something of what it was sent, known or yet to be found out.
+    /// Whether the client rejects a resource that it was sent, known or not yet isolated.
     pub(crate) fn has_suspects_or_culprits(&self) -> bool {
         self.isolation().is_some_and(|it| {
             it.probe.is_some() || !it.suspects.is_empty() || !it.culprits.is_empty()
         })
     }
 
-    /// The resources that the client is known to reject as they are.
+    /// Returns the resources that the client is known to reject in their current version.
     pub(crate) fn culprits(&self) -> impl Iterator<Item = (&ResourceName, ContentHash)> {
         let culprits = self.isolation().map_or(&[][..], |isolation| &isolation.culprits);
         culprits.iter().map(|culprit| (&culprit.name, culprit.hash))
@@ -142,14 +146,14 @@ impl Turn<'_> {
         self.arena.config.nack_recovery == NackRecovery::Isolate
     }
 
-    /// The client holds this: nothing, when it said so, or the current state.
+    /// Records the state that the client holds: empty or the current state, as the client stated.
     pub(crate) fn note_held(&mut self, state: State) {
         if self.isolates() && self.sends_full_state() {
             self.session.isolation_mut().accepted = Some(state);
         }
     }
 
-    /// All subscribed resources that exist, as they are.
+    /// Returns the current versions of all existing subscribed resources.
     pub(crate) fn current_state(&mut self) -> State {
         if self.session.wildcard.is_some() {
             return self.arena.state();
@@ -159,7 +163,7 @@ impl Turn<'_> {
         state.into()
     }
 
-    /// A response goes out; what it has is known until it is answered.
+    /// Stores the contents of a response until it is answered.
     pub(crate) fn note_state(&mut self, nonce: NonZeroU64) {
         if !self.isolates() {
             return;
@@ -171,13 +175,13 @@ impl Turn<'_> {
         let window = usize::from(self.arena.config.window.get());
         let sent = &mut self.session.isolation_mut().sent;
         sent.push_back((nonce, state));
-        // As many as there may be answers to.
+        // The number of responses that can be answered.
         if sent.len() > window.saturating_add(1) {
             sent.pop_front();
         }
     }
 
-    /// Room for a response whose resources are to be known.
+    /// Returns empty response parts, which keep their resources if the session isolates.
     pub(crate) fn parts(&self, limit: usize) -> Parts {
         let parts = Parts::new(self.form(), limit);
         if self.isolates() { parts.keeping() } else { parts }
@@ -189,8 +193,8 @@ impl Turn<'_> {
         body
     }
 
-    /// A response was accepted, and with it what it had. The resources that are to blame for an earlier one, as
-    /// far as they are known by that.
+    /// Records an ACK: the resources of the response are accepted. Returns the resources that are
+    /// found to be rejected in an earlier response by elimination.
     pub(crate) fn clear_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
         let isolation = self.session.rare.as_deref_mut().and_then(|it| it.isolation.take());
         let Some(mut isolation) = isolation else { return Vec::new() };
@@ -209,7 +213,8 @@ impl Turn<'_> {
         found
     }
 
-    /// Nobody is blamed any more whom the client does not subscribe to, or who has changed.
+    /// Drops suspects and rejected resources that changed or to which the client no longer
+    /// subscribes.
     pub(crate) fn forgive_suspects(&mut self) {
         let isolation = self.session.rare.as_deref_mut().and_then(|it| it.isolation.take());
         let Some(mut isolation) = isolation else { return };
@@ -221,7 +226,8 @@ impl Turn<'_> {
         self.session.forget_idle_isolation();
     }
 
-    /// Whose state the client has rejected before, while it accepted that state without it, is to blame.
+    /// Marks suspects as rejected if the client rejected the state that consists of the last
+    /// accepted state plus the suspect. Returns their names.
     fn convict_by_elimination(&self, isolation: &mut Isolation, limit: usize) -> Vec<ResourceName> {
         let mut found = Vec::new();
         while let (Some(suspect), Some(accepted)) =
@@ -237,7 +243,7 @@ impl Turn<'_> {
         found
     }
 
-    /// A response was rejected. The resources that are to blame, as far as they are known by that.
+    /// Records a NACK. Returns the resources that are found to be rejected.
     pub(crate) fn take_suspects(&mut self, sent: Sent, limit: usize) -> Vec<ResourceName> {
         if !self.isolates() {
             return Vec::new();
@@ -272,7 +278,7 @@ impl Turn<'_> {
         isolation.suspect(new, limit)
     }
 
-    /// Renders a suspect by itself, and says when it changed.
+    /// Renders the next suspect alone. Also returns the revision at which it changed.
     pub(crate) fn render_probe(&mut self, nonce: NonZeroU64) -> Option<(Body, TypeVersion, Stamp)> {
         loop {
             let suspect = self.session.isolation_mut().suspects.pop_front()?;
@@ -329,7 +335,7 @@ impl Turn<'_> {
         Some((parts.into_body(), version))
     }
 
-    /// What the client accepted last, as far as it still subscribes to it, with one resource more.
+    /// Returns the last accepted state, restricted to subscribed resources, plus one resource.
     fn with_suspect(&self, accepted: &State, suspect: &Suspect) -> Option<State> {
         let payload = self.arena.payload(self.arena.find(suspect.name.as_str())?)?.clone();
         let kept = accepted.iter().filter(|(name, _)| *name != suspect.name);
@@ -350,7 +356,7 @@ impl Suspect {
     }
 }
 
-/// What a state has that is not in the one before.
+/// Returns the resources of a state that are not in an earlier one.
 fn new_in(state: &State, accepted: &State) -> Vec<Suspect> {
     let accepted: BTreeMap<_, _> =
         accepted.iter().map(|(name, payload)| (name.as_str(), payload.hash)).collect();

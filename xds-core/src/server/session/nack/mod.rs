@@ -1,4 +1,4 @@
-//! What a client rejected: which resources it cannot have liked, and whether it still is that way.
+//! NACKs: rejected resources, their re-sending, and when a rejection ends.
 
 pub(crate) mod isolation;
 pub(crate) mod rejection;
@@ -25,43 +25,43 @@ use crate::{
     text::{ResourceName, Version},
 };
 
-/// A rejected response.
+/// Rejected response.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejected {
     pub(crate) version: Version,
     pub(crate) code: i32,
     pub(crate) message: Arc<str>,
-    /// Those that were new to the client in it, or a part of them.
+    /// Names of resources that were new to the client in it, possibly truncated (see `extent`).
     pub(crate) names: Box<[ResourceName]>,
     pub(crate) extent: Extent,
     span: Span,
-    /// What of this and earlier ones goes along with the next change.
+    /// Resources of this and earlier rejected responses that are re-sent with the next change.
     rides: Option<Span>,
 }
 
-/// Where the resources of rejected responses are found.
+/// Location of the resources of rejected responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// By name: sent under the nonces from this one.
+    /// By name: lowest nonce under which they were sent.
     first: u64,
-    /// To this one.
+    /// By name: highest nonce under which they were sent.
     last: u64,
-    /// Under the wildcard: what was set after this.
+    /// Under the wildcard: resources changed after this revision are included.
     from: Stamp,
-    /// And up to here.
+    /// Under the wildcard: last included revision.
     to: Stamp,
 }
 
-/// What a client rejected and has not accepted since.
+/// Resources that a client rejected and has not accepted since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// What goes along with the next change, or is on its way with one.
+    /// Resources that are re-sent with the next change, or were and are unanswered.
     rides: Option<Span>,
-    /// What is not sent again before it changes.
+    /// Resources that are not sent again until they change.
     rests: Vec<Span>,
 }
 
-/// How many spans are told apart; of more, the oldest ones are taken for one.
+/// Maximum number of separate spans; the oldest ones are merged.
 const SPANS: usize = 8;
 
 impl Span {
@@ -78,7 +78,7 @@ impl Span {
     }
 }
 
-/// By what a resource is found in a span.
+/// Position of a resource, by which it is found in a span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mark {
     Nonce(u64),
@@ -86,12 +86,12 @@ pub(crate) enum Mark {
 }
 
 impl Held {
-    /// Whether a resource is among those that went along with a change, if they did.
+    /// Whether a resource is among those re-sent with a change, provided that they were re-sent.
     pub(crate) fn rode(&self, mark: Mark) -> bool {
         self.rides.is_some_and(|rides| rides.has(mark))
     }
 
-    /// Another response was rejected.
+    /// Adds another rejected response.
     pub(crate) fn add(&mut self, rejected: &Rejected) {
         let before = self.rides.take();
         self.rides = rejected.rides;
@@ -111,23 +111,24 @@ impl Held {
         }
     }
 
-    /// Whether a resource is among them; those that are on their way again are not.
+    /// Whether the rejected resources include this one. Those that were re-sent do not count.
     pub(crate) fn has(&self, mark: Mark, suspects: Suspicion) -> bool {
         let rides = self.rides.filter(|_| suspects == Suspicion::Waits);
         self.rests.iter().chain(&rides).any(|span| span.has(mark))
     }
 }
 
-/// Whether what was rejected waits for a change to go along with.
+/// Whether rejected resources wait for a change to be re-sent with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     Waits,
-    /// It is on its way, or nothing is to be sent again.
+    /// The resources were re-sent, or nothing is to be re-sent.
     None,
 }
 
 impl Turn<'_> {
-    /// What is known of a response that was rejected just now. Costs what it had.
+    /// Collects the details of a response that was just rejected. Takes time proportional to its
+    /// contents.
     pub(crate) fn rejected(
         &self,
         sent: Sent,
@@ -162,11 +163,11 @@ impl Turn<'_> {
         }
     }
 
-    /// A response was accepted: whether anything is left, as it was, of what the client rejected before.
-    /// Costs what was sent since.
+    /// Returns whether any rejected resource is still unchanged after a response was accepted.
+    /// Takes time proportional to the resources sent since the rejection.
     pub(crate) fn still_rejects(&self, held: &mut Held) -> bool {
         if self.sends_full_state() {
-            // Everything was in the response that was accepted.
+            // The accepted response contained everything.
             return false;
         }
         if self.isolates() {
@@ -183,8 +184,10 @@ impl Turn<'_> {
         held.rides.is_some() || !held.rests.is_empty()
     }
 
-    /// Nobody rejects what he no longer subscribes to, nor what has gone without a word: nothing waits any
-    /// longer for that to be accepted (M148). Costs what was sent since the client last accepted something.
+    /// Clears rejections of resources to which the client no longer subscribes or that were
+    /// removed silently, so that nothing waits for their acceptance. Takes time proportional to
+    /// the resources sent since the last ACK.
+    // M148
     pub(crate) fn forgive(&mut self) {
         let is_over = !self.session.is_held_to_answers() || !self.session.is_rejected();
         if is_over || self.session.is_waiting() {
@@ -192,7 +195,7 @@ impl Turn<'_> {
         }
         self.release_what_was_never_accepted();
         self.serve_as_accepted();
-        // What is to be sent yet will be answered.
+        // Contents that are still due will be answered.
         if self.session.has_additions(self.arena) {
             return;
         }
@@ -219,12 +222,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether what came beside a bad resource is sent once more.
+    /// Whether resources rejected together with a bad one are re-sent once.
     pub(crate) fn resends_batches(&self) -> bool {
         self.arena.config.nack_recovery == NackRecovery::ResendBatch
     }
 
-    /// The client has rejected a response, which may have been a full state.
+    /// Records the rejection of a response, which may have been a full state.
     pub(crate) fn note_rejected_state(&mut self, sent: Sent) {
         if !self.sends_full_state() {
             return;
@@ -235,16 +238,18 @@ impl Turn<'_> {
         }
     }
 
-    /// What was bad in the full state that the client rejected may have gone without a word.
+    /// Re-sends the full state if the resource that caused its rejection may have been removed
+    /// silently.
     pub(crate) fn recover_from_silence(&mut self) {
         if !self.arena.absence_deletes() {
             self.recover_full_state();
         }
     }
 
-    /// The client may have dropped what was bad in the full state that it rejected. Without that it is another
-    /// state, which is sent if the client lacks anything of it (M107): nothing else may ever be due. Costs what
-    /// the client names.
+    /// Re-sends the full state after a NACK if the client unsubscribed from the resource that
+    /// caused it and lacks other resources. Otherwise nothing might ever become due. Takes time
+    /// proportional to the names of the client.
+    // M107
     pub(crate) fn recover_full_state(&mut self) {
         let is_full = self.sends_full_state() && self.session.wildcard.is_none();
         let is_done = !self.session.is_refused() || self.session.due.is_ready();
@@ -258,7 +263,7 @@ impl Turn<'_> {
         if !lacks_something || rejected == Some(current.stated()) {
             return;
         }
-        // Should it go, nothing is due any more; what is there is best.
+        // If this resource is removed, nothing is due any more, so an existing one is preferred.
         let slots = || {
             let first = Some(self.session.edges.first()).filter(|slot| !slot.is_none());
             let next = |&slot: &Slot| {
@@ -276,10 +281,12 @@ impl Turn<'_> {
         }
     }
 
-    /// What came after the last response that the client accepted, or was first sent after that, and has gone again,
-    /// nothing refers to that the client has accepted: that it is gone need not wait for anything (M147). It may
-    /// well be what was bad, so that everything else would wait for ever. Costs what lingers and was deleted since
-    /// that was last told.
+    /// Releases withheld removals of resources that the client never accepted. They came after
+    /// the last accepted response, so nothing that the client accepted references them. One of
+    /// them may be the bad resource for which everything else would wait forever. Takes time
+    /// proportional to the deferred removals and to the tombstones since the last removals were
+    /// sent.
+    // M147
     fn release_what_was_never_accepted(&mut self) {
         if !self.session.lets_linger(self.arena) {
             return;
@@ -292,7 +299,7 @@ impl Turn<'_> {
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
-            // It may have been there for long when the client named it.
+            // The resource may have existed for long when the client named it.
             let is_new = accepted.is_some_and(|(nonce, _)| edge.was_first_sent_after(nonce));
             if is_new || never_accepted(edge.resource) || self.was_brought_in_vain(edge.resource) {
                 due.push(slot);
@@ -321,8 +328,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The response that the client accepted last, and the position of that; none was before all of them. Unless it
-    /// may have something from before.
+    /// Returns nonce and revision of the last response accepted on this view, zeros if there was
+    /// none. `None` if the client may have something from before.
     pub(crate) fn accepted_here(&self) -> Option<(u64, Stamp)> {
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         match (accepted, self.session.past) {
@@ -333,8 +340,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a name that has no resource had none either when the client last accepted something, the response of
-    /// this nonce at `accepted`, or was not asked for then.
+    /// Whether a missing resource was also missing, or not requested, when the client last
+    /// accepted a response, the one with this nonce at revision `accepted`.
     fn came_and_went_after(&self, slot: Slot, (nonce, accepted): (u64, Stamp)) -> bool {
         let name = self.arena.at(slot).map(|resource| &resource.name);
         let entered = self.session.entered(nonce).zip(name);
@@ -342,7 +349,7 @@ impl Turn<'_> {
         self.arena.came_and_went_after(slot, if is_new { Stamp::START } else { accepted })
     }
 
-    /// What the responses since the one that was accepted last had beside resources.
+    /// Returns whether the responses since the last accepted one contained removals.
     pub(crate) fn rejected_beside(&self) -> Beside {
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         match self.session.may_have_what_is_gone(accepted) {
@@ -351,7 +358,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the full state of everything is the one that the client accepted last.
+    /// Whether the full state of the wildcard is the one that the client accepted last.
     fn has_accepted_everything(&mut self) -> bool {
         let current = self.version_of_everything();
         match self.session.accepted_version() {
@@ -360,12 +367,12 @@ impl Turn<'_> {
         }
     }
 
-    /// A response was accepted. What waited to go along with a change may have been in it for another reason,
-    /// such as that the client warms clusters.
+    /// Ends the pending re-send if an accepted response contained its resources for another
+    /// reason, for example because the client warms clusters.
     pub(crate) fn settle_suspects(&mut self, sent: Sent) {
         let suspects = self.session.suspects().filter(|it| sent.nonce > it.last);
-        // To a client of names deletions are not told again: after a change they count as accepted with what it accepts,
-        // be that an answer to what it asks for.
+        // Removals are not repeated to a client without a wildcard. After a change they count as
+        // accepted with the next accepted response, even if that only answers a request.
         let is_settled = |it: &Suspects| {
             let is_after_change = sent.at > it.until && self.session.wildcard.is_none();
             it.beside == Beside::Nothing || is_after_change
@@ -382,7 +389,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether there is anything that was sent since the client last accepted something.
+    /// Whether anything exists that was sent since the client last accepted a response.
     fn lacks_what_was_rejected(&self) -> bool {
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         let (first, from) = accepted.map_or((1, Stamp::START), |it| (it.nonce.get() + 1, it.to));
@@ -395,7 +402,7 @@ impl Turn<'_> {
             },
             None => since,
         };
-        // Of everything it has accepted nothing yet, but perhaps some of it by name.
+        // The client accepted nothing of the wildcard yet, but perhaps some resources by name.
         let entered = self.session.entered(first - 1);
         let from = if entered.is_some() { Stamp::START } else { span.from };
         let accepted_by_name = |slot: Slot| {
@@ -411,14 +418,14 @@ impl Turn<'_> {
         self.session.wildcard.is_some_and(is_covered) || self.named_in(span).next().is_some()
     }
 
-    /// Whether the client still subscribes to a name, in whatever way.
+    /// Whether the client still subscribes to a name in any way.
     pub(crate) fn subscribes_to(&self, name: &ResourceName) -> bool {
         let slot = self.arena.find(name.as_str());
         let edge = slot.and_then(|slot| self.edges.find(self.slot, slot));
         self.session.wildcard.is_some() || edge.is_some()
     }
 
-    /// Whether the client subscribes to nothing any more.
+    /// Whether the client has no subscriptions.
     pub(crate) fn subscribes_to_nothing(&self) -> bool {
         self.session.wildcard.is_none() && self.session.edges.is_empty()
     }
@@ -435,8 +442,9 @@ impl Turn<'_> {
         Span { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
     }
 
-    /// The resources that were last sent by name in these responses, and are still as they were then. What
-    /// was sent last is last, except in full state, where it does not matter: all of it was sent.
+    /// Returns the resources last sent by name in these responses and unchanged since.
+    /// Subscriptions are in the order in which they were last sent, except in full state, where
+    /// the order does not matter because everything was sent.
     fn named_in(&self, span: Span) -> impl Iterator<Item = &ResourceName> {
         let is_full_state = self.sends_full_state();
         let mut slot = self.session.edges.last();

@@ -1,4 +1,4 @@
-//! A rejection as the client reported it.
+//! Rejection as reported by the client.
 
 use alloc::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A client's `error_detail`, read.
+/// Parsed `error_detail` of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejection {
     pub(crate) code: i32,
@@ -18,7 +18,7 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
-    /// Reads an encoded `google.rpc.Status`.
+    /// Parses an encoded `google.rpc.Status`.
     pub(crate) fn parse(status: &[u8]) -> Result<Self, Malformed> {
         const CODE: u32 = 1;
         const MESSAGE: u32 = 2;
@@ -27,7 +27,7 @@ impl Rejection {
         for field in Fields::of(status) {
             let field = field?;
             match (field.number, field.content) {
-                // An int32: what is negative comes sign-extended to 64 bits.
+                // An int32: negative values are sign-extended to 64 bits.
                 (CODE, Content::Number(number)) => code = number as i32,
                 (CODE, _) => drop(field.number()?),
                 (MESSAGE, _) => message = field.string()?,

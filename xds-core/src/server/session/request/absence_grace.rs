@@ -1,4 +1,5 @@
-//! Names that do not exist when an incremental client asks for them, and may come a little later (M127).
+//! Grace period for names that do not exist when an incremental client subscribes to them.
+// M127
 
 use crate::{
     server::{
@@ -9,18 +10,19 @@ use crate::{
     time::Time,
 };
 
-/// How many names may wait beside those that the session holds, before the list is gone through for names
-/// that do not wait any longer.
+/// Number of waiting names allowed in addition to twice the held names before the list is purged
+/// of those that no longer wait.
 const SPARE: usize = 64;
 
 impl Session {
-    /// When the first name has had its time, or the first answer was held for long enough.
+    /// Returns the time at which the first grace period ends or the held first response is
+    /// released, whichever is earlier.
     pub(crate) fn grace_ends(&self) -> Option<Time> {
         let rare = self.rare.as_deref()?;
         rare.graces.front().map(|&(until, _)| until).into_iter().chain(rare.first_hold).min()
     }
 
-    /// Whether the client waits for its first answer, and nothing that it names is to be sent.
+    /// Whether the client waits for its first response and no named resource is due.
     pub(crate) fn lacks_first_answer(&self) -> bool {
         self.first == First::Unanswered && self.due.is_empty()
     }
@@ -41,7 +43,8 @@ impl Session {
 }
 
 impl Turn<'_> {
-    /// Lets a name that does not exist have its time; says whether nothing is told meanwhile.
+    /// Starts the grace period of a name that does not exist, if one is configured. Returns
+    /// whether the client is not yet told that the name does not exist.
     pub(crate) fn grant_grace(&mut self, slot: Slot, now: Time) -> bool {
         let policy = self.arena.config.absence_grace;
         if policy == AbsenceGrace::Prompt {
@@ -69,7 +72,7 @@ impl Turn<'_> {
         true
     }
 
-    /// What has had its time by now and does not exist is told.
+    /// Makes names due whose grace period is over and which still do not exist.
     pub(crate) fn end_graces(&mut self, now: Time) {
         while let Some(key) = self.session.take_grace_over(now) {
             if self.edges.is_waiting(key) {

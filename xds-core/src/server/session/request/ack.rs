@@ -1,13 +1,15 @@
-//! What a nonce in a request means, and what follows from an ACK or NACK.
+//! Classification of requests by their nonce, and the effects of ACKs and NACKs.
 //!
-//! | nothing sent yet | any nonce | an initial request; a nonce is left over from another stream (M43) |
-//! |---|---|---|
-//! | sent | the newest nonce | the first such request answers the response: ACK, or NACK if it has `error_detail`, which alone decides (B04, M52-M57); later ones only list names (M45) |
-//! | sent | an earlier one in the window | the same; there is such a one only if the window is wider than one response (M113) |
-//! | sent | none | lists names; answers nothing (M60) |
-//! | sent | any other | stale if it was given out, else made up: answers nothing (M58, M61, M111, M112) |
+//! - Nothing sent yet: an initial request. A nonce is left over from another stream.
+//! - The newest nonce: the first such request answers the response. It is a NACK if it has
+//!   `error_detail`, otherwise an ACK. Later ones only list names.
+//! - An earlier nonce in the window: answers that response. Possible only if the window is wider
+//!   than one response.
+//! - No nonce: lists names and answers nothing.
+//! - Any other nonce: stale if the server issued it, otherwise bogus. Answers nothing.
 //!
-//! The session does not know whether its stream is aggregated.
+//! A session does not know whether its stream is aggregated.
+// Items in order: M43; B04, M52-M57, M45; M113; M60; M58, M61, M111, M112
 
 use alloc::format;
 use core::num::NonZeroU64;
@@ -32,33 +34,34 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// The status code of an error that says nothing.
+/// gRPC status code `UNKNOWN`, used for a rejection without a status.
 const UNKNOWN: i32 = 2;
 
-/// What a client's message about an error is cut to, in bytes (M241).
+/// Maximum length of a client's error message, in bytes. Longer messages are truncated.
+// M241
 const MESSAGE_LIMIT: usize = 4_096;
 
-/// What a request may touch beside its session.
+/// State outside the session that a request may read or change.
 #[derive(Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) now: Time,
-    /// The highest nonce given out on the stream.
+    /// Highest nonce issued on the stream.
     pub(crate) issued: u64,
-    /// What part of the wildcard a response had that the request accepts.
+    /// Wildcard cursor before and after the response that the request ACKs.
     pub(crate) accepted: Option<(Stamp, Stamp)>,
     pub(crate) out: &'a mut Outbox,
     pub(crate) alarms: &'a mut Alarms,
     pub(crate) stats: &'a mut ServerStats,
-    /// What observations of rejections take from.
+    /// Rate limit for the observation of NACKs.
     pub(crate) nacks: &'a mut Bucket,
-    /// What the request rejects.
+    /// Details of the rejection, if the request is a NACK.
     pub(crate) rejected: Option<Rejected>,
 }
 
-/// What a request means for the responses that were sent.
+/// Meaning of a request for the responses already sent.
 pub(crate) enum Reading {
-    /// Nothing: it lists names.
+    /// The request only lists names.
     Names,
     Ack(Sent),
     Nack(Sent, Rejection),
@@ -67,14 +70,15 @@ pub(crate) enum Reading {
 }
 
 impl Reading {
-    /// Whether the client says of a response what it makes of it.
+    /// Whether the request is an ACK or a NACK.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Self::Ack(_) | Self::Nack(..))
     }
 }
 
 impl Turn<'_> {
-    /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
+    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
+    /// one.
     pub(crate) fn handle_request(
         &mut self,
         request: &Request<'_>,
@@ -87,7 +91,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Reads what the request says of the newest response, and acts on it.
+    /// Classifies the request and applies the ACK or NACK in it.
     pub(crate) fn take_answer(
         &mut self,
         request: &Request<'_>,
@@ -145,7 +149,9 @@ impl Turn<'_> {
         }
     }
 
-    /// The rejection that a client older than `error_detail` means by another version (S0.078).
+    /// Returns the rejection that an old client without `error_detail` expresses by stating a
+    /// version other than the sent one.
+    // S0.078
     fn rejection_by_version(&self, sent: Sent, stated: &str) -> Option<Rejection> {
         let is_old = self.arena.config.nack_detection == NackDetection::ErrorDetailOrVersion
             && self.session.variant == Variant::StateOfTheWorld;
@@ -171,7 +177,7 @@ impl Turn<'_> {
             let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
             rare.telling.take_if(is_told);
             rare.entered.take_if(|it| it.after < sent.nonce.get());
-            // What was rejected before may take back to then what is told to be gone.
+            // A client that rejected earlier removals may go back to its state from then.
             let goes_back = rare.suspects.is_some_and(|suspects| suspects.told < rare.began);
             if rare.began <= sent.at && !goes_back {
                 rare.began = Stamp::START;
@@ -255,7 +261,8 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
-    /// A client that fetches has rejected what it got, as whose version it states its nonce (M189).
+    /// Reports the NACK of a polling client, which states the rejected nonce as its version.
+    // M189
     pub(crate) fn observe_refusal(
         &self,
         request: &Request<'_>,
@@ -266,7 +273,8 @@ impl Turn<'_> {
         let _ = self.observe_nack(request, request.nonce.into(), rejection, around);
     }
 
-    /// Tells the operator of a rejection, if there were not too many of them. Returns whether it was told.
+    /// Reports a NACK to the operator unless the rate limit is exceeded. Returns whether it was
+    /// reported.
     fn observe_nack(
         &self,
         request: &Request<'_>,
@@ -293,12 +301,13 @@ impl Turn<'_> {
     }
 }
 
-/// The text of a nonce (M62).
+/// Returns the text of a nonce.
+// M62
 pub(crate) fn nonce_of(number: NonZeroU64) -> Nonce {
     Nonce::of_number(number.get())
 }
 
-/// The number of a nonce, if it is written as [`nonce_of`] writes it.
+/// Parses a nonce, if it is written exactly as [`nonce_of`] writes it.
 fn number_of(nonce: &str) -> Option<u64> {
     nonce.starts_with(|first: char| matches!(first, '1'..='9')).then(|| nonce.parse().ok())?
 }

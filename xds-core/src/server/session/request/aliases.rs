@@ -1,9 +1,10 @@
-//! Subscriptions by another name (X06, S0.187-S0.194, M136, M137).
+//! Subscriptions to aliases of resources.
 //!
-//! An alias is to its resource what a glob is to its only member: a client that subscribes to the alias has
-//! an edge to that name and one to the resource, which is sent, remembered and told to be gone under its own
-//! name. Of the alias there is something to say only if it stands for nothing. State-of-the-world clients
-//! know no aliases: to them it is a name that there is no resource of.
+//! An alias is treated like a glob with one member. A client that subscribes to an alias has a
+//! subscription to the alias and one to the resource, which is sent, retained and removed under
+//! its own name. The alias itself is reported only if it refers to no resource. For
+//! state-of-the-world clients an alias is a name without a resource.
+// X06, S0.187-S0.194, M136, M137
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
@@ -25,7 +26,7 @@ use crate::{
 };
 
 impl Session {
-    /// The resource that a name stands for to this client, if it is an alias.
+    /// Returns the resource to which a name refers for this client, if the name is an alias.
     pub(crate) fn meaning(&self, name: Slot, arena: &Arena) -> Option<Slot> {
         let has_aliases = self.variant == Variant::Incremental;
         arena.meaning(name).filter(|_| has_aliases)
@@ -37,7 +38,7 @@ impl Turn<'_> {
         self.session.meaning(name, self.arena)
     }
 
-    /// The edges to aliases of a resource by which the client subscribes to it.
+    /// Returns the client's subscriptions to aliases of a resource.
     fn edges_by_alias(&self, resource: Slot) -> impl Iterator<Item = Slot> {
         let has_aliases = self.session.variant == Variant::Incremental;
         let names = has_aliases.then(|| self.arena.other_names(resource)).into_iter().flatten();
@@ -45,19 +46,21 @@ impl Turn<'_> {
         edges.filter(|&edge| self.standing(edge) == Some(Standing::Named))
     }
 
-    /// The aliases of a resource that the client subscribes to.
+    /// Returns the aliases of a resource to which the client subscribes.
     pub(crate) fn aliases_asked_for(&self, resource: Slot) -> impl Iterator<Item = Slot> {
         self.edges_by_alias(resource).filter_map(|edge| Some(self.edges.at(edge)?.resource))
     }
 
-    /// Whether the client subscribes to an alias of the resource of this name.
+    /// Whether the client subscribes to an alias of the resource with this name.
     pub(crate) fn is_meant(&self, name: &str) -> bool {
         let resource = self.arena.find(name);
         resource.is_some_and(|resource| self.edges_by_alias(resource).next().is_some())
     }
 
-    /// The edge to a resource that a client says it has, and also subscribes to by an alias without being seen to know
-    /// that this is the same: it asks for the resource in another way as well. The alias has to be answered (IS7).
+    /// Returns the subscription to a resource that the client stated to have and whose alias must
+    /// be answered nevertheless. This is the case if the client subscribes to an alias and also
+    /// to the resource in another way, because it may not know that they are the same.
+    // IS7
     pub(crate) fn edge_of_unknown_alias(&self, name: &str) -> Option<Slot> {
         let resource = self.arena.find(name)?;
         let mut aliases = self.edges_by_alias(resource);
@@ -70,7 +73,8 @@ impl Turn<'_> {
         (is_meant && asks_otherwise).then_some(edge)
     }
 
-    /// A name stands for another resource than before, or for none; or a resource has lost a name.
+    /// Updates a subscription after its name became an alias of another resource or of none, or
+    /// after its resource lost an alias.
     pub(crate) fn name_turned(&mut self, slot: Slot) {
         if self.session.variant == Variant::StateOfTheWorld {
             return;
@@ -95,7 +99,7 @@ impl Turn<'_> {
             }
             self.cover_members(name, Cause::Changed);
         } else if !is_due && self.arena.tells_removals() {
-            // What it stood for, the client has until it is told that this is gone.
+            // The client keeps the former resource until its removal is sent.
             match self.session.lets_linger(self.arena) {
                 true => self.edges.withhold(&mut self.session.due, slot),
                 false => self.make_due(slot, Cause::Changed),
@@ -103,7 +107,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The client has a resource that it has no claim to any more: to it that is gone, and told like that.
+    /// Marks a resource that the client has and that no subscription covers now; its removal is
+    /// pending.
     fn lose(&mut self, name: ResourceName) {
         if self.session.wildcard.is_some() {
             return;
@@ -114,7 +119,7 @@ impl Turn<'_> {
         bereft.at = at;
     }
 
-    /// What the client lost may be told. That is a change, and none of its own making.
+    /// Releases the removals of resources without a subscription. They count as a change.
     pub(crate) fn release_bereft(&mut self) {
         let mut bereft = Bereft::default();
         self.session.with_rare(|rare| bereft = mem::take(&mut rare.bereft));
@@ -122,8 +127,8 @@ impl Turn<'_> {
         self.add_farewell(bereft.names);
     }
 
-    /// Where the client is told that a name is gone which is an alias now, what it stands for goes along,
-    /// be it known to the client.
+    /// Sends the resource of an alias together with the removal of the alias's name, if the
+    /// client has a subscription to that resource.
     pub(crate) fn let_meanings_ride(&mut self) {
         if self.session.variant == Variant::StateOfTheWorld || !self.arena.has_aliases() {
             return;
@@ -142,8 +147,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The client unsubscribes an alias that it subscribed to. What it stands for goes, unless the client
-    /// subscribes to that by another name.
+    /// Unsubscribes from a subscribed alias. The subscription to its resource ends, too, unless
+    /// the client subscribes to the resource by another name.
     pub(crate) fn drop_alias(&mut self, edge: Slot, resource: Slot, cause: Cause) {
         self.disconnect(edge);
         let edge = self.edges.find(self.slot, resource);
@@ -162,9 +167,10 @@ impl Turn<'_> {
         }
     }
 
-    /// The client unsubscribes a name that it did not subscribe to. That of a resource, or another alias
-    /// of it, ends the subscriptions by whatever name (S0.191, S0.194): all at once, so that the resources `dropped` by
-    /// the same message need not be looked at again.
+    /// Unsubscribes from a name to which the client did not subscribe. If it is a resource or an
+    /// alias of one, all subscriptions to that resource end, whatever the name. Resources in
+    /// `dropped` were already handled for the same request.
+    // S0.191, S0.194
     pub(crate) fn drop_by_other_name(
         &mut self,
         name: &str,
@@ -188,8 +194,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The client came from another view with a resource that it does not subscribe to by any name here:
-    /// it was meant by an alias there. It is told that it has that no longer.
+    /// Sends the removal of a resource from the previous view to which the client does not
+    /// subscribe by any name in this view. It subscribed to an alias of it there.
     pub(crate) fn disown(&mut self, name: &ResourceName, cause: Cause) {
         let slot = self.arena.find(name.as_str());
         let has_edge = slot.is_some_and(|slot| self.edges.find(self.slot, slot).is_some());

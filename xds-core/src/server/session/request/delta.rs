@@ -1,7 +1,8 @@
-//! Requests of the incremental variant: each says what to add and what to drop.
+//! Requests of the incremental variant, which add and remove subscriptions.
 //!
-//! What a request adds is always answered, whatever the client is thought to have (M96, M97, IS7), and
-//! changes count whatever the nonce (M110, IS3). Additions come before removals (M98).
+//! Added names are always answered, whatever the client is assumed to have. Changes of the
+//! subscription apply whatever the nonce is. Additions are applied before removals.
+// M96, M97, IS7; M110, IS3; M98
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
@@ -26,8 +27,8 @@ use crate::{
 };
 
 impl Session {
-    /// How many names a request would add to those that are subscribed, or stated, by a client in this place.
-    /// Names repeated within it count.
+    /// Returns how many names a request adds to the subscribed ones, or states to have, whichever
+    /// is more. Names repeated within the request count each time.
     pub(crate) fn names_added(
         &self,
         own: Slot,
@@ -47,7 +48,8 @@ impl Session {
 }
 
 impl Turn<'_> {
-    /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
+    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
+    /// one.
     pub(crate) fn handle_changes(
         &mut self,
         request: &Request<'_>,
@@ -66,7 +68,8 @@ impl Turn<'_> {
             let mut has_wildcard = false;
             for name in request.names() {
                 changes += 1;
-                // To repeat it in one message says no more, and would cost as much each time.
+                // A wildcard repeated within one message adds nothing and would cost as much each
+                // time.
                 let is_again = name == WILDCARD && mem::replace(&mut has_wildcard, true);
                 if !is_again {
                     self.subscribe(name, cause, now);
@@ -107,11 +110,12 @@ impl Turn<'_> {
             let owes_all = self.session.wildcard.is_some_and(|it| it.owes_all(cause));
             match &mut self.session.wildcard {
                 None => self.enter_wildcard(cause),
-                // It is going to be, however often it is asked for until then (IS25).
+                // All of it is already due, however often the client subscribes before it is sent
+                // (IS25).
                 Some(Wildcard { owed: Some(owed), .. }) if owes_all => {
                     (owed.at, owed.claim) = (self.arena.clock(), Claim::Answer);
                 }
-                // Asked for again: all of it is sent again (M97).
+                // A repeated subscription: everything is sent again (M97).
                 Some(_) => self.owe_everything(cause),
             }
             return;
@@ -163,7 +167,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The client unsubscribes a name that it subscribed to.
+    /// Unsubscribes from a name to which the client subscribed.
     pub(crate) fn drop_own_name(&mut self, edge: Slot, name: &str, cause: Cause) {
         let alias = self.edges.at(edge).map(|edge| edge.resource);
         if let Some(resource) = alias.and_then(|alias| self.meaning(alias)) {
@@ -172,7 +176,7 @@ impl Turn<'_> {
         }
         let is_glob = self.edges.at(edge).is_some_and(|edge| self.arena.is_glob(edge.resource));
         if !is_glob && self.is_covered(name) {
-            // Likewise of a glob (M139), or of what else stands for it.
+            // A glob (M139) or an alias still covers it.
             self.set_standing(edge, Standing::Covered);
             self.make_due(edge, cause);
             self.edges.note_dropped(edge);
@@ -185,8 +189,9 @@ impl Turn<'_> {
         }
     }
 
-    /// A cluster was sent that has its endpoints under this name: the client warms it until it is sent
-    /// them, even if it has them already (M151).
+    /// Sends the endpoints of a cluster that was just sent, even if the client has them already:
+    /// it warms the cluster until it receives them.
+    // M151
     pub(crate) fn warm(&mut self, name: &str) {
         let Some(slot) = self.arena.find(name) else { return };
         let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_some()) else { return };
@@ -203,7 +208,7 @@ impl Turn<'_> {
         }
     }
 
-    /// All that the client names is sent once more.
+    /// Sends all named resources again.
     pub(crate) fn warm_named(&mut self) {
         let mut slot = self.session.edges.first();
         while let Some(edge) = self.edges.at(slot) {
@@ -214,7 +219,7 @@ impl Turn<'_> {
         }
     }
 
-    /// An edge to what only the wildcard covers.
+    /// Adds a one-shot subscription to a resource that only the wildcard covers.
     pub(crate) fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
         let edge = self.connect(slot)?;
         self.session.named += 1;
@@ -225,8 +230,9 @@ impl Turn<'_> {
         Some(edge)
     }
 
-    /// What the client says it has from before the stream: it is not sent that again, and told if it is
-    /// gone (M116-M121).
+    /// Handles one entry of `initial_resource_versions`: a current resource is not sent again,
+    /// and the removal of a missing one is sent.
+    // M116-M121
     fn trust_version(&mut self, name: &str, version: &str) {
         self.trust(name, |payload| payload.is_version(version), Cause::First);
         if let Some(edge) = self.edge_of_unknown_alias(name) {
@@ -234,8 +240,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The client has some version of a resource, and perhaps the current one. Names it does not
-    /// subscribe to are none of the server's business.
+    /// Records that the client has some version of a resource, and whether it is the current one.
+    /// Names to which the client does not subscribe are ignored.
     pub(crate) fn trust(
         &mut self,
         name: &str,
@@ -252,7 +258,7 @@ impl Turn<'_> {
             let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
             let is_settled = has_it && (is_current || !exists && !tells_removals);
             if is_settled && found.is_some_and(|slot| self.error_of(slot).is_some()) {
-                // To have it is not to have been told of that.
+                // Having the resource does not mean that the client was sent its error.
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
             } else if is_settled {
                 if self.session.variant == Variant::Incremental {
@@ -263,11 +269,13 @@ impl Turn<'_> {
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
             } else if has_it {
                 if found.is_some_and(|slot| self.meaning(slot).is_some()) {
-                    // What was a resource is an alias now: the resource is gone.
+                    // The name was a resource before and is an alias now: the resource is
+                    // removed.
                     self.edges.set_sent(&mut self.session.edges, edge, 1);
                     self.make_due(edge, cause);
                 } else if exists {
-                    // Not as it is. Should it go before it is sent, the client is told.
+                    // The client has an older version. If the resource is removed first, the
+                    // client is told.
                     self.edges.set_sent(&mut self.session.edges, edge, 1);
                 }
                 self.let_linger_if_gone(edge);
@@ -286,14 +294,14 @@ impl Turn<'_> {
             self.edges.set_sent(&mut self.session.edges, edge, 1);
             found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
-            // It is sent or, should it go before that, told of.
+            // The resource is sent or, if it is removed before that, its removal is.
             self.make_due(edge, cause);
             self.edges.set_sent(&mut self.session.edges, edge, 1);
             self.let_linger_if_gone(edge);
         }
     }
 
-    /// Of everything, the client is sent first what it lacks.
+    /// Makes the wildcard skip resources that the client already has by name.
     pub(crate) fn leave_out_what_is_had(&mut self) {
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.catch_up = CatchUp::TheRest;
@@ -329,15 +337,17 @@ impl Turn<'_> {
         }
     }
 
-    /// Drops what hung on the wildcard.
+    /// Removes subscriptions that depended on the wildcard.
     fn drop_unnamed(&mut self) {
         for slot in self.apart() {
             self.disconnect(slot);
         }
     }
 
-    /// The edges to what the client does not subscribe to. Among all the others they are not looked for: a message
-    /// of two names can make one and let it go (IS25).
+    /// Returns the subscriptions to resources to which the client does not subscribe. They are
+    /// kept in a set of their own, because one message with two names can create one and remove
+    /// it.
+    // IS25
     pub(crate) fn apart(&self) -> Vec<Slot> {
         let rare = self.session.rare.as_deref();
         rare.map(|rare| rare.apart.iter().copied().collect()).unwrap_or_default()

@@ -1,8 +1,9 @@
-//! Subscriptions to globs (TP1, M138-M141).
+//! Subscriptions to globs.
 //!
-//! A client that subscribes to a glob subscribes to its name, and has an edge to each member besides: so
-//! a member is sent, remembered and told to be gone as what is subscribed by name is. Of the glob itself
-//! there is something to say only if it has no members (M140), or an error (M178).
+//! A client that subscribes to a glob has a subscription to the glob's name and one to each
+//! member. Members are sent, retained and removed like resources subscribed by name. The glob
+//! itself is reported only if it has no members or has an error.
+// TP1, M138-M141, M178
 
 use alloc::{borrow::Cow, vec::Vec};
 
@@ -18,8 +19,9 @@ use crate::{
     xdstp::{self, XdstpName},
 };
 
-/// The name as it is filed: a structured one in its canonical form (M141). What claims to be structured
-/// and is malformed is the name of nothing.
+/// Returns the name under which resources are stored: an `xdstp:` name in canonical form, any
+/// other name unchanged. A malformed `xdstp:` name is unchanged and matches no resource.
+// M141
 pub(crate) fn canonical<'n>(name: &'n str, arena: &Arena) -> Cow<'n, str> {
     if !xdstp::is_xdstp(name) || arena.find(name).is_some() {
         return Cow::Borrowed(name);
@@ -31,7 +33,7 @@ pub(crate) fn canonical<'n>(name: &'n str, arena: &Arena) -> Cow<'n, str> {
 }
 
 impl Turn<'_> {
-    /// What a name stands for besides itself: the members of a glob, or the resource of an alias.
+    /// Returns the members of a glob or the resource of an alias.
     fn members_of(&self, name: Slot) -> Vec<Slot> {
         if let Some(resource) = self.meaning(name) {
             return Vec::from([resource]);
@@ -42,7 +44,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes due what a glob or an alias stands for.
+    /// Makes the members of a glob or the resource of an alias due.
     pub(crate) fn cover_members(&mut self, name: Slot, cause: Cause) {
         for member in self.members_of(name) {
             if let Some(edge) = self.cover(member) {
@@ -51,8 +53,10 @@ impl Turn<'_> {
         }
     }
 
-    /// The same for who asks for them, perhaps once more before any were sent: then they are due already, which
-    /// need not be found out for each (IS25).
+    /// Makes the members of a glob or the resource of an alias due after a request for them. A
+    /// glob that is subscribed again before a response was sent is skipped, because its members
+    /// are due.
+    // IS25
     pub(crate) fn owe_members(&mut self, name: Slot, cause: Cause) {
         if self.arena.is_glob(name) {
             let after = self.session.newest_nonce();
@@ -68,7 +72,7 @@ impl Turn<'_> {
         self.cover_members(name, cause);
     }
 
-    /// The same, for what nothing is known of yet.
+    /// Makes those members of a glob or alias due to which the client has no subscription yet.
     pub(crate) fn cover_new_members(&mut self, name: Slot, cause: Cause) {
         for member in self.members_of(name) {
             if self.edges.find(self.slot, member).is_none()
@@ -79,11 +83,11 @@ impl Turn<'_> {
         }
     }
 
-    /// The edge to a member that exists.
+    /// Returns the subscription to a member, if the member exists; adds it if needed.
     pub(crate) fn cover(&mut self, member: Slot) -> Option<Slot> {
         self.arena.payload(member)?;
         if let Some(edge) = self.edges.find(self.slot, member) {
-            // What is passing must not end what the client subscribes to.
+            // A passing subscription must not replace one that the client made.
             if self.standing(edge) != Some(Standing::Named) {
                 self.set_standing(edge, Standing::Covered);
             }
@@ -92,19 +96,19 @@ impl Turn<'_> {
         self.connect_covered(member)
     }
 
-    /// An edge to what something else stands for.
+    /// Adds a subscription to a resource that a glob or an alias covers.
     pub(crate) fn connect_covered(&mut self, member: Slot) -> Option<Slot> {
         let edge = self.connect(member)?;
         self.edges.at_mut(edge)?.standing = Standing::Covered;
         Some(edge)
     }
 
-    /// Whether the client subscribes to a glob or an alias that stands for the name.
+    /// Whether the client subscribes to a glob or an alias that covers the name.
     pub(crate) fn is_covered(&self, name: &str) -> bool {
         self.is_in_glob(name) || self.is_meant(name)
     }
 
-    /// Whether the client subscribes to a glob that the name is below.
+    /// Whether the client subscribes to a glob that matches the name.
     pub(crate) fn is_in_glob(&self, name: &str) -> bool {
         self.arena.globs_over(name).into_iter().any(|glob| {
             let edge = self.edges.find(self.slot, glob).and_then(|edge| self.edges.at(edge));
@@ -112,8 +116,9 @@ impl Turn<'_> {
         })
     }
 
-    /// The client has dropped a name with an edge. What a glob stood for goes, unless another glob or the
-    /// wildcard does too; an incremental client is told what is not covered any more (M139).
+    /// Ends the subscription to a name. Members of a glob are removed unless another glob or the
+    /// wildcard covers them, and an incremental client is sent these removals.
+    // M139, M140
     pub(crate) fn drop_named(&mut self, edge: Slot) {
         let Some(resource) = self.edges.at(edge).map(|edge| edge.resource) else { return };
         let Some(name) = self.arena.at(resource).map(|it| it.name.clone()) else { return };
@@ -130,8 +135,8 @@ impl Turn<'_> {
         self.add_farewell(gone);
     }
 
-    /// Something does not stand for a name any more. If nothing else does, its edge goes; gives the name
-    /// then, if the client was sent the resource.
+    /// Ends the subscription to a resource unless a glob or an alias still covers it. Returns the
+    /// name if the subscription ended and the client was sent the resource.
     pub(crate) fn uncover(&mut self, slot: Slot) -> Option<ResourceName> {
         let edge = self.edges.at(slot)?;
         let (was_sent, resource) = (edge.sent != 0, self.arena.at(edge.resource)?);
@@ -141,7 +146,7 @@ impl Turn<'_> {
         }
         let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
         if was_sent && is_behind && !self.sends_full_state() {
-            // The wildcard has not got there yet.
+            // The wildcard has not reached this resource yet.
             self.set_standing(slot, Standing::Remembered);
             return None;
         }
@@ -149,8 +154,8 @@ impl Turn<'_> {
         was_sent.then_some(name)
     }
 
-    /// An incremental client is told that it has no claim to these any more, unless the wildcard covers
-    /// them.
+    /// Makes removals due for names that no subscription of an incremental client covers any
+    /// more.
     pub(crate) fn add_farewell(&mut self, names: impl IntoIterator<Item = ResourceName>) {
         let is_told = self.session.variant == Variant::Incremental;
         let mut names = names.into_iter().peekable();

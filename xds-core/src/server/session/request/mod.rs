@@ -1,4 +1,4 @@
-//! Requests: ACK, NACK, and changes of the subscription.
+//! Requests: ACKs, NACKs and changes of the subscription.
 
 pub(crate) mod absence_grace;
 pub(crate) mod ack;

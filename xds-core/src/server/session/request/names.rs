@@ -1,8 +1,9 @@
-//! Which names a session subscribes to: the algebra of complete lists (M22-M34, B01).
+//! Complete name lists of state-of-the-world requests.
 //!
-//! A state-of-the-world request lists everything the client wants, so the list replaces what was
-//! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
-//! (S0.133), and what is missing from it is dropped without a word (M48).
+//! A state-of-the-world request lists everything the client wants, so the list replaces the
+//! subscription. A new name is due at once if its resource exists, and is remembered otherwise. A
+//! name missing from the list is unsubscribed without a response.
+// M22-M34, B01, S0.102, IS6, S0.133, M48
 
 use alloc::vec::Vec;
 
@@ -25,10 +26,11 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// The name that stands for everything (B01).
+/// Name of the wildcard subscription.
+// B01
 pub(crate) const WILDCARD: &str = "*";
 
-/// Whether a list of names changed anything.
+/// Whether a list of names changed the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Same,
@@ -36,7 +38,8 @@ pub(crate) enum Outcome {
 }
 
 impl Turn<'_> {
-    /// Subscribes to exactly `names`. Costs the names listed and the names dropped.
+    /// Replaces the subscription by `names`. Takes time proportional to the names listed and
+    /// dropped.
     pub(crate) fn replace_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Outcome {
         let before = self.session.interest();
         let cause = self.session.asked();
@@ -78,7 +81,7 @@ impl Turn<'_> {
         }
     }
 
-    /// One name of the list.
+    /// Handles one name of the list.
     fn list(&mut self, name: &str, cause: Cause) -> Listed {
         let round = self.session.round;
         let name = canonical(name, self.arena);
@@ -119,18 +122,20 @@ impl Turn<'_> {
         Listed::Added
     }
 
-    /// Whether a client that newly names a resource may have it already: from its subscription to
-    /// everything, or from a response that it had not read when it dropped the name. In full state
-    /// it must then hear of the deletion, even if that came before.
+    /// Whether a client that newly subscribes to a resource may already have it, either from the
+    /// wildcard or from a response that it had not read when it unsubscribed. In full state it
+    /// must then be sent the removal, even if the resource was removed earlier.
     fn may_know(&self, resource: Slot, exists: bool) -> bool {
         let deletes = self.sends_full_state() && self.arena.absence_deletes();
         if !deletes || self.session.first != First::Answered {
             return false;
         }
-        // Who goes by the graves is known to lack what has none.
+        // If removals are withheld, a name without any change is known to be missing at the
+        // client.
         let has_a_past = !self.session.needs_ghosts(self.arena)
             || self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
-        // What the client had by name before a wildcard that it was never answered, it still has.
+        // Resources had by name before a wildcard that was never answered are still at the
+        // client.
         let by_wildcard = self.session.wildcard.as_ref().is_some_and(|wildcard| {
             exists
                 || wildcard.owed.is_some()
@@ -141,7 +146,8 @@ impl Turn<'_> {
         by_wildcard || by_name && self.session.newest.is_some_and(is_behind)
     }
 
-    /// Something is dropped that the response on its way may have.
+    /// Records that the client unsubscribed from a resource that an unanswered response may
+    /// contain.
     fn note_withdrawal(&mut self) {
         if self.session.is_waiting() {
             self.session.withdrawn = Withdrawn::Unread;
@@ -161,8 +167,9 @@ impl Turn<'_> {
         )
     }
 
-    /// Drops the names that the list did not have. A client that goes over to the wildcard is not
-    /// sent again what it has by name; full state repeats everything anyhow (M31).
+    /// Unsubscribes from the names missing from the list. When a client switches to the wildcard,
+    /// it is not sent resources again that it has by name; full state repeats everything anyway.
+    // M31
     fn drop_unlisted(&mut self, entering_wildcard: bool) {
         let remember = entering_wildcard && !self.sends_full_state();
         let round = self.session.round;
@@ -172,7 +179,7 @@ impl Turn<'_> {
             let next = self.edges.next(Chain::Session, slot);
             match edge.standing {
                 _ if edge.round == round => {}
-                // It goes with the glob.
+                // It is removed together with the glob.
                 Standing::Covered => {}
                 Standing::Named if self.arena.is_glob(edge.resource) => globs.push(slot),
                 Standing::Named if self.lies_below(edge.resource) => {
@@ -201,8 +208,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether there may be anything remembered that goes without being listed. With the wildcard most of it stays,
-    /// which need not be found out by each of many lists (IS25).
+    /// Whether a retained subscription may have to end because it is not listed. With the
+    /// wildcard most of them stay, so this avoids a search for each of many lists.
+    // IS25
     fn may_drop_remembered(&self) -> bool {
         let stays = |wildcard: &Wildcard| wildcard.leftovers == Leftovers::None;
         self.session.remembered > 0 && !self.session.wildcard.as_ref().is_some_and(stays)
@@ -212,7 +220,7 @@ impl Turn<'_> {
         self.arena.at(resource).is_some_and(|it| self.is_covered(it.name.as_str()))
     }
 
-    /// The client has caught up with the wildcard: what it had before no longer matters.
+    /// Ends retained subscriptions once the client has caught up with the wildcard.
     pub(crate) fn forget_remembered(&mut self) {
         if self.session.remembered == 0 {
             return;
@@ -220,11 +228,11 @@ impl Turn<'_> {
         for slot in self.apart() {
             let Some(edge) = self.edges.at(slot) else { continue };
             let standing = edge.standing;
-            // Not yet, or there was no room for it.
+            // The removal is withheld, or there was no room for it.
             let is_to_be_told = edge.is_withheld()
                 || edge.due.is_some() && self.arena.payload(edge.resource).is_none();
             match standing {
-                // It still has to be told that this is gone.
+                // The removal still has to be sent.
                 Standing::Remembered if is_to_be_told => {
                     self.set_standing(slot, Standing::Lingering)
                 }
@@ -288,7 +296,8 @@ impl Turn<'_> {
         });
     }
 
-    /// The client will have all there is, and has nothing yet but what it names.
+    /// Records the time of the switch to the wildcard and the resources that the client has by
+    /// name.
     fn note_entered(&mut self) {
         let after = self.session.newest_nonce();
         if after > 0 && self.session.variant == Variant::Incremental {
@@ -317,11 +326,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes everything subscribed that exists due, whatever the client has.
+    /// Makes all existing subscribed resources due, whatever the client has.
     pub(crate) fn owe_everything(&mut self, cause: Cause) {
         let names = self.session.named + self.session.remembered;
         if self.session.wildcard.is_some() && self.arena.existing() < names as usize {
-            // All of them will be in the answer; names that there is nothing of may be many more (IS25).
+            // The response will contain all resources; there may be many more names without one
+            // (IS25).
             let edges = &*self.edges;
             let existing = self.arena.slots_after(Stamp::START);
             let due: Vec<_> = existing.filter_map(|it| edges.find(self.slot, it)).collect();
@@ -334,7 +344,7 @@ impl Turn<'_> {
         self.owe_wildcard(cause);
     }
 
-    /// Makes all of the wildcard due, if there is one.
+    /// Makes the entire wildcard due, if there is one.
     pub(crate) fn owe_wildcard(&mut self, cause: Cause) {
         let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
@@ -361,7 +371,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the client has subscribed to everything and is held to that (S0.106).
+    /// Whether a wildcard subscription is permanent by configuration, so that names are ignored.
+    // S0.106
     pub(crate) fn ignores_names(&self) -> bool {
         self.session.wildcard.is_some() && self.arena.config.wildcard_exit == WildcardExit::Never
     }
@@ -371,9 +382,10 @@ impl Turn<'_> {
     }
 }
 
-/// What a name of the list turned out to be.
+/// Effect of one listed name on the subscription.
 enum Listed {
-    /// Repeated within the list (M33).
+    /// Repeated within the list.
+    // M33
     Again,
     Kept,
     Added,

@@ -1,4 +1,4 @@
-//! When a name comes to be wanted, and when it no longer is.
+//! Notifications about names that become wanted or unwanted.
 
 use crate::{
     server::{
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// A client names a resource.
+    /// Notifies the application that a client subscribes to a resource that it has not provided.
     pub(crate) fn want(&mut self, slot: Slot) {
         if self.wants.policy == OnDemand::Off {
             return;
         }
-        // Of a glob, nothing is missing.
+        // A glob is never missing.
         let is_glob = self.arena.is_glob(slot);
         let is_alias = self.meaning(slot).is_some();
         let Some(resource) = self.arena.at_mut(slot) else { return };
@@ -33,7 +33,7 @@ impl Turn<'_> {
         self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Wanted);
     }
 
-    /// A client no longer subscribes to a resource.
+    /// Notifies the application when the last subscription to a resource ends.
     pub(crate) fn unwant(&mut self, slot: Slot) {
         if self.wants.policy == OnDemand::Off {
             return;
@@ -48,7 +48,7 @@ impl Turn<'_> {
         self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Unwanted);
     }
 
-    /// Whether the application has been asked for a resource, and has not answered.
+    /// Whether the application was asked for a resource and has not provided it yet.
     pub(crate) fn is_asked_for(&self, slot: Slot) -> bool {
         self.arena.at(slot).is_some_and(|resource| resource.want == Want::Asked)
     }

@@ -1,7 +1,8 @@
-//! Requests of the state-of-the-world variant: each lists everything the client wants.
+//! Requests of the state-of-the-world variant, which list everything the client wants.
 //!
-//! A request whose nonce is stale or was never given out is dropped with its names, which the client's
-//! next request repeats (M58-M61, S0.147). What a list changes is for [`interest`](super::names).
+//! A request with a stale or bogus nonce is dropped together with its names, which the client's
+//! next request repeats. The effects of a name list are in [`names`](super::names).
+// M58-M61, S0.147
 
 use super::{
     ack::{Reading, Surroundings},
@@ -25,7 +26,8 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
+    /// Handles one request of the session's type. `rejection` is its `error_detail`, if it has
+    /// one.
     pub(crate) fn handle_list(
         &mut self,
         request: &Request<'_>,
@@ -73,9 +75,10 @@ impl Turn<'_> {
         asked
     }
 
-    /// The version of what a client that comes back has. One that fetches and has rejected what it got
-    /// has that in so far as it is not to be sent it again: it states the nonce, which is the rejected
-    /// version (M189).
+    /// Returns the version that a returning client states to have. A polling client that rejected
+    /// a response states the nonce, which stands for the rejected version, so that it is not sent
+    /// again.
+    // M189
     fn version_had<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
         match self.session.visit {
             Visit::Fetches if is_rejection && !request.nonce.is_empty() => request.nonce,
@@ -83,8 +86,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the first answer is due even if nothing of what the client asks for exists, at once or after
-    /// a while (M39).
+    /// Determines whether an empty first response is due, at once or after the hold time,
+    /// although no requested resource exists.
+    // M39
     fn owe_answer(&mut self, now: Time) {
         if self.session.first == First::Answered {
             return;
@@ -96,8 +100,9 @@ impl Turn<'_> {
         self.hold_first_answer(now);
     }
 
-    /// A first answer that would say nothing is held from now on, unless it is already (M39): none of what
-    /// the client asks for exists, or it was deleted before it could be sent.
+    /// Starts holding an empty first response, unless it is already held. It is empty if no
+    /// requested resource exists, or if they were all removed before they could be sent.
+    // M39
     pub(crate) fn hold_first_answer(&mut self, now: Time) {
         let Missing::HoldFor(time) = self.arena.config.missing else { return };
         let has_nothing_to_say = self.session.lacks_first_answer()
@@ -113,12 +118,13 @@ impl Turn<'_> {
         self.session.named > 0 || self.session.wildcard.is_some()
     }
 
-    /// Whether a response without a resource says that it does not exist.
+    /// Whether a resource missing from a response counts as removed.
     fn absence_is_told(&self) -> bool {
         self.sends_full_state() && self.arena.absence_deletes()
     }
 
-    /// The first answer was held for long enough. What the application is asked for it may be making yet.
+    /// Releases the held first response, unless the application still has to provide a requested
+    /// name.
     pub(crate) fn end_first_hold(&mut self) {
         let is_asked_for = |edge: &Edge| self.is_asked_for(edge.resource);
         if self.session.first == First::Unanswered
@@ -129,9 +135,9 @@ impl Turn<'_> {
         }
     }
 
-    /// A client that comes back with something of a full state, of which nothing exists any more, has to be
-    /// told: a silence that is right for who never had anything (M39) would leave it with what was deleted
-    /// while it was away (M76, IL1).
+    /// Makes an empty first response due for a returning client whose resources were all removed.
+    /// A client without earlier resources may wait, but this one would keep removed resources.
+    // M39, M76, IL1
     fn owe_the_end_of_all(&mut self, stated: &str) {
         let is_full = self.absence_is_told();
         let is_named = self.session.wildcard.is_none() && self.session.named > 0;
@@ -146,9 +152,11 @@ impl Turn<'_> {
         }
     }
 
-    /// A client that comes back and has the current version is not sent it again: for the wildcard
-    /// alone in full state (M41, B06), since among names new ones may hide and any other response may be a
-    /// part of its version; or always, if the server is to take it at its word (M42).
+    /// Skips the first response if the client states the current version. In full state this
+    /// applies to a pure wildcard, because a list of names may contain new ones and other
+    /// responses may hold only a part of their version. It always applies if the configuration
+    /// trusts the client.
+    // M41, B06, M42
     fn trust_version_info(&mut self, stated: &str) {
         let has_wildcard = self.session.wildcard.is_some();
         let trusts = match self.arena.reconnect_trust() {
@@ -159,7 +167,7 @@ impl Turn<'_> {
             }
             ReconnectTrust::SameNames => has_wildcard || self.session.named > 0,
         };
-        // What the client may use for a time only is sent again: nobody knows how long it has had it.
+        // Resources with a TTL are sent again, because their age at the client is unknown.
         if !trusts || self.form().ttls == Ttls::Told {
             return;
         }

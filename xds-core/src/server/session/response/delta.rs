@@ -1,5 +1,5 @@
-//! What an incremental response consists of: resources that are new to the client, and names of what is
-//! gone or never was.
+//! Contents of incremental responses: resources that are new to the client, and names of
+//! resources that were removed or never existed.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// What the client lacks, as much as fits.
+    /// Renders the resources and removals that the client lacks, as many as fit.
     pub(crate) fn render_incremental(
         &mut self,
         nonce: u64,
@@ -51,7 +51,8 @@ impl Turn<'_> {
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
             let partly = self.gather_graves(wildcard, &mut parts);
-            // Until all that is gone is told, it matters how far the client had come.
+            // Until all removals are sent, the previous cursor determines which ones concern the
+            // client.
             let to = match partly {
                 Some(_) => wildcard.cursor,
                 None => self.gather(wildcard, &mut parts),
@@ -71,7 +72,7 @@ impl Turn<'_> {
         Some((self.finish(parts), cause.min_some(named)?))
     }
 
-    /// The wildcard has been sent up to `to`, and what is gone is told: all of it, or up to a position.
+    /// Records that the wildcard was sent up to `to`, and removals completely or up to `partly`.
     fn advance_telling(&mut self, to: Stamp, partly: Option<Stamp>, nonce: u64) {
         let Some(Wildcard { told, .. }) = self.session.wildcard else { return };
         if partly.is_none() {
@@ -85,9 +86,10 @@ impl Turn<'_> {
         }
     }
 
-    /// The common case: nothing but the wildcard, whose bytes all such clients share. Which deletions
-    /// concern a client depends on how far it ever was, so it has to be there still, unless there are
-    /// none; and on the errors that it may have been told by name.
+    /// Whether the response consists of the wildcard alone, so that all such clients share its
+    /// bytes. This is the common case. The removals that concern a client depend on its highest
+    /// cursor and on the errors sent to it by name. The cursor must therefore be the highest one
+    /// and no names subscribed, unless there are no removals.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
             && !self.isolates()
@@ -98,7 +100,8 @@ impl Turn<'_> {
                 || wildcard.reached == wildcard.cursor && self.session.named == 0)
     }
 
-    /// What the client knows of deletions: everything, if it is to keep what it has (M133).
+    /// Returns which removals the client was sent: all, if it is to keep removed resources.
+    // M133
     fn knows(&self, wildcard: &Wildcard) -> Knows {
         match self.arena.tells_removals() {
             true => self.session.knows(wildcard),
@@ -106,8 +109,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds the names of what the wildcard has lost, as many as fit. Names that are due anyhow are left to
-    /// that, and those that have an error to the error, which is told by name (IS28).
+    /// Adds the names of removed resources that the wildcard covered, as many as fit. Names that
+    /// are due anyway are left out, as are named resources with an error, which is sent by name.
+    // IS28
     fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) -> Option<Stamp> {
         let (edges, own) = (&*self.edges, self.slot);
         let is_due = |resource: Slot| {
@@ -116,7 +120,7 @@ impl Turn<'_> {
                 |edge: &Edge| edge.standing == Standing::Named && self.error_of(resource).is_some();
             edge.is_some_and(|edge| edge.due.is_some() || has_error(edge))
         };
-        // What was gone before it was asked for as part of everything, the client has by name or not at all.
+        // Resources removed before the wildcard subscription are had by name or not at all.
         let was_had = |resource: Slot| {
             let stamp = self.arena.at(resource).map(|resource| resource.stamp);
             let edge = || edges.find(own, resource).and_then(|slot| edges.at(slot));
@@ -128,9 +132,11 @@ impl Turn<'_> {
         self.arena.gather_graves(knows, wildcard.reached, parts, spelling, is_news)
     }
 
-    /// Names what only the wildcard covered that the client has left, unless it has been named since
-    /// (M93), or is brought, or told to be gone, as part of everything again; as much of it as fits. What there is of
-    /// everything behind `to` is not brought yet, and may still go.
+    /// Adds removals of resources that the client no longer subscribes to, as many as fit. Names
+    /// are dropped if the client subscribed to them again or if the wildcard sends or removes
+    /// them. Existing resources beyond `to` are kept for later, because the wildcard has not sent
+    /// them yet.
+    // M93
     fn say_farewell(&mut self, parts: &mut Parts, to: Option<Stamp>) -> bool {
         let mut names = BTreeSet::new();
         self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
@@ -168,8 +174,9 @@ impl Turn<'_> {
         told > 0
     }
 
-    /// The client is about to leave the wildcard: what it has from that and something else stands for as well, it keeps,
-    /// and is told if it goes. Costs what it has besides, if the wildcard was ever sent anything.
+    /// Records which resources the client has from the wildcard it is about to leave and also by
+    /// another subscription; it keeps them. Takes time proportional to its other subscriptions,
+    /// if anything was sent for the wildcard.
     pub(crate) fn note_what_it_has(&mut self) {
         let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Stamp::START);
         let Some(Wildcard { reached, told, .. }) = sent else { return };
@@ -181,15 +188,17 @@ impl Turn<'_> {
             }
             slot = self.edges.next(Chain::Session, slot);
         }
-        // It came with the newest response or before, and edges are in the order of these.
+        // The newest response or an earlier one contained it. Subscriptions are in the order of
+        // these.
         let nonce = self.session.newest_nonce().max(1);
         for slot in had {
             self.edges.set_sent(&mut self.session.edges, slot, nonce);
         }
     }
 
-    /// Prepares a farewell to everything that the client has from the wildcard alone. Costs what there is of the type
-    /// if the wildcard was ever sent anything, and otherwise what the client has besides.
+    /// Prepares removals of all resources that the client has from the wildcard alone. Takes time
+    /// proportional to the resources of the type if anything was sent for the wildcard, and
+    /// otherwise to the client's other subscriptions.
     pub(crate) fn prepare_farewell(&mut self) {
         if self.arena.config.wildcard_exit != WildcardExit::Farewell {
             return;
@@ -224,13 +233,13 @@ impl Turn<'_> {
 }
 
 impl Session {
-    /// The newest change when the client went over to everything; the first one if it has accepted anything since, or
-    /// had nothing before.
+    /// Returns the newest revision when the client subscribed to the wildcard. `START` if it has
+    /// accepted a response since or had nothing before.
     pub(crate) fn began(&self) -> Stamp {
         self.rare.as_deref().map_or(Stamp::START, |rare| rare.began)
     }
 
-    /// What the client knows of what its wildcard has lost.
+    /// Returns which removals of the wildcard the client was sent.
     pub(crate) fn knows(&self, wildcard: &Wildcard) -> Knows {
         let telling = self.rare.as_deref().and_then(|rare| rare.telling);
         let partly = telling.and_then(|telling| telling.partly);
@@ -239,8 +248,9 @@ impl Session {
 }
 
 impl Wildcard {
-    /// Why a response is sent that takes the wildcard up to `to`, if it is. One with nothing in it is an answer (M97, M100,
-    /// M126).
+    /// Returns the reason for a response that advances the wildcard to `to`. An empty response is
+    /// sent only as an answer.
+    // M97, M100, M126
     fn reason_for(&self, is_empty: bool, to: Stamp) -> Option<Cause> {
         let reason = self.reason(to);
         match self.claim() {

@@ -1,4 +1,5 @@
-//! What a client is told instead of a resource that it names (TP3, M171-M179).
+//! Resource errors, which a client is sent in place of a named resource.
+// TP3, M171-M179
 
 use alloc::vec::Vec;
 
@@ -18,14 +19,14 @@ use crate::{
     wire::encode,
 };
 
-/// The errors of one response, encoded.
+/// Encoded errors of one response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: usize,
 }
 
-/// The error of a resource, as the field of a response.
+/// Encodes the error of a resource as a field of a response.
 fn encode_error(variant: Variant, name: &ResourceName, error: &ResourceError) -> Vec<u8> {
     const NAME: u32 = 1;
     const RESOURCE_NAME: u32 = 1;
@@ -49,22 +50,23 @@ fn encode_error(variant: Variant, name: &ResourceName, error: &ResourceError) ->
 }
 
 impl Session {
-    /// Whether the client, which names the resource, was told that it is too long for it.
+    /// Whether the client was told that a named resource is too long for it.
     pub(crate) fn is_told_too_long(&self, resource: Slot) -> bool {
         self.rare.as_deref().is_some_and(|rare| rare.too_long.contains(&resource))
     }
 }
 
 impl Turn<'_> {
-    /// The error that stands for a resource, if this client is to be told it: who has subscribed to
-    /// everything is sent what exists (M178), and that there is nothing is a removal where there are such
-    /// (M179). Where the type is served like that, what does not exist has an error (M39).
+    /// Returns the error that this client is sent in place of a resource. A wildcard client is
+    /// sent existing resources without their errors. A missing resource is reported as a removal
+    /// in the incremental variant, and otherwise by an error if the type is configured so.
+    // M178, M179, M39
     pub(crate) fn error_of(&self, slot: Slot) -> Option<&ResourceError> {
         let resource = self.arena.at(slot)?;
         let exists = resource.payload.is_some();
         let is_covered = self.session.wildcard.is_some() && exists;
         let is_removal = self.session.variant == Variant::Incremental && !exists;
-        // The application may be making it.
+        // The application may still be creating it.
         let is_missing = !exists && !is_removal && resource.want != Want::Asked;
         let is_too_long = exists && !is_covered && self.session.is_told_too_long(slot);
         resource
@@ -75,9 +77,11 @@ impl Turn<'_> {
             .or_else(|| self.arena.length_error().filter(|_| is_too_long))
     }
 
-    /// Adds what is told of a resource instead of it, if anything is, unless there is no room: the error that stands
-    /// for it, or that it is longer than any response to this client may be (IS26). To leave it out without a word
-    /// would leave the client waiting, and to send it would end the stream of one that takes no more.
+    /// Adds the error sent in place of a resource, if there is one and it fits. A resource longer
+    /// than any response to this client may be is replaced by an error as well: omitting it would
+    /// leave the client waiting, and sending it would end the stream of a client that accepts no
+    /// more.
+    // IS26
     pub(crate) fn push_error_into(&mut self, slot: Slot, parts: &mut Parts) -> Option<Room> {
         let resource = self.arena.at(slot)?;
         let length = resource.payload.as_ref().map_or(0, |payload| payload.value.len());
@@ -99,7 +103,8 @@ impl Turn<'_> {
         self.push_error(slot, |bytes| parts.set_aside(bytes))
     }
 
-    /// Adds the error that stands for a resource, if there is one, unless there is no room for so many bytes.
+    /// Adds the error of a resource, if there is one and `make_room` grants the space for its
+    /// bytes.
     pub(crate) fn push_error(
         &mut self,
         slot: Slot,
@@ -117,8 +122,10 @@ impl Turn<'_> {
         Some(room)
     }
 
-    /// The names by which the client asks for a resource: an error has no others beside it, so that who asks by an
-    /// alias would not know that it is meant (S0.191). Who was sent the resource knows its own name as well.
+    /// Returns the names by which the client subscribes to a resource. An error carries no
+    /// aliases, so each alias is named; otherwise the client could not relate the error to it. A
+    /// client that was sent the resource also knows the resource's own name.
+    // S0.191
     fn names_asked_for(&self, resource: Slot) -> Vec<ResourceName> {
         let name_of = |slot| self.arena.at(slot).map(|it| it.name.clone());
         let own = name_of(resource);

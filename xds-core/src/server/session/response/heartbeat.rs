@@ -1,17 +1,19 @@
-//! Heartbeats: telling a client that it may go on using what it has (M159-M170).
+//! Heartbeats, which renew the TTL of resources that a client has.
 //!
-//! A heartbeat goes in a response of its own, under the version that the client accepted last, when there
-//! is nothing else to send: a change that is due takes its place (M163). It is for resources that the
-//! client has, so not for what it rejected (M167). Where it would not do, the whole resource goes instead:
+//! A heartbeat is sent in a separate response with the version that the client accepted last, and
+//! only if nothing else is due. It covers resources that the client has, but not rejected ones.
+//! If a heartbeat would not work, the whole resource is sent instead:
 //!
-//! | where | why |
+//! | Case | Reason |
 //! |---|---|
-//! | types in full state | what is absent is deleted, and a proxy counts a heartbeat as absent |
-//! | it comes so late that the client may have let go of the resource | there would be nothing to renew |
-//! | the client has rejected a heartbeat | it has no use for them |
-//! | virtual hosts | without content they do not exist |
+//! | types in full state | absent resources are removed; a proxy treats a heartbeat as absence |
+//! | late heartbeat | the client may have dropped the resource, so there is nothing to renew |
+//! | the client rejected a heartbeat | it does not support them |
+//! | virtual hosts | they do not exist without content |
 //!
-//! But for a resource of which the client was told an error instead: to be sent it would end that (M176).
+//! A resource in place of which the client was sent an error is never sent as a whole for
+//! renewal, because that would end the error.
+// M159-M170, M163, M167, M176
 
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
@@ -39,22 +41,23 @@ use crate::{
     types,
 };
 
-/// What a session owes of heartbeats. Apart, because it is empty most of the time.
+/// Due heartbeats of a session, stored separately because there are none most of the time.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
     state: Renewal,
-    /// Under the wildcard: the client has heard all heartbeats up to here.
+    /// Under the wildcard: beat up to which the client was sent all heartbeats.
     heard: Beat,
-    /// What it has by name, and what was due before other things under the wildcard were sent.
+    /// Resources renewed individually: named ones, and those under the wildcard that were due
+    /// before others were sent.
     owed: BTreeSet<Slot>,
-    /// When the oldest heartbeat became due that was not sent.
+    /// Time at which the oldest unsent heartbeat became due.
     since: Option<Time>,
-    /// What the client has rejected, and was not sent again since.
+    /// Resources that the client rejected and was not sent again since.
     refused: BTreeSet<Slot>,
     means: Means,
-    /// What was renewed last by sending it again.
+    /// Resources renewed last by sending them again.
     resent: Vec<Slot>,
-    /// The number of the nonce whose answer was last said to be in the way.
+    /// Nonce of the unanswered response that was last reported to delay a heartbeat.
     reminded: u64,
 }
 
@@ -65,12 +68,12 @@ enum Renewal {
     Due,
 }
 
-/// What renews a resource.
+/// Means by which resources are renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Means {
     #[default]
     Heartbeats,
-    /// The resource itself, since the client has rejected a heartbeat.
+    /// Whole resources, because the client rejected a heartbeat.
     Resources,
 }
 
@@ -100,7 +103,8 @@ impl Renewals {
 }
 
 impl Turn<'_> {
-    /// A resource that the client names was due before all heartbeats after `before`.
+    /// Makes the heartbeat of a named resource due. `before` is the newest beat that precedes the
+    /// due ones.
     pub(crate) fn owe_heartbeat(&mut self, resource: Slot, before: Beat, now: Time) {
         if self.session.ttls == Ttls::Told {
             let renewals = self.session.renewals.get_or_insert_default();
@@ -109,7 +113,7 @@ impl Turn<'_> {
         }
     }
 
-    /// All that was due after `before`, as far as the wildcard covers it.
+    /// Makes the heartbeats after `before` due for the resources that the wildcard covers.
     pub(crate) fn owe_heartbeats(&mut self, before: Beat, now: Time) {
         if self.session.ttls == Ttls::Told {
             let renewals = self.session.renewals.get_or_insert_default();
@@ -117,8 +121,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The client has a resource from another stream or view, and nobody knows for how long yet: it is
-    /// renewed at once.
+    /// Renews a resource at once that the client has from another stream or view, because its
+    /// remaining TTL is unknown.
     pub(crate) fn renew_at_once(&mut self, resource: Slot) {
         let has_ttl = self.arena.payload(resource).is_some_and(|it| it.ttl().is_some());
         if has_ttl && self.session.ttls == Ttls::Told {
@@ -129,15 +133,15 @@ impl Turn<'_> {
         }
     }
 
-    /// The same for all of a full state.
+    /// Renews all resources of a full state at once, because their remaining TTL is unknown.
     pub(crate) fn renew_all_at_once(&mut self) {
         if self.form().ttls == Ttls::Told {
             self.session.renewals.get_or_insert_default().fall_due(None, None);
         }
     }
 
-    /// The response whose answer a heartbeat has been waiting for, and for how long, if that is half the
-    /// shortest TTL concerned or more. Said once for each response.
+    /// Returns the unanswered response that delays a heartbeat, with the delay, if that is at
+    /// least half the TTL of a resource concerned. Reported once per response.
     pub(crate) fn silence_in_the_way(&mut self, now: Time) -> Option<(Nonce, Duration)> {
         let sent = self.session.newest.filter(|sent| sent.answer == Answer::Pending)?;
         let renewals = self.session.renewals.as_deref_mut().filter(|it| it.are_due())?;
@@ -159,7 +163,7 @@ impl Turn<'_> {
         Some((crate::server::session::request::ack::nonce_of(sent.nonce), after))
     }
 
-    /// Renders the heartbeats that are due, when nothing else is.
+    /// Renders the heartbeats that are due.
     pub(crate) fn render_heartbeats(
         &mut self,
         nonce: NonZeroU64,
@@ -208,7 +212,7 @@ impl Turn<'_> {
         Some(Rendered { body, errors, too_long, version, cause: Cause::Heartbeat })
     }
 
-    /// The state once more, if the client has accepted it.
+    /// Renders the full state again, if the client accepted it.
     fn renew_full_state(&mut self, nonce: NonZeroU64, limit: usize) -> Option<(Body, TypeVersion)> {
         let renewals = self.session.renewals.take()?;
         let is_accepted = match self.session.newest {
@@ -216,7 +220,7 @@ impl Turn<'_> {
             // From another view.
             None => true,
         };
-        // Who is told an error instead is not sent the resource with the rest of the state (M177).
+        // A resource replaced by an error is not sent with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
             let edge = self.edges.find(self.slot, resource).and_then(|it| self.edges.at(it));
             edge.is_some_and(|edge| edge.sent != 0) && self.error_of(resource).is_none()
@@ -229,7 +233,7 @@ impl Turn<'_> {
         Some((body, version))
     }
 
-    /// Those of what changes, as many as fit.
+    /// Renders heartbeats of a type that is sent as changes, as many as fit.
     fn gather_heartbeats(&mut self, limit: usize, time: Time) -> Option<Body> {
         let mut renewals = self.session.renewals.take()?;
         let body = self.fill_heartbeats(&mut renewals, limit, time);
@@ -262,7 +266,7 @@ impl Turn<'_> {
             let period = self.arena.beats.period(slot).unwrap_or_default();
             waited >= ttl.saturating_sub(period)
         };
-        // What is kept is for those who have everything.
+        // The cached body is for clients that have everything.
         let is_usual = self.session.wildcard.is_some()
             && renewals.owed.is_empty()
             && renewals.refused.is_empty()
@@ -295,7 +299,7 @@ impl Turn<'_> {
                     return Room::Taken;
                 }
                 if is_named && payload.value.len() > limit {
-                    // It has it from before. To send it would end the stream (IS26).
+                    // The client has it from before; sending it would end the stream (IS26).
                     too_long.push(slot);
                     return Room::Taken;
                 }
@@ -347,18 +351,19 @@ impl Turn<'_> {
         Some(body)
     }
 
-    /// Whether a resource of the type may come without content and exist.
+    /// Whether a resource of the type may be sent without content.
     fn takes_heartbeats(&self) -> bool {
         types::has_heartbeats(self.arena.type_url.as_str())
     }
 
-    /// Whether the client has a resource as it is now.
+    /// Whether the client has the current version of a resource.
     fn has_now(&self, slot: Slot) -> bool {
         let has_ttl = self.arena.payload(slot).is_some_and(|it| it.ttl().is_some());
         has_ttl && (self.has_in_full(slot) || self.session.has(self.slot, slot, self.edges))
     }
 
-    /// Whether it has it from the wildcard, be it that everything is to be sent once more.
+    /// Whether the client has the current version from the wildcard, even if everything is due
+    /// again.
     fn has_in_full(&self, slot: Slot) -> bool {
         let stamp = self.arena.at(slot).map(|resource| resource.stamp);
         let had = self.session.wildcard.map(|wildcard| match wildcard.owed {
@@ -368,8 +373,9 @@ impl Turn<'_> {
         stamp.zip(had).is_some_and(|(stamp, had)| stamp <= had)
     }
 
-    /// A response with content was rendered: what is in it needs no heartbeat any more (M163, M164).
-    /// `before` is where the wildcard was.
+    /// Removes the heartbeats of resources that a response with content renewed. `before` is the
+    /// wildcard before that response.
+    // M163, M164
     pub(crate) fn note_renewed(&mut self, nonce: NonZeroU64, before: Option<Wildcard>) {
         let Some(mut renewals) = self.session.renewals.take() else { return };
         let clock = self.arena.beats.clock();
@@ -390,13 +396,14 @@ impl Turn<'_> {
         };
         let was_due = |&slot: &Slot| self.arena.beats.last(slot) > Some(renewals.heard);
         if renewals.are_due() && left_out_nothing && walked.iter().any(was_due) {
-            // Some of what is due under the wildcard is not any more: from now on it is remembered one by one.
+            // Only some of the due heartbeats are done, so the others are tracked individually
+            // from now on.
             let due = self.arena.beats.after(mem::replace(&mut renewals.heard, clock));
             renewals.owed.extend(due.map(|(_, slot)| slot));
         }
         for slot in walked {
             renewals.refused.remove(&slot);
-            // What was left out of the walk since the client has it is still to be renewed.
+            // Resources omitted because the client has them still need a renewal.
             if left_out_nothing {
                 renewals.owed.remove(&slot);
             }
@@ -414,7 +421,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What the client has by name and was in the response with this nonce, which is the newest.
+    /// Returns the named resources in the newest response, which has this nonce.
     fn sent_by_name(&self, nonce: NonZeroU64) -> Vec<Slot> {
         let mut named = Vec::new();
         let mut edge = self.session.edges.last();
@@ -425,7 +432,8 @@ impl Turn<'_> {
         named
     }
 
-    /// The newest response was rejected: what was in it is not renewed (M167).
+    /// Records the rejection of the newest response, whose resources are no longer renewed.
+    // M167
     pub(crate) fn note_refused(&mut self, sent: Sent) {
         if self.session.ttls == Ttls::Untold || self.sends_full_state() {
             return;
@@ -452,14 +460,14 @@ impl Turn<'_> {
         }
     }
 
-    /// What was rejected goes along with what is sent now.
+    /// Forgets rejected resources, because they are re-sent now.
     pub(crate) fn forget_refused(&mut self) {
         if let Some(renewals) = self.session.renewals.as_deref_mut() {
             renewals.refused.clear();
         }
     }
 
-    /// The session leaves its arena: what is remembered of resources there goes.
+    /// Forgets all due heartbeats when the session leaves its arena.
     pub(crate) fn forget_renewals(&mut self) {
         let means = self.session.renewals.take().map(|renewals| renewals.means);
         if means == Some(Means::Resources) {

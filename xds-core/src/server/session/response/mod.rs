@@ -1,7 +1,8 @@
-//! Making the one response that is due, when the transport has room for it.
+//! Responses: rendering of the due response when the transport has room.
 //!
-//! This is the moment at which a response counts as sent (M73): whatever changed before is in it,
-//! whatever was unsubscribed before is not (M67).
+//! A response counts as sent when it is rendered. It includes every earlier change and excludes
+//! everything unsubscribed earlier.
+// M73, M67
 
 pub(crate) mod delta;
 pub(crate) mod errors;
@@ -37,20 +38,20 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// A response without its envelope.
+/// Response without its envelope.
 #[derive(Clone, Debug)]
 pub(crate) struct Rendered {
     pub(crate) body: Body,
     pub(crate) errors: Errors,
-    /// What is told to be too long, in bytes.
+    /// Resources reported as too long, with their lengths in bytes.
     pub(crate) too_long: Vec<(ResourceName, usize)>,
     pub(crate) version: Version,
     pub(crate) cause: Cause,
 }
 
 impl Turn<'_> {
-    /// Renders what is due under the nonce `nonce`; nothing if it turns out that the client has it
-    /// all.
+    /// Renders the due contents under the nonce `nonce`. Returns `None` if the client turns out
+    /// to have everything.
     pub(crate) fn render(
         &mut self,
         nonce: NonZeroU64,
@@ -89,17 +90,18 @@ impl Turn<'_> {
             Portion::Additions | Portion::Unanswered | Portion::Heartbeats => {
                 self.let_graves_linger();
                 if !self.session.has_additions(self.arena) {
-                    // What waits to be told is no news, whatever heartbeats go out meanwhile.
+                    // Withheld removals are no reason for a response, whatever heartbeats are
+                    // sent.
                     return None;
                 }
             }
         }
         if self.session.warming == WarmingState::Armed {
-            // What goes out after clusters for another reason settles the warming as well.
+            // A response after clusters for another reason also completes warming.
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
-        // What a wildcard covers as well would come twice.
+        // Resources that a wildcard also covers would be sent twice.
         let is_apart =
             self.session.sends(self.arena) != Sends::FullState && self.session.wildcard.is_none();
         let portion = match portion {
@@ -155,7 +157,8 @@ impl Turn<'_> {
         Some(self.send(nonce, part, self.session.reached(), time, what))
     }
 
-    /// Sends what was rendered, with this part of the wildcard, which had been as far as `reached`.
+    /// Records a rendered response as sent. It advances the wildcard cursor from `from` to `to`;
+    /// the cursor had been as far as `reached`.
     fn send(
         &mut self,
         nonce: NonZeroU64,
@@ -180,19 +183,21 @@ impl Turn<'_> {
         Rendered { body, errors, too_long, version: self.print(version), cause }
     }
 
-    /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
+    /// Adds resources changed after the wildcard's cursor, as many as fit. Returns the new
+    /// cursor.
     pub(crate) fn gather(&mut self, wildcard: Wildcard, parts: &mut Parts) -> Stamp {
         let (edges, session, own) = (&*self.edges, &*self.session, self.slot);
         self.arena.gather(wildcard.cursor, parts, |slot, resource| {
-            // Who was told an error by name may have let go of the resource (M178).
+            // A client that was sent an error by name may have dropped the resource (M178).
             wildcard.catch_up == CatchUp::Everything
                 || resource.error.is_some()
                 || !session.has(own, slot, edges)
         })
     }
 
-    /// Adds the resources of due edges as far as they fit, all of them or the unanswered ones, and gives the strongest
-    /// reason for one. What changed in the part of the wildcard's tail that was walked is in already.
+    /// Adds the resources of due subscriptions, all of them or the unanswered ones, as many as
+    /// fit. Returns the strongest reason for one. Resources in the part `walked` of the wildcard
+    /// are included already.
     pub(crate) fn take_due(
         &mut self,
         parts: &mut Parts,
@@ -201,7 +206,7 @@ impl Turn<'_> {
         portion: Portion,
     ) -> Option<Cause> {
         let tells_removals = self.session.sends(self.arena) == Sends::ChangesAndRemovals;
-        // Of what is covered by a walk there may be more behind what does not fit.
+        // The walk may cover further subscriptions after one that does not fit.
         let is_walk_empty = walked.is_none_or(|(from, to)| from == to);
         let mut cause = None;
         let mut slot = self.session.due.first();
@@ -214,7 +219,8 @@ impl Turn<'_> {
             let (at, standing) = (edge.resource, edge.standing);
             let parting = standing.is_passing();
             let has_had_it = edge.sent != 0;
-            // Errors are for who names the resource, not for who has to be told that it is gone (M178).
+            // Only a client that names the resource is sent its error, not one that is due a
+            // removal (M178).
             let error = match standing.is_subscribed() {
                 true => self.push_error_into(at, parts),
                 false => None,
@@ -230,7 +236,7 @@ impl Turn<'_> {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
                 if self.arena.payload(at).is_none() || self.session.is_told_too_long(at) {
-                    // Should that be over, the client is to be told.
+                    // When the error ends, the client must be sent that.
                     self.edges.set_sent(&mut self.session.edges, slot, nonce);
                 }
                 slot = next;
@@ -242,16 +248,17 @@ impl Turn<'_> {
             let beyond = walked.is_some_and(|(_, to)| stamp > to);
             let exists = resource.payload.is_some();
             match &resource.payload {
-                // The wildcard gets there in the next response.
+                // The wildcard sends it in the next response.
                 Some(_) if beyond => {}
-                // No room for this one. What the walk covers must still be taken off the list.
+                // No room for this one. Resources covered by the walk still have to leave the
+                // list.
                 Some(payload) if !covered && parts.push(&resource.name, payload) == Room::Full => {
                     if is_walk_empty {
                         break;
                     }
                 }
                 payload => {
-                    // Of a glob with members, these are all there is to say; of an alias, what it stands for.
+                    // A glob is represented by its members, if any, and an alias by its resource.
                     let is_alias = !has_had_it && self.meaning(at).is_some();
                     let is_spoken_for =
                         payload.is_none() && (is_alias || self.arena.has_members(at));
@@ -289,7 +296,8 @@ impl Turn<'_> {
         cause
     }
 
-    /// What an edge leads to is in the response of this nonce, or that it is gone is.
+    /// Records in a subscription that the response with this nonce contains the resource or its
+    /// removal.
     pub(crate) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         let is_covered = self.session.wildcard.is_some();
@@ -301,8 +309,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The first change after a rejection takes the rest of what was rejected along, once (M107,
-    /// IS4).
+    /// Re-sends the rest of the rejected resources once, together with the first later change.
+    // M107, IS4
     pub(crate) fn let_suspects_ride(&mut self) {
         let Some(suspects) = self.session.suspects() else { return };
         if !self.has_change_after(suspects.until) {
@@ -329,8 +337,8 @@ impl Turn<'_> {
                 wildcard.rode = wildcard.cursor;
                 wildcard.cursor = suspects.from;
             }
-            // Who refused the response as a whole has not taken note of what went (IS11). What lingers has
-            // its edges, and its own order.
+            // A client that rejected the response as a whole did not process its removals (IS11).
+            // Deferred removals have their own subscriptions and order.
             if may_tell_again {
                 wildcard.told = wildcard.told.min(suspects.told.max(least));
                 self.session.with_rare(|rare| rare.telling = None);
@@ -350,7 +358,7 @@ impl Turn<'_> {
                 && !self.session.lingers()
                 && self.arena.tells_removals()
                 && self.arena.newest_grave() > stamp.max(wildcard.told)
-                // What came and went before the client was sent it, it is not told of.
+                // Resources removed before the client was sent them need no removal.
                 && self
                     .arena
                     .lost(self.session.knows(&wildcard), wildcard.reached)
@@ -369,7 +377,7 @@ impl Turn<'_> {
         false
     }
 
-    /// The wildcard has been sent up to `to`.
+    /// Records that the wildcard was sent up to `to`.
     pub(crate) fn advance(&mut self, to: Stamp) {
         let (newest, clock) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
@@ -388,7 +396,7 @@ impl Turn<'_> {
 }
 
 impl Wildcard {
-    /// Why a response is sent that takes the wildcard up to `to`.
+    /// Returns the reason for a response that advances the wildcard to `to`.
     pub(crate) fn reason(&self, to: Stamp) -> Cause {
         match self.owed {
             Some(Owed { cause, at, .. }) if to <= at => cause,
@@ -398,7 +406,7 @@ impl Wildcard {
     }
 }
 
-/// The stronger of two reasons, where there are any.
+/// Minimum of two optional reasons, that is, the stronger one.
 pub(crate) trait MinSome {
     fn min_some(self, other: Self) -> Self;
 }

@@ -1,4 +1,4 @@
-//! What a change in the store means to who subscribes to the resource by name.
+//! Effects of a change in the store on subscriptions by name.
 
 use crate::{
     server::{
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// The resource behind one of the session's edges was created, altered or deleted, or there is an
-    /// error instead.
+    /// Updates a subscription after its resource was created, changed or removed, or its error
+    /// changed.
     pub(crate) fn resource_changed(&mut self, edge_slot: Slot, touch: Touch) {
         if touch == Touch::Turned {
             return self.name_turned(edge_slot);
@@ -24,14 +24,14 @@ impl Turn<'_> {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, edge_due) = (edge.sent != 0, edge.due);
-        // Who does not name it is told nothing but that it is gone (M178).
+        // A client that does not name the resource is only sent its removal (M178).
         let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
         if touch == Touch::Error && exists && !has_error {
             return;
         }
         let (resource, is_covered) = (edge.resource, edge.standing == Standing::Covered);
         if !exists && !has_error && edge.standing == Standing::Named {
-            // Of a glob or an alias, this is the end of an error.
+            // For a glob or an alias, this is the end of an error.
             self.cover_members(resource, Cause::Changed);
             let was_resource = self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
             if !was_resource && self.meaning(resource).is_some() {
@@ -39,7 +39,7 @@ impl Turn<'_> {
             }
         }
         let sends = self.session.sends(self.arena);
-        // Of what it does not name, and was not sent, it is not told that it is gone (IS11).
+        // A client is not sent removals of resources that it neither names nor was sent (IS11).
         let is_unheard = sends == Sends::ChangesAndRemovals
             && !was_sent
             && touch == Touch::Content
@@ -59,26 +59,27 @@ impl Turn<'_> {
             (true, _) => {
                 let before = due.newest();
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
-                // What changed now is the newest: nothing need be looked up.
+                // This change is the newest one, so no lookup is needed.
                 if let Some((before, resource)) = before.zip(self.arena.at(resource)) {
                     due.note_newest(before.max(resource.stamp));
                 }
             }
-            // Never sent, or silent by rule (M77): there is nothing to say.
+            // Never sent, or removed silently by configuration (M77): nothing is due.
             (false, Sends::Changes) => {
                 self.edges.clear_due(due, edge_slot);
             }
-            // It was told of the error, which is over as well (M176).
+            // The client was sent the error, which has ended as well (M176).
             (false, _) if touch == Touch::Both => {
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
             }
             (false, Sends::FullState) if !was_sent || !self.arena.absence_deletes() => {
                 self.edges.clear_due(due, edge_slot);
             }
-            // It was asked for by name, so it is told even if it never was sent (M115, M131).
+            // The client requested it by name, so a removal is due even if it was never sent
+            // (M115, M131).
             (false, Sends::ChangesAndRemovals)
                 if !was_sent && edge_due.is_none() && touch != Touch::Answer => {}
-            // What it has it keeps; what it asked for it is told (M133).
+            // The client keeps what it has and is answered what it requested (M133).
             (false, Sends::ChangesAndRemovals)
                 if !self.arena.tells_removals() && touch != Touch::Answer =>
             {

@@ -1,4 +1,4 @@
-//! The envelope of a response: a client's own few bytes around those it shares with others.
+//! Envelope of a response: the client's own bytes around the body shared with other clients.
 
 use core::num::NonZeroU64;
 
@@ -13,7 +13,7 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// Puts a rendered response into `frame` and says what it is.
+/// Writes a rendered response into `frame` and describes it.
 pub(crate) fn seal(
     frame: &mut Frame,
     via: &Via,
@@ -21,7 +21,7 @@ pub(crate) fn seal(
     nonce: NonZeroU64,
     rendered: Rendered,
 ) -> ServerTransmit {
-    // Both responses have these three under the same numbers.
+    // Both response messages use these field numbers.
     const VERSION_INFO: u32 = 1;
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
@@ -29,8 +29,8 @@ pub(crate) fn seal(
     let Rendered { body, errors, version, cause, .. } = rendered;
     let nonce = match via.visit() {
         Visit::Stays if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
-        // With the stream of a fetch the number would be forgotten; the next request says of what it is the
-        // answer.
+        // The stream of a fetch ends with the response, so a number would be forgotten. With the
+        // version as its nonce, the next request states which response it answers.
         Visit::Stays | Visit::Fetches => Nonce::from(version.as_str()),
     };
     frame.head.clear();

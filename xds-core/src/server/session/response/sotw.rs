@@ -1,4 +1,4 @@
-//! What a state-of-the-world response consists of.
+//! Contents of state-of-the-world responses.
 
 use super::MinSome as _;
 use crate::{
@@ -20,12 +20,13 @@ use crate::{
     text::ResourceName,
 };
 
-/// What part of a response errors have room for, however long the full state beside them is.
+/// Divisor of the size limit that gives the minimum space for errors next to a full state.
 const LEAST_ROOM: usize = 256;
 
 impl Turn<'_> {
-    /// All subscribed resources that exist (M74, M76, M79-M81), and as many errors as there is room for beside
-    /// them. Nothing if it turns out that the client has just that.
+    /// Renders all existing subscribed resources and as many errors as fit. Returns `None` if the
+    /// client turns out to have exactly that.
+    // M74, M76, M79-M81
     pub(crate) fn render_full_state(
         &mut self,
         nonce: u64,
@@ -35,7 +36,7 @@ impl Turn<'_> {
         Some((body, version, cause?))
     }
 
-    /// The same, and why it is sent, if there is more to it than that the client has just that.
+    /// Renders the full state. Returns a reason if the client does not have exactly that already.
     pub(crate) fn take_full_state(
         &mut self,
         nonce: u64,
@@ -56,7 +57,7 @@ impl Turn<'_> {
             Some(owed) if newest <= owed.at => Some(owed.cause),
             Some(owed) => Some(owed.cause.min(Cause::Changed)),
             None if wildcard.version != version => Some(Cause::Changed),
-            // Due for a name that the wildcard covers, too.
+            // Due for a name that the wildcard covers as well.
             None => cause,
         };
         wildcard.version = version;
@@ -64,18 +65,19 @@ impl Turn<'_> {
         (body, version, cause.min_some(why))
     }
 
-    /// Takes what is due off its list, since all of it is in the body, but for errors that there is no room for
-    /// beside that; gives the strongest reason for one.
+    /// Clears the due list, because the body contains all resources; errors without room stay
+    /// due. Returns the strongest reason for one.
     fn take_due_in_full_state(&mut self, nonce: u64, body: &Body, limit: usize) -> Option<Cause> {
-        // What is too long by itself is sent in any case, and with it as much as in any other response. Where the state
-        // leaves next to no room, it is not to be sent once for each error.
+        // A state over the limit is sent anyway, with as many errors as any other response. If
+        // the state leaves almost no room, it must not be repeated once per error.
         let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit).max(limit / LEAST_ROOM);
         let mut errors = Parts::new(self.form(), room);
         let (mut cause, mut slot) = (None, self.session.due.first());
         while let Some(edge) = self.edges.at(slot) {
             let (resource, standing) = (edge.resource, edge.standing);
             let next = self.edges.next(Chain::Due, slot);
-            // Errors are for who names the resource, not for who has to be told that it is gone (M178).
+            // Only a client that names the resource is sent its error, not one that is due a
+            // removal (M178).
             let error = match standing.is_subscribed() {
                 true => self.push_error(resource, |bytes| errors.set_aside(bytes)),
                 false => None,
@@ -86,13 +88,14 @@ impl Turn<'_> {
             }
             match (error, self.edges.at_mut(slot)) {
                 (None, _) => self.take_in_full_state(slot, nonce),
-                // The state is without it, so that the client has it no longer.
+                // The state does not contain the resource, so the client no longer has it.
                 (Some(Room::Taken), Some(edge)) => edge.sent = 0,
                 _ => {}
             }
             slot = next;
         }
-        // What lingers and this view never had is left out already: nothing is left to be told later (M223).
+        // Withheld resources that this view never had are not in the state, so their removal is
+        // complete (M223).
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
@@ -107,7 +110,8 @@ impl Turn<'_> {
         cause
     }
 
-    /// What an edge leads to is sent with all the rest, or is not there.
+    /// Records that the full state contains the resource of a subscription, or omits it because
+    /// it does not exist.
     fn take_in_full_state(&mut self, slot: Slot, nonce: u64) {
         self.note_in_response(slot, nonce);
         let Some(edge) = self.edges.at_mut(slot) else { return };
@@ -120,7 +124,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the wildcard has lost anything that is not repeated.
+    /// Whether the wildcard lost resources that are not repeated.
     fn tells_of_graves(&self) -> bool {
         let wildcard = self.session.wildcard.filter(|_| self.session.needs_ghosts(self.arena));
         let lost =
@@ -128,8 +132,9 @@ impl Turn<'_> {
         lost.is_some_and(|mut lost| lost.next().is_some())
     }
 
-    /// All named resources that exist. The version is that of exactly these: who has a part of the
-    /// state must not be taken for one who has all of it when he comes back (B06).
+    /// Returns all existing named resources with the version of exactly these. A client with a
+    /// part of the state must not be mistaken for one with all of it when it reconnects.
+    // B06
     fn named_body(&self) -> (Body, TypeVersion) {
         let mut parts = Parts::new(self.form(), usize::MAX);
         let version = self.for_each_named(|name, payload| {
@@ -138,7 +143,7 @@ impl Turn<'_> {
         (parts.into_body(), version)
     }
 
-    /// The version of all named resources that exist.
+    /// Returns the version of all existing named resources.
     pub(crate) fn named_version(&self) -> TypeVersion {
         self.for_each_named(|_, _| {})
     }
@@ -150,7 +155,7 @@ impl Turn<'_> {
         let mut version = TypeVersion::default();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
-            // What an error stands for is not listed beside it (M172).
+            // A resource with an error is not listed next to the error (M172).
             if let Some(Resource { name, payload: Some(payload), error: None, .. }) =
                 self.arena.at(edge.resource)
             {
@@ -165,7 +170,8 @@ impl Turn<'_> {
         version
     }
 
-    /// What is new to the client or changed (M75), as much as fits (M83).
+    /// Renders resources that are new or changed for the client, as many as fit.
+    // M75, M83
     pub(crate) fn render_changes(
         &mut self,
         nonce: u64,
@@ -180,7 +186,7 @@ impl Turn<'_> {
             return Some((self.finish(parts), cause?));
         };
         let from = wildcard.cursor;
-        // The common case: nothing but the wildcard, whose bytes all such clients share.
+        // The common case: the wildcard alone, so all such clients share the bytes.
         let is_shared = wildcard.catch_up == CatchUp::Everything && !self.isolates();
         if self.session.due.is_empty() && is_shared {
             let tail = self.arena.tail_body(self.form(), from, None, limit);

@@ -1,8 +1,9 @@
-//! Which version a response states, and what that says of the client that has it (B06, M69, M72).
+//! Versions stated in responses, and what they mean when a client states them again.
 //!
-//! Versions are kept as numbers. Those of the application are digests of its texts and of what they are said
-//! of, since one text may be said of several contents. A session keeps the texts that it may have to say
-//! again: what it sent last, what is on its way, and what was accepted.
+//! Versions are stored as numbers. Versions of the application are digests of their text and of
+//! the content, because one text may be used for several contents. A session keeps the texts that
+//! it may need again: those of the newest, the unanswered and the accepted response.
+// B06, M69, M72
 
 use alloc::format;
 
@@ -17,17 +18,17 @@ use crate::{
     text::Version,
 };
 
-/// How much of what the client subscribes to it has with a response.
+/// Part of the client's subscription that a response covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Just what there is, unless something lingers.
+    /// Exactly the existing resources, unless removals are deferred.
     Subscribed,
     /// Something else.
     Other,
 }
 
 impl Session {
-    /// The text of a version that was stated.
+    /// Returns the text of a version that was stated.
     pub(crate) fn print(&self, version: StatedVersion, arena: &Arena) -> Version {
         self.text(version).cloned().unwrap_or_else(|| arena.text_of(version))
     }
@@ -37,7 +38,7 @@ impl Session {
         texts.iter().find(|(of, _)| *of == version).map(|(_, text)| text)
     }
 
-    /// Keeps the text of a version, and forgets those that nobody can ask for any more.
+    /// Stores the text of a version and drops those that are no longer needed.
     fn keep_text(&mut self, version: StatedVersion, text: Version) {
         if self.text(version).is_some() {
             return;
@@ -54,9 +55,9 @@ impl Session {
 }
 
 impl Turn<'_> {
-    /// The version of a response with this content. What the application calls its version is all that
-    /// the client subscribes to; of anything else a response is marked, lest it be taken for that when the
-    /// client comes back.
+    /// Returns the version of a response with this content. The application's version denotes the
+    /// whole subscription. A response with anything else gets a marked version, so that a
+    /// returning client is not mistaken for one with the whole.
     pub(crate) fn state(&mut self, content: TypeVersion, extent: Extent) -> StatedVersion {
         let Some(own) = self.arena.own_version().cloned() else {
             return self.arena.stated(content);
@@ -83,7 +84,7 @@ impl Turn<'_> {
         text.unwrap_or_else(|| self.arena.print(version))
     }
 
-    /// Whether a client that states `text` means this version.
+    /// Whether a client that states `text` refers to this version.
     pub(crate) fn is_stated_as(&self, version: StatedVersion, text: &str) -> bool {
         match self.session.text(version) {
             Some(own) => own.as_str() == text,

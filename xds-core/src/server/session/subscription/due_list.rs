@@ -1,4 +1,4 @@
-//! What a session is to be sent of what it has edges to: now, or once it may be told.
+//! List of a session's subscriptions whose resources are due, released or withheld.
 
 use crate::{
     server::{
@@ -9,31 +9,35 @@ use crate::{
     slab::Slot,
 };
 
-/// Why the client is to be sent a resource.
+/// Reason for sending a resource to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) cause: Cause,
     pub(crate) ride: Ride,
-    /// Whether the client has asked, and is answered whatever becomes of the resource.
+    /// Whether the client requested it and gets an answer whatever happens to the resource.
     pub(crate) claim: Claim,
     pub(crate) release: Release,
 }
 
-/// Whether what is due may be told.
+/// Whether a due resource may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     Released,
     Withheld,
 }
 
-/// Whether it is due for itself; of several reasons, the greatest counts.
+/// Whether a subscription is due for its own sake. If there are several reasons, the greatest
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ride {
-    /// Unchanged since the client rejected it: it goes along with another one's change (M107).
+    /// Unchanged since the client rejected it; re-sent together with a change of another
+    /// resource.
+    // M107
     Along,
     OwnReason,
-    /// The client has dropped the name and waits to be told where it stands, since a glob or an alias stands for it
-    /// (M139).
+    /// The client unsubscribed from the name, but a glob or an alias still covers it. It waits
+    /// for the resource or its removal.
+    // M139
     Dropped,
 }
 
@@ -43,21 +47,22 @@ impl Due {
         Self { cause, ride: Ride::OwnReason, claim, release: Release::Released }
     }
 
-    /// The same, but as something that goes along.
+    /// Returns this reason as one for re-sending together with another change.
     pub(crate) fn along(self) -> Self {
         Self { ride: Ride::Along, ..self }
     }
 }
 
-/// The edges of a session that are due.
+/// Subscriptions of a session that are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueList {
-    /// For the next response.
+    /// Due in the next response.
     pub(crate) released: List,
-    /// Gone, and not to be told yet (M147).
+    /// Removed resources whose removal must not be sent yet.
+    // M147
     withheld: List,
-    /// When the newest resource for the next response changed, or one of the positions below, which are after all
-    /// others.
+    /// Revision at which the newest resource of the next response changed, or one of the special
+    /// values `UNKNOWN`, `LEFT_OVER` and `WAITING`, which are greater than all revisions.
     newest: Stamp,
 }
 
@@ -69,14 +74,15 @@ impl Default for DueList {
 }
 
 impl DueList {
-    /// It is to be looked up.
+    /// Value of `newest` that has to be looked up.
     const UNKNOWN: Stamp = Stamp::MAX;
-    /// The same, of what there was no room for in the last response.
+    /// Value of `newest` for the leftover of a size-limited response.
     const LEFT_OVER: Stamp = Self::UNKNOWN.before();
-    /// The same; it waits for something else, since that response was rejected.
+    /// Value of `newest` for the leftover of a response that was rejected; it waits for another
+    /// reason.
     const WAITING: Stamp = Self::LEFT_OVER.before();
 
-    /// Whether there is nothing for the next response.
+    /// Whether nothing is due in the next response.
     pub(crate) fn is_empty(self) -> bool {
         self.released.is_empty()
     }
@@ -85,43 +91,43 @@ impl DueList {
         self.released.first()
     }
 
-    /// Whether there is something that does not wait for something else.
+    /// Whether something is due that does not wait for another reason.
     pub(crate) fn is_ready(self) -> bool {
         !self.released.is_empty() && self.newest != Self::WAITING
     }
 
-    /// The rest of a response is all there is now.
+    /// Marks everything that is due as the leftover of a response.
     pub(crate) fn leave_over(&mut self) {
         if !self.released.is_empty() {
             self.newest = Self::LEFT_OVER;
         }
     }
 
-    /// The response was rejected of which the rest is left.
+    /// Makes the leftover wait, after the response that it was left over from was rejected.
     pub(crate) fn let_the_rest_wait(&mut self) {
         if self.newest == Self::LEFT_OVER {
             self.newest = Self::WAITING;
         }
     }
 
-    /// When the newest resource for the next response changed, if that is known.
+    /// Returns the revision at which the newest resource of the next response changed, if known.
     pub(crate) fn newest(self) -> Option<Stamp> {
         Some(self.newest).filter(|&newest| newest < Self::WAITING)
     }
 
-    /// That was found out.
+    /// Stores the newest revision after it was looked up.
     pub(crate) fn note_newest(&mut self, newest: Stamp) {
         if self.newest == Self::UNKNOWN {
             self.newest = newest;
         }
     }
 
-    /// Something became due for the next response, or is not any more.
+    /// Updates the list after a subscription became due or is no longer due.
     pub(crate) fn note_altered(&mut self) {
         self.newest = if self.released.is_empty() { Stamp::START } else { Self::UNKNOWN };
     }
 
-    /// What is not to be told yet.
+    /// Returns the subscriptions whose removal must not be sent yet.
     pub(crate) fn withheld(self) -> List {
         self.withheld
     }

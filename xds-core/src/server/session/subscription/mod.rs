@@ -1,9 +1,9 @@
-//! Who subscribes to what by name: one edge per session and resource.
+//! Subscriptions: one entry per session and resource.
 //!
-//! An edge hangs in two lists, that of the resource's subscribers and that of the session's names,
-//! and in a third, that of what the session is to be sent, while it is due. Every one of them is
-//! walked or left at the cost of the edges concerned. A table finds the edge of a session and a
-//! resource; it is never walked.
+//! An entry is linked into two lists, the resource's subscribers and the session's names, and
+//! while it is due also into the session's due list. Each list is traversed or updated in time
+//! proportional to the entries concerned. A hash table finds the entry of a session and a
+//! resource; it is never iterated.
 
 pub(crate) mod due_list;
 
@@ -21,20 +21,20 @@ use crate::{
     slab::{Key, Slab, Slot},
 };
 
-/// One session's subscription to one name.
+/// Subscription of one session to one name.
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) session: Slot,
-    /// Where the name is in the arena of the session's type.
+    /// Slot of the name in the arena of the session's type.
     pub(crate) resource: Slot,
-    /// The number of the nonce under which the resource was last sent for a reason of its own; zero
-    /// if the client has not been sent it, or has been told that it is gone.
+    /// Nonce under which the resource was last sent for its own sake. 0 if the client has not
+    /// been sent the resource, or was sent its removal.
     pub(crate) sent: u64,
-    /// The number of the nonce under which the resource was first sent to a client that did not have it. Once it
-    /// has been told that it is gone, that of the nonce under which it was. Zero if neither, and if the client may
-    /// have it from elsewhere.
+    /// Nonce under which the resource was first sent to a client that did not have it. After a
+    /// removal, the nonce of that removal. 0 if there is neither, or if the client may have the
+    /// resource from elsewhere.
     since: u64,
-    /// The request that last listed the name, counted per session.
+    /// Number of the session's last request that listed the name.
     pub(crate) round: u32,
     pub(crate) standing: Standing,
     pub(crate) grace: Grace,
@@ -44,35 +44,42 @@ pub(crate) struct Edge {
     by_due: Link,
 }
 
-/// What makes a session's edge to a resource.
+/// Reason for which a session has a subscription to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The client subscribes to the name.
     Named,
-    /// It did until it went over to the wildcard, or said so when it came back, and need not be sent what
-    /// it has (M31, M116). Ends when it has been sent the rest.
+    /// The client subscribed to the name before it switched to the wildcard, or stated the
+    /// resource when it reconnected. It is not sent the resource again. Ends when it has received
+    /// the rest.
+    // M31, M116
     Remembered,
-    /// The client subscribes to a glob (M138) or an alias (M136) that stands for the name.
+    /// The client subscribes to a glob or an alias that covers the name.
+    // M138, M136
     Covered,
-    /// The wildcard covers the name; it is due once for a reason of its own (M91, M118).
+    /// The wildcard covers the name, which is due once for its own sake.
+    // M91, M118
     Parting,
-    /// The wildcard covered the name, which is gone; the client has it until that is told (M147).
+    /// The wildcard covered the name, which is removed. The client keeps it until the removal is
+    /// sent.
+    // M147
     Lingering,
 }
 
 impl Standing {
-    /// Whether the client subscribes to what the edge leads to, by whatever name.
+    /// Whether the client subscribes to the resource, by whatever name.
     pub(crate) fn is_subscribed(self) -> bool {
         matches!(self, Self::Named | Self::Covered)
     }
 
-    /// Whether the edge goes with what it is due for.
+    /// Whether the subscription ends once its resource or removal was sent.
     pub(crate) fn is_passing(self) -> bool {
         matches!(self, Self::Parting | Self::Lingering)
     }
 }
 
-/// Whether the client is not told yet that the name does not exist (M127).
+/// Whether a grace period delays telling the client that the name does not exist.
+// M127
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grace {
     None,
@@ -89,7 +96,7 @@ impl Link {
     const NONE: Self = Self { previous: Slot::NONE, next: Slot::NONE };
 }
 
-/// Which of its lists an edge is asked about.
+/// List in which a subscription is linked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chain {
     Resource,
@@ -98,18 +105,18 @@ pub(crate) enum Chain {
 }
 
 impl Edge {
-    /// Whether it is due, but not to be told yet.
+    /// Whether the subscription is due but must not be sent yet.
     pub(crate) fn is_withheld(&self) -> bool {
         self.due.is_some_and(|due| due.release == Release::Withheld)
     }
 
-    /// Whether the client waits to be told of it since it has dropped the name.
+    /// Whether the client unsubscribed from the name and waits for a response about it.
     pub(crate) fn is_dropped(&self) -> bool {
         self.due.is_some_and(|due| due.ride == Ride::Dropped)
     }
 
-    /// Whether the client waits for what is due, since it has asked for it or names it and was never sent it. A client
-    /// that comes back and says that it has another version of it goes on with that.
+    /// Whether the client waits for the due resource, because it requested it or names it and was
+    /// never sent it. A returning client that states another version goes on using that version.
     pub(crate) fn is_unanswered(&self) -> bool {
         let is_new = self.standing == Standing::Named && !self.was_ever_sent();
         let has_it_from_before = self.sent != 0 && self.since == 0;
@@ -119,38 +126,40 @@ impl Edge {
         })
     }
 
-    /// What is due behind it.
+    /// Returns the next subscription in the due list.
     pub(crate) fn next_due(&self) -> Slot {
         self.by_due.next
     }
 
-    /// Whether the client was sent the resource in responses after the one of the nonce `accepted` only.
+    /// Whether the resource was sent to the client only in responses after the nonce `accepted`.
     pub(crate) fn was_first_sent_after(&self, accepted: u64) -> bool {
         self.sent != 0 && self.since > accepted
     }
 
-    /// Whether the client has or had the resource by what the edge stands for, and was not only told that there is none.
+    /// Whether the client has or had the resource through this subscription, as opposed to having
+    /// only been told that it does not exist.
     pub(crate) fn was_ever_sent(&self) -> bool {
         self.sent != 0 || self.since != 0
     }
 
-    /// The resource is in the response of this nonce; `accepted` is that of the last one that the client has
-    /// accepted.
+    /// Records that the response `nonce` contains the resource. `accepted` is the nonce of the
+    /// last response that the client accepted.
     pub(crate) fn note_in(&mut self, nonce: u64, accepted: u64) {
         if self.sent == 0 {
-            // If it rejected the news that it was gone, it may have it yet.
+            // If the client rejected the removal, it may still have the resource.
             self.since = if self.since <= accepted { nonce } else { 0 };
         }
     }
 
-    /// The same, of a client that may have it from elsewhere.
+    /// Records that a response contains the resource for a client that may have it from
+    /// elsewhere.
     pub(crate) fn note_in_with_others(&mut self) {
         if self.sent == 0 {
             self.since = 0;
         }
     }
 
-    /// The response of this nonce says that the resource is gone.
+    /// Records that the response with this nonce contains the resource's removal.
     pub(crate) fn note_gone_in(&mut self, nonce: u64) {
         if self.sent != 0 {
             self.since = nonce;
@@ -174,7 +183,7 @@ impl Edge {
     }
 }
 
-/// All edges of a server.
+/// All subscriptions of a server.
 #[derive(Debug)]
 pub(crate) struct Edges {
     edges: Slab<Edge>,
@@ -210,12 +219,13 @@ impl Edges {
         self.edges.key(slot)
     }
 
-    /// Whether the edge is still there, and its grace is not over.
+    /// Whether the subscription still exists and its grace period is running.
     pub(crate) fn is_waiting(&self, key: Key) -> bool {
         self.edges.get(key).is_some_and(|edge| edge.grace == Grace::Running)
     }
 
-    /// Makes an edge, the last of both lists, that is not due. There must be none yet.
+    /// Creates a subscription that is not due and links it into both lists. There must be none
+    /// yet.
     pub(crate) fn connect(
         &mut self,
         (session, names): (Slot, &mut List),
@@ -237,7 +247,8 @@ impl Edges {
         };
         let slot = self.edges.push_back(edge)?.slot();
         self.push_back(subscribers, Chain::Resource, slot);
-        // What was sent last is last in this list, so that what was not sent at all is first.
+        // The list is ordered by the last transmission; resources that were never sent come
+        // first.
         self.push_front(names, Chain::Session, slot);
         let (edges, hasher) = (&self.edges, &self.hasher);
         self.ends.insert_unique(hasher.hash_one((session, resource)), slot, |&other| {
@@ -246,7 +257,7 @@ impl Edges {
         Some(slot)
     }
 
-    /// Ends an edge: takes it out of all lists.
+    /// Removes a subscription from all lists.
     pub(crate) fn disconnect(
         &mut self,
         slot: Slot,
@@ -265,7 +276,7 @@ impl Edges {
         }
     }
 
-    /// Makes the edge due. A stronger reason replaces a weaker one.
+    /// Makes the subscription due. A stronger reason replaces a weaker one.
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(edge) = self.at_mut(slot) else { return };
         edge.grace = Grace::None;
@@ -288,34 +299,34 @@ impl Edges {
         list.note_altered();
     }
 
-    /// What is due the client has asked for.
+    /// Records that the client requested the due resource.
     pub(crate) fn note_claim(&mut self, slot: Slot, claim: Claim) {
         if let Some(due) = self.at_mut(slot).and_then(|edge| edge.due.as_mut()) {
             due.claim = due.claim.max(claim);
         }
     }
 
-    /// What is due is an answer to who has dropped the name.
+    /// Records that the due resource or removal answers an unsubscription.
     pub(crate) fn note_dropped(&mut self, slot: Slot) {
         if let Some(due) = self.at_mut(slot).and_then(|edge| edge.due.as_mut()) {
             due.ride = Ride::Dropped;
         }
     }
 
-    /// The resource is gone, which is due to be told, but not yet.
+    /// Makes the removal of a resource due, but withholds it.
     pub(crate) fn withhold(&mut self, list: &mut DueList, slot: Slot) {
         let due = Due { release: Release::Withheld, ..Due::because(Cause::Changed) };
         self.set_due(list, slot, due);
     }
 
-    /// What was withheld may be told.
+    /// Releases all withheld removals.
     pub(crate) fn release_withheld(&mut self, list: &mut DueList) {
         while let Some(due) = self.at(list.withheld().first()).and_then(|edge| edge.due) {
             self.set_due(list, list.withheld().first(), Due { release: Release::Released, ..due });
         }
     }
 
-    /// The edge is no longer due, and this is why it was.
+    /// Ends the due state of a subscription. Returns the reason for which it was due.
     pub(crate) fn clear_due(&mut self, list: &mut DueList, slot: Slot) -> Option<Due> {
         let due = self.at_mut(slot)?.due.take()?;
         self.unlink(list.list(due.release), Chain::Due, slot);
@@ -323,9 +334,9 @@ impl Edges {
         Some(due)
     }
 
-    /// The resource was sent under this nonce for a reason of its own: the edge becomes the last of
-    /// the session's names. Or the client was told under the nonce zero that it is gone: then the edge is
-    /// among those first that were not sent at all.
+    /// Records that the resource was sent under this nonce for its own sake, and moves the
+    /// subscription to the end of the session's names. The nonce 0 records a removal and moves it
+    /// to the front, to those that were never sent.
     pub(crate) fn set_sent(&mut self, names: &mut List, slot: Slot, nonce: u64) {
         if let Some(edge) = self.at_mut(slot) {
             edge.sent = nonce;
