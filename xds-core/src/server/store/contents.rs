@@ -1,7 +1,7 @@
-//! All of a view at once, as it is and as it would be.
+//! Contents of entire views, current or after a transaction.
 //!
-//! To put it in order costs much more than to copy references to it. So the copy is made apart, and the server
-//! can go on with that.
+//! Sorting the contents costs much more than copying references to them. The copy is therefore
+//! made first, and the server can continue while the copy is sorted elsewhere.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -24,33 +24,33 @@ use crate::{
     text::{ResourceName, TypeUrl, ViewName},
 };
 
-/// What there is under the names of one type; nothing for a name that an error stands for.
+/// Payloads of one type by name; `None` for a name with an error.
 type Held = Vec<(ResourceName, Option<Payload>)>;
 
-/// What a view without layers has, by type.
+/// Contents of a view without layers, by type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layer {
     types: Vec<(TypeUrl, Held)>,
 }
 
-/// What some views are made of, and what would change in one of the layers.
+/// Contents of some views, and pending changes of one of the layers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown {
-    /// By name, each with its layers, the topmost first.
+    /// Views sorted by name, each with its layers, topmost first.
     views: Vec<(ViewName, Vec<Arc<Layer>>)>,
-    /// What would change in this layer.
+    /// Changes that would be made in this layer.
     changed: Option<(Arc<Layer>, Vec<Change>)>,
 }
 
 impl Store {
-    /// By name.
+    /// Returns the names of all views, sorted.
     pub(crate) fn view_list(&self) -> Vec<ViewName> {
         let mut names: Vec<_> = self.views.iter().map(|(_, view)| view.name.clone()).collect();
         names.sort_unstable();
         names
     }
 
-    /// What a view shows.
+    /// Returns the contents of a view.
     pub(crate) fn shown(&self, view: &ViewName) -> Shown {
         let slots = self.find_view(view).into_iter();
         let mut shown = Shown { views: self.copy(slots, &mut BTreeMap::new()), changed: None };
@@ -60,7 +60,7 @@ impl Store {
         shown
     }
 
-    /// What the views would show that a transaction changes.
+    /// Returns the contents that the views affected by a transaction would have after it.
     pub(crate) fn preview(
         &self,
         transaction: &Transaction,
@@ -84,7 +84,7 @@ impl Store {
         Ok(Shown { views, changed: layers.remove(&view).map(|layer| (layer, changes)) })
     }
 
-    /// What these views show, by name. Views share the layers that they have in common.
+    /// Copies the contents of these views, sorted by name. Common layers are shared.
     fn copy(
         &self,
         slots: impl Iterator<Item = Slot>,
@@ -104,7 +104,8 @@ impl Store {
         views
     }
 
-    /// What is held for a view; of a layered one, what is kept of what it shows.
+    /// Returns the contents of a view's arenas. For a layered view, only types with arenas are
+    /// included.
     pub(crate) fn layer(&self, view: Slot) -> Layer {
         let arenas = self.views.at(view).map(View::arenas).unwrap_or_default();
         let arenas = arenas.iter().filter_map(|&slot| self.arena(slot));
@@ -120,12 +121,12 @@ impl Store {
 }
 
 impl Layer {
-    /// The names that it has, by type.
+    /// Returns the names in the layer, by type.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName)> {
         self.types.iter().flat_map(|(type_url, held)| held.iter().map(move |it| (type_url, &it.0)))
     }
 
-    /// What it has under each name, to look that up.
+    /// Returns the payloads in a map by type and name.
     pub(crate) fn by_name(&self) -> BTreeMap<(&TypeUrl, &ResourceName), &Payload> {
         let all = self.types.iter().flat_map(|(type_url, held)| {
             held.iter().map(move |(name, it)| ((type_url, name), it.as_ref()))
@@ -135,11 +136,11 @@ impl Layer {
 }
 
 impl Shown {
-    /// All of it, view by view.
+    /// Returns the contents of each view.
     pub(crate) fn contents(&self) -> Vec<ViewContents> {
         let of = |(view, layers): &(ViewName, Vec<Arc<Layer>>)| {
             let mut contents = ViewContents::of(view.clone());
-            // What lies above goes over what lies below.
+            // Upper layers take precedence over lower ones.
             for layer in layers.iter().rev() {
                 let changed = self.changed.as_ref().filter(|(it, _)| Arc::ptr_eq(it, layer));
                 layer.fill(changed.map_or(&[][..], |(_, changes)| changes), &mut contents);
@@ -151,7 +152,7 @@ impl Shown {
 }
 
 impl Layer {
-    /// Adds what it has, if it had these changes.
+    /// Adds the contents of the layer as they are after these changes.
     fn fill(&self, changes: &[Change], contents: &mut ViewContents) {
         let changed: BTreeSet<_> = changes.iter().map(|it| (&it.type_url, &it.name)).collect();
         for (type_url, held) in &self.types {
@@ -173,8 +174,8 @@ impl Layer {
     }
 }
 
-/// The resources of a view at one moment, by type and name. Payloads are those of the server, shared, so
-/// that this may be kept and looked at elsewhere while the server goes on.
+/// Resources of a view at one point in time, by type and name. The payloads are shared with the
+/// server, so this can be kept and used elsewhere while the server goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewContents {
     view: ViewName,
@@ -201,32 +202,32 @@ impl ViewContents {
         }
     }
 
-    /// Whose they are.
+    /// Returns the name of the view.
     #[must_use]
     pub fn view(&self) -> &ViewName {
         &self.view
     }
 
-    /// The resources, by type and name, with their bytes.
+    /// Returns the resources with their encoded bytes, sorted by type and name.
     pub fn iter(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName, &Bytes)> {
         self.resources.iter().flat_map(|(type_url, resources)| {
             resources.iter().map(move |(name, payload)| (type_url, name, payload))
         })
     }
 
-    /// How many resources there are.
+    /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
         self.resources.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the view has no resources.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a check finds about them: references that dangle, above all.
+    /// Checks the resources for inconsistencies, in particular dangling references.
     #[must_use]
     pub fn check(&self, consistency: &Consistency<'_>) -> Vec<Finding> {
         consistency.check(self.iter().map(|(ty, name, it)| (ty.clone(), name.clone(), it)))

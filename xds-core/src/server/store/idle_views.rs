@@ -1,4 +1,5 @@
-//! Which views nobody sees, and since when (M221).
+//! Tracking of unused views, and since when they are unused.
+// M221
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,7 @@ use crate::{
     time::Time,
 };
 
-/// A view to be looked at, or not any more, at this time.
+/// Start or end of the idle timer of a view, which fires at this time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watch {
     Begins(Time, Key),
@@ -17,7 +18,7 @@ pub(crate) enum Watch {
 }
 
 impl Store {
-    /// Who sees the view may have changed.
+    /// Records that a view may have become used or unused.
     pub(crate) fn note_view(&mut self, slot: Slot) {
         if let Some(key) = self.views.key(slot) {
             let ends = self.views.at(slot).and_then(|view| view.idle_at);
@@ -25,8 +26,8 @@ impl Store {
         }
     }
 
-    /// What follows for the views of which that may have changed; those seen by nobody from now on are to
-    /// be looked at when `at` has come.
+    /// Returns the idle timers to start and to stop since the last call. Timers of views that are
+    /// unused from now on fire at `at`.
     pub(crate) fn watches(&mut self, at: Option<Time>) -> Vec<Watch> {
         let mut watches = Vec::new();
         for (key, ended) in core::mem::take(&mut self.noted) {
@@ -46,7 +47,7 @@ impl Store {
         watches
     }
 
-    /// The time of a view that nobody has seen is over.
+    /// Ends the idle timer of a view. Returns the view's name, if the view still exists.
     pub(crate) fn end_idle(&mut self, key: Key) -> Option<ViewName> {
         let view = self.views.get_mut(key)?;
         view.idle_at = None;

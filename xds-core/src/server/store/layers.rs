@@ -1,9 +1,11 @@
-//! Views made of layers (M222, M224): what a name stands for is what it stands for in the topmost layer
-//! that has it, be it a resource or an error.
+//! Views made of layers.
 //!
-//! A layered view has arenas of its own only for types that somebody subscribes to there, and these share
-//! their payloads with the layers. A change in a layer is shown in the arenas above it, if what they show is
-//! another thing then: it costs what changed, times the layered views with subscribers of the type.
+//! A name in a layered view refers to the resource or error in the topmost layer that has either.
+//! A layered view has arenas of its own only for types with subscribers, and these share their
+//! payloads with the layers. A change in a layer updates the arenas above it if they show
+//! something else now. The cost is proportional to the change and to the number of layered views
+//! with subscribers of the type.
+// M222, M224
 
 use alloc::vec::Vec;
 
@@ -23,38 +25,38 @@ use crate::{
     xdstp,
 };
 
-/// Why a view cannot be made of these layers; nothing has changed then.
+/// Reason for which layers cannot be set for a view. Nothing has changed in this case.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayersError {
-    /// The view has resources of its own. Remove them first, or make them a layer.
+    /// The view has resources of its own. Remove them first, or move them to a layer.
     #[error("view {view:?} has resources of its own")]
     OwnResources {
-        /// The view.
+        /// View with resources.
         view: ViewName,
     },
-    /// A layer is itself made of layers, or the view is a layer of another one.
+    /// A layer has layers itself, or the view is a layer of another view.
     #[error("view {view:?} would be both a layer and made of layers")]
     Nested {
-        /// The view that would be both.
+        /// View that would be a layer and have layers.
         view: ViewName,
     },
     /// A layer is listed twice.
     #[error("layer {layer:?} is listed twice")]
     Duplicate {
-        /// The layer.
+        /// Layer that is listed twice.
         layer: ViewName,
     },
-    /// Some of the views do not exist yet, and there would be too many.
+    /// Some of the views do not exist yet, and creating them would exceed the limit.
     #[error("more than {limit} views")]
     TooManyViews {
-        /// The configured limit.
+        /// Configured maximum number of views.
         limit: usize,
     },
 }
 
 impl Store {
-    /// Makes a view show these others, the topmost first. No layers at all, and it is a view without
+    /// Sets the layers of a view, topmost first. Without layers, it becomes a view without
     /// resources.
     pub(crate) fn set_layers(
         &mut self,
@@ -120,8 +122,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ties an arena to those of its view's layers and makes it show what they have. Without layers, it
-    /// shows nothing and is free for transactions.
+    /// Registers an arena with those of its view's layers and updates its contents from them.
+    /// Without layers, it becomes empty and can be changed by transactions.
     pub(crate) fn show_layers(&mut self, slot: Slot, config: &ServerConfig, touched: &mut Touched) {
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         let (view, type_url) = (arena.view, arena.type_url.clone());
@@ -148,7 +150,7 @@ impl Store {
         }
     }
 
-    /// A name has changed in a layer: shows that in the arenas above.
+    /// Updates the arenas above a layer after a name changed in it.
     pub(crate) fn show_above(
         &mut self,
         layer: Slot,
@@ -163,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Makes an arena show what its view's layers have under a name.
+    /// Updates a name in an arena from its view's layers.
     fn show(&mut self, slot: Slot, name: &ResourceName, sequence: u64, touched: &mut Touched) {
         let shown = self.effective(slot, name);
         let now = self.clock.next();
@@ -174,7 +176,7 @@ impl Store {
         }
     }
 
-    /// What the view of an arena shows under a name.
+    /// Returns the contents of a name in the view of an arena.
     fn effective(&self, slot: Slot, name: &ResourceName) -> Shown {
         let found = self.arenas.at(slot).and_then(|arena| {
             self.topmost(self.views.at(arena.view)?, arena.type_url.as_str(), name.as_str())
@@ -182,7 +184,7 @@ impl Store {
         found.map_or_else(Shown::default, |resource| resource.shown())
     }
 
-    /// What the topmost layer has that has anything.
+    /// Returns the resource or error in the topmost layer that has one.
     fn topmost(&self, view: &View, type_url: &str, name: &str) -> Option<&Resource> {
         view.layers.iter().find_map(|&layer| {
             let below = self.arenas.at(self.find_arena(layer, type_url)?)?;
@@ -190,7 +192,7 @@ impl Store {
         })
     }
 
-    /// A resource of a view, layered or not.
+    /// Returns a resource of a view, layered or not.
     pub(crate) fn resource_in(
         &self,
         view: &ViewName,
@@ -211,8 +213,9 @@ impl Store {
         resource.payload.as_ref().map(|payload| &payload.value)
     }
 
-    /// The version of a type in a view, layered or not, if it has any resource of it. For layers that
-    /// nobody subscribes to it is made of all there is.
+    /// Returns the version of a type in a view, layered or not, if it has any resource of the
+    /// type. For a layered view without subscribers it is computed from all resources of the
+    /// layers, and unknown if versions are counted.
     pub(crate) fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
         let view = self.find_view(view)?;
         if let Some(arena) = self.find_arena(view, type_url).and_then(|slot| self.arenas.at(slot)) {
@@ -241,7 +244,7 @@ impl Store {
         existing.then(|| version.stated().to_version())
     }
 
-    /// Unties an arena of a layered view from those below it.
+    /// Unregisters an arena of a layered view from those of the layers.
     pub(crate) fn leave_layers(&mut self, slot: Slot, view: Slot, type_url: &TypeUrl) {
         for layer in self.layers_of(view) {
             let Some(below) = self.find_arena(layer, type_url.as_str()) else { continue };
@@ -252,7 +255,7 @@ impl Store {
         }
     }
 
-    /// A view that nobody sees is made of nothing any more.
+    /// Removes the layers of a view that is no longer in use.
     pub(crate) fn drop_layers(&mut self, slot: Slot) {
         let Some(view) = self.views.at_mut(slot) else { return };
         let layers = core::mem::take(&mut view.layers);
@@ -268,7 +271,7 @@ impl Store {
         }
     }
 
-    /// An arena, and those below it that it shows.
+    /// Returns an arena and those of the layers that it shows.
     pub(crate) fn shown_in(&self, slot: Slot) -> Vec<Slot> {
         let mut shown = Vec::from([slot]);
         let Some(arena) = self.arenas.at(slot) else { return shown };

@@ -1,7 +1,7 @@
-//! The resources: one arena per view and type, changed by transactions.
+//! Store of resources: one arena per view and type, changed by transactions.
 //!
-//! The store knows nothing of sessions. A transaction leaves a list of what it touched, and the
-//! server tells the subscribers of exactly those.
+//! The store does not depend on sessions. A transaction returns the resources that it changed,
+//! and the server updates the sessions that subscribe to them.
 
 pub(crate) mod arena;
 pub(crate) mod contents;
@@ -54,47 +54,49 @@ pub(crate) struct Store {
     pool: Pool,
     rng: Rng,
     hasher: FixedState,
-    /// The number of the newest transaction that changed anything.
+    /// Number of the newest transaction that changed anything.
     sequence: u64,
-    /// The position of the newest change.
+    /// Revision of the newest change.
     clock: Stamp,
     resources: usize,
-    /// Views of which it may have changed who sees them, with their time if they are gone.
+    /// Views that may have become used or unused, with their idle time if they were removed.
     noted: Vec<(Key, Option<Time>)>,
-    /// Arenas that were opened showing what layers have, and the resources that they show.
+    /// Resources shown by arenas that were opened over layers.
     shown: Vec<(Slot, Slot, Touch)>,
 }
 
-/// What a transaction left to tell subscribers about.
+/// Changes made by a transaction, for updating the subscribers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touched {
-    /// Arena and slot of what was touched.
+    /// Changed resources: slots of the arena and the resource, and the kind of change.
     pub(crate) resources: Vec<(Slot, Slot, Touch)>,
-    /// The arenas they are in, each once.
+    /// Arenas of the changed resources, without duplicates.
     pub(crate) arenas: Vec<Slot>,
-    /// Those of them in which nothing changed but the version that the application gives them (M69).
+    /// Arenas in which only the application-defined version changed.
+    // M69
     pub(crate) restated: Vec<Slot>,
 }
 
-/// What happened to a resource.
+/// Kind of change of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// It was created, altered or deleted, or an error is over.
+    /// The resource was created, changed or removed, or its error ended.
     Content,
-    /// An error stands for it, or another one.
+    /// The error was set or changed.
     Error,
-    /// It is an alias, which stands for another resource now or for none; or it has lost such a name. What
-    /// it is itself has not changed.
+    /// The name is an alias and refers to another resource or to none, or the resource lost an
+    /// alias. Its own contents are unchanged.
     Turned,
-    /// An error stands for it, and nobody has been told anything before: the application had been asked for it.
+    /// An error was set in answer to a request to the application; nothing was sent before.
     Answer,
-    /// It was deleted together with an error that stood for it, of which is told who was told that.
+    /// The resource was removed together with its error, which also concerns clients that were
+    /// sent the error.
     Both,
 }
 
 impl Touched {
     fn add(&mut self, slot: Slot, arena: &mut Arena, sequence: u64, what: (Slot, Touch)) {
-        // Before what changed itself, so that of what is deleted together the resource is the newest.
+        // First, so that the resource is the newest of what is removed together.
         let turned = arena.take_turned().into_iter();
         self.resources.extend(turned.map(|name| (slot, name, Touch::Turned)));
         self.resources.push((slot, what.0, what.1));
@@ -129,7 +131,7 @@ impl Store {
         store
     }
 
-    /// Applies all of a transaction or, if any of it is wrong, nothing.
+    /// Applies a transaction completely, or not at all if any part of it is invalid.
     pub(crate) fn apply(
         &mut self,
         transaction: &Transaction,
@@ -156,7 +158,7 @@ impl Store {
         Ok((Applied { sequence: self.sequence, changed, removed }, touched))
     }
 
-    /// Makes changes that were found to be good; says how many resources changed, and how many are gone.
+    /// Makes validated changes. Returns the numbers of changed and of removed resources.
     pub(crate) fn make(
         &mut self,
         view: Slot,
@@ -198,7 +200,7 @@ impl Store {
         (changed, removed)
     }
 
-    /// Whether a transaction can be applied; and then its view, if that exists, and the changes that count.
+    /// Validates a transaction. Returns its view, if that exists, and the effective changes.
     fn vet<'a>(
         &self,
         transaction: &'a Transaction,
@@ -214,12 +216,13 @@ impl Store {
         Ok((view, changes))
     }
 
-    /// The position of the newest change.
+    /// Returns the revision of the newest change.
     pub(crate) fn clock(&self) -> Stamp {
         self.clock
     }
 
-    /// The slot of a view, made if there is none. `None` only if no slot is left.
+    /// Returns the slot of a view, creating the view if needed. Returns `None` only if no slot is
+    /// left.
     pub(crate) fn open_view(&mut self, name: &ViewName) -> Option<Slot> {
         if let Some(slot) = self.find_view(name) {
             return Some(slot);
@@ -240,12 +243,12 @@ impl Store {
         self.views.at(slot)
     }
 
-    /// The view of streams that nobody assigned one to.
+    /// Returns the view of streams without an assigned view.
     pub(crate) fn default_view(&self) -> Slot {
         self.default_view
     }
 
-    /// One stream more sees the view.
+    /// Registers a stream that uses the view.
     pub(crate) fn join_view(&mut self, slot: Slot) {
         if let Some(view) = self.views.at_mut(slot) {
             view.streams += 1;
@@ -253,14 +256,15 @@ impl Store {
         self.note_view(slot);
     }
 
-    /// One stream less sees the view. A doomed one goes with the last.
+    /// Unregisters a stream. A dropped view is removed with its last user.
     pub(crate) fn leave_view(&mut self, slot: Slot) {
         let Some(view) = self.views.at_mut(slot) else { return };
         view.streams -= 1;
         self.settle_fate(slot);
     }
 
-    /// The arena of a type, made if there is none. `None` only if no slot is left.
+    /// Returns the arena of a type, creating it if needed. Returns `None` only if no slot is
+    /// left.
     pub(crate) fn open_arena(
         &mut self,
         view: Slot,
@@ -282,7 +286,7 @@ impl Store {
         let view = self.views.at_mut(view)?;
         view.insert(type_url, slot, &self.arenas);
         if !view.layers.is_empty() {
-            // Nobody is there to be told, but what it shows may have to be renewed.
+            // The arena has no subscribers, but its resources may need heartbeats.
             let mut touched = Touched::default();
             self.show_layers(slot, config, &mut touched);
             self.shown.append(&mut touched.resources);
@@ -290,12 +294,12 @@ impl Store {
         Some(slot)
     }
 
-    /// What arenas show that were opened over layers since this was asked last.
+    /// Takes the resources of arenas that were opened over layers since the last call.
     pub(crate) fn take_shown(&mut self) -> Vec<(Slot, Slot, Touch)> {
         core::mem::take(&mut self.shown)
     }
 
-    /// Frees an arena that has neither resources nor sessions, so that made-up types leave nothing
+    /// Frees an arena without resources and sessions, so that invented types leave nothing
     /// behind.
     pub(crate) fn release_arena(&mut self, slot: Slot) {
         if self.arenas.at(slot).is_some_and(Arena::is_idle)
@@ -320,7 +324,7 @@ impl Store {
         self.arenas.at(slot)
     }
 
-    /// All of them, in the order in which they came.
+    /// Returns all arenas in the order in which they were opened.
     pub(crate) fn arenas(&self) -> impl Iterator<Item = &Arena> {
         self.arenas.iter().map(|(_, arena)| arena)
     }
@@ -333,37 +337,38 @@ impl Store {
         self.arenas.at_mut(slot)
     }
 
-    /// The number of the newest transaction that changed anything.
+    /// Returns the number of the newest transaction that changed anything.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// How many resources exist, over all types and views.
+    /// Number of resources and errors over all types and views.
     pub(crate) fn resources(&self) -> usize {
         self.resources
     }
 
-    /// How many different payloads they have.
+    /// Number of distinct payloads.
     pub(crate) fn payloads(&self) -> usize {
         self.pool.len()
     }
 
-    /// How many types are held, over all views.
+    /// Number of arenas over all views.
     pub(crate) fn types(&self) -> usize {
         self.arenas.len()
     }
 
-    /// How many views there are, the default one included.
+    /// Number of views, including the default one.
     pub(crate) fn views(&self) -> usize {
         self.views.len()
     }
 
-    /// How many names are held: more than there are resources if some are only asked for.
+    /// Number of names in all arenas, including names without a resource.
     pub(crate) fn names(&self) -> usize {
         self.arenas.iter().map(|(_, arena)| arena.names()).sum()
     }
 
-    /// The changes that count, in order: a repeated name has its last one (M219).
+    /// Returns the effective changes in order. A repeated name has its last one.
+    // M219
     fn last_of_each_name<'a>(&self, changes: &'a [Change]) -> Vec<&'a Change> {
         let mut seen: HashTable<&Change> = HashTable::with_capacity(changes.len());
         let hash = |change: &Change| self.hasher.hash_one((&change.type_url, &change.name));
@@ -421,7 +426,7 @@ impl Store {
             .is_some_and(Resource::is_held)
     }
 
-    /// Where a change goes; nowhere if it deletes from a type without resources.
+    /// Returns the arena of a change. `None` if it is a removal from a type without resources.
     fn arena_for(&mut self, view: Slot, change: &Change, config: &ServerConfig) -> Option<Slot> {
         match change.content {
             Content::Resource(..) | Content::Error(_) => {
@@ -432,7 +437,7 @@ impl Store {
     }
 }
 
-/// Who finds what a change refers to, if it matters.
+/// Returns the extractor of references, if they are needed for the change.
 fn references_of<'a>(
     change: &Change,
     config: &'a ServerConfig,

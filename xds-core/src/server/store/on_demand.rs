@@ -1,4 +1,4 @@
-//! Names that are fetched on demand: what the application was notified of.
+//! Names that are fetched on demand, and the notifications about them.
 
 use alloc::{vec, vec::Vec};
 
@@ -8,21 +8,22 @@ use crate::{
     text::{ResourceName, TypeUrl},
 };
 
-/// What the application has been told of a name.
+/// Last notification about a name to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Want {
     #[default]
     Untold,
-    /// That it is wanted.
+    /// The name is wanted.
     Asked,
-    /// That, and it has set the resource or an error.
+    /// The name is wanted, and the application has set the resource or an error.
     Answered,
-    /// That nobody wants it any more. What it has set may have stayed, and if so it is told of the next
-    /// one who does all the same: it may be about to give the resource up (M250).
+    /// The name is no longer wanted. The application may have kept the resource; it is notified
+    /// of the next subscription anyway, because it may be about to drop the resource.
+    // M250
     Left,
 }
 
-/// What is to be told the application.
+/// Pending notifications to the application.
 #[derive(Debug, Default)]
 pub(crate) struct Wants {
     pub(crate) policy: OnDemand,
@@ -48,7 +49,7 @@ impl Wants {
         Self { policy, news: Vec::new() }
     }
 
-    /// What comes one after the other is told together: one request may name a great deal.
+    /// Queues a notification. Consecutive names are combined, because one request may have many.
     pub(crate) fn tell(&mut self, view: Slot, type_url: &TypeUrl, name: &ResourceName, kind: Kind) {
         if let Some(last) = self.news.last_mut()
             && (last.view, last.kind) == (view, kind)

@@ -1,4 +1,4 @@
-//! Payloads, each stored once however many views have it (4.3.5 of the cost model).
+//! Pool of payloads, each stored once even if several views have it.
 
 use core::hash::BuildHasher as _;
 
@@ -15,7 +15,7 @@ use crate::{
     text::TypeUrl,
 };
 
-/// All payloads, by content.
+/// All payloads, indexed by content.
 #[derive(Debug)]
 pub(crate) struct Pool {
     shared: Slab<Shared>,
@@ -38,8 +38,8 @@ impl Pool {
         }
     }
 
-    /// The payload of a resource, to be given back with [`release`](Self::release). Equal digests are
-    /// not taken for equal bytes.
+    /// Returns the payload of a resource, to be returned with [`release`](Self::release).
+    /// Payloads with equal digests are compared byte by byte.
     pub(crate) fn take(
         &mut self,
         type_url: &TypeUrl,
@@ -66,7 +66,7 @@ impl Pool {
         payload
     }
 
-    /// One user less.
+    /// Releases one use of a payload and frees it with the last one.
     pub(crate) fn release(&mut self, payload: &Payload) {
         let found =
             self.find(payload.hash, |other| other.framed.as_ptr() == payload.framed.as_ptr());
@@ -82,7 +82,7 @@ impl Pool {
         }
     }
 
-    /// How many different payloads there are.
+    /// Number of distinct payloads.
     pub(crate) fn len(&self) -> usize {
         self.shared.len()
     }
@@ -101,7 +101,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// M222, M243: equal resources are one payload, which goes with its last user.
+    // M222, M243: equal resources share one payload, which is freed with its last user.
     #[test]
     fn equal_payloads_are_one() {
         let mut pool = Pool::new(&mut Rng::new(1));

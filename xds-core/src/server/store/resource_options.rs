@@ -1,4 +1,4 @@
-//! What a resource is sent with beside its bytes.
+//! Options with which a resource is sent, in addition to its bytes.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,49 +9,59 @@ use crate::{
     xdstp,
 };
 
-/// What a resource is sent with beside its bytes, for
+/// Options with which a resource is sent, in addition to its bytes, for
 /// [`Transaction::set_with`](super::transaction::Transaction::set_with).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ResourceOptions {
-    /// How long a client may use the resource unless it is sent again; for ever by default. Only
-    /// clients that announce the feature are told, and sent heartbeats in time (B09, M159-M170). At
-    /// least [`SHORTEST_TTL`](Self::SHORTEST_TTL), at most [`LONGEST_TTL`](Self::LONGEST_TTL).
-    pub ttl: Option<Duration>,
-    /// Other names by which incremental clients may subscribe to the resource (X06, M136). They are sent it
-    /// under its own name, with all of these, which have no order; and if it is deleted or loses the alias,
-    /// they are told that both are gone.
+    /// Time for which a client may use the resource unless it is sent again; unlimited by
+    /// default. At least [`SHORTEST_TTL`](Self::SHORTEST_TTL), at most
+    /// [`LONGEST_TTL`](Self::LONGEST_TTL).
     ///
-    /// A resource of such a name counts more than an alias; of several resources that have one, the alias
-    /// stands for the first by name. To state-of-the-world clients an alias says nothing, though one more
-    /// or less is another version of the resource.
+    /// Only clients that announce the feature `xds.config.supports-resource-ttl` are sent TTLs,
+    /// and heartbeats before they expire. See the
+    /// [xDS protocol](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol).
+    // B09, M159-M170
+    pub ttl: Option<Duration>,
+    /// Other names by which incremental clients may subscribe to the resource. They are sent the
+    /// resource under its own name with all aliases, whose order does not matter. If the resource
+    /// is removed or loses the alias, they are sent removals of both names.
+    ///
+    /// A resource takes precedence over an alias of the same name. An alias of several resources
+    /// refers to the first one by name. State-of-the-world clients cannot use aliases, but adding
+    /// or removing one changes the version of the resource for them as well.
+    // X06, M136
     pub aliases: Vec<ResourceName>,
-    /// Whether caches on the way to the client may keep the resource (M249). Incremental clients are told;
-    /// to others there is no way to say it that they all understand.
+    /// Whether caches between server and client may keep the resource. Only incremental clients
+    /// are sent this, because the state-of-the-world variant has no generally understood field
+    /// for it.
+    // M249
     pub cache_control: CacheControl,
-    /// The resource's own version, as incremental clients are told it and say it when they come back; by
-    /// default it is made of the content. It may be given for types whose versions are the application's
-    /// ([`VersionMode::Caller`](crate::server::VersionMode) and `Label`), and is another one for other content, for
-    /// good: a client that has a resource in this version, from whenever, is not sent it again. A change
-    /// under the same version is refused; a version that comes back after another one is not noticed. The
-    /// same content in another version is sent.
+    /// Version of the resource, as sent to incremental clients and stated by them when they
+    /// reconnect. By default it is derived from the content.
+    ///
+    /// May be set only for types with application-defined versions
+    /// ([`VersionMode::Caller`](crate::server::VersionMode) and `Label`). A version must never be
+    /// reused for other content: a client that states it is not sent the resource again. A change
+    /// under the current version is rejected; reuse of an earlier version is not detected. The
+    /// same content under another version is sent again.
     pub version: Option<Version>,
 }
 
 impl ResourceOptions {
-    /// The shortest TTL: a millisecond.
+    /// Shortest TTL: one millisecond.
     pub const SHORTEST_TTL: Duration = Duration::from_millis(1);
-    /// The longest TTL: what `google.protobuf.Duration` can say, some 10,000 years.
+    /// Longest TTL: the maximum of `google.protobuf.Duration`, about 10,000 years.
     pub const LONGEST_TTL: Duration = Duration::from_secs(315_576_000_000);
 
-    /// Sets the time to live.
+    /// Sets the TTL.
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets the resource's own version.
+    /// Sets the version of the resource.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<Version>) -> Self {
         self.version = Some(version.into());
@@ -72,10 +82,10 @@ impl ResourceOptions {
         self
     }
 
-    /// The same for a resource of this name, with the aliases in their canonical form, in order, each once;
-    /// the name is none.
+    /// Returns the options with canonical aliases, sorted, without duplicates and without `name`,
+    /// the name of the resource.
     pub(crate) fn in_order(mut self, name: &ResourceName) -> Self {
-        // What is malformed is refused when it is applied.
+        // Malformed names are rejected when the transaction is applied.
         let canonical =
             |name: &ResourceName| xdstp::canonical(name).unwrap_or_else(|_| name.clone());
         let name = canonical(name);
@@ -88,12 +98,12 @@ impl ResourceOptions {
         self
     }
 
-    /// Whether a TTL can be told and kept to.
+    /// Whether a TTL can be encoded and observed.
     pub(crate) fn is_ttl_in_range(ttl: Duration) -> bool {
         (Self::SHORTEST_TTL..=Self::LONGEST_TTL).contains(&ttl)
     }
 
-    /// Whether there is nothing beside the bytes.
+    /// Whether all options have their default value.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Self::default()
     }

@@ -1,18 +1,18 @@
-//! Positions in the history of the store, and what is remembered of resources that came and went.
+//! Revisions of the store, and the history of resources that were removed and created again.
 
 use crate::slab::Slot;
 
-/// A position in the history of the store: every change or deletion of a resource has its own.
+/// Position in the history of the store. Every change or removal of a resource has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
 impl Stamp {
-    /// Before any change.
+    /// Revision before any change.
     pub(crate) const START: Self = Self(0);
-    /// After every change.
+    /// Revision after every change.
     pub(crate) const MAX: Self = Self(u64::MAX);
 
-    /// The position before, if this is not the first.
+    /// Returns the previous revision, or this one if it is the first.
     pub(crate) const fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
@@ -21,23 +21,24 @@ impl Stamp {
         self.0
     }
 
-    /// The next position.
+    /// Returns the next revision.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// Since when a name has had a resource, as far as it is remembered: tells who has been sent it.
+/// Times since which a name has had a resource, as far as is known. They determine which clients
+/// were sent it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Life {
     first: Stamp,
-    /// The last gap: from a deletion to the creation after it.
+    /// Start of the last gap, which is from a removal to the next creation.
     buried: Stamp,
     born: Stamp,
 }
 
 impl Life {
-    /// The resource is created, after an earlier one was deleted if there was one.
+    /// Records the creation of a resource, and the removal of an earlier one, if any.
     pub(crate) fn begin(&mut self, deleted: Stamp, now: Stamp) {
         if self.first == Stamp::START {
             self.first = now;
@@ -45,43 +46,45 @@ impl Life {
         (self.buried, self.born) = (deleted, now);
     }
 
-    /// Whether the name has had a resource, and is not forgotten yet.
+    /// Whether the name is known to have had a resource.
     pub(crate) fn is_remembered(self) -> bool {
         self.first != Stamp::START
     }
 
-    /// Whether every resource of the name, as far as it is remembered, was created after `position`.
+    /// Whether every known resource of the name was created after `position`.
     pub(crate) fn began_after(self, position: Stamp) -> bool {
         self.is_remembered() && self.first > position
     }
 
-    /// When the newest resource of the name was created.
+    /// Returns the revision at which the newest resource of the name was created.
     pub(crate) fn born(self) -> Stamp {
         self.born
     }
 
-    /// When the last resource of the name but this was deleted, if there was one.
+    /// Returns the revision at which the previous resource of the name was removed, if there was
+    /// one.
     pub(crate) fn buried(self) -> Option<Stamp> {
         Some(self.buried).filter(|&buried| buried != Stamp::START)
     }
 
-    /// Whether the newest resource of the name is not its first, and was created after `position`.
+    /// Whether the newest resource of the name is not its first, and was created after
+    /// `position`.
     pub(crate) fn came_back_after(self, position: Stamp) -> bool {
         self.buried != Stamp::START && self.born > position
     }
 
-    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
-    /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
-    /// was.
+    /// Whether a client that was sent everything up to `sent`, and removals up to `told`, was
+    /// sent the resource and not its removal. Only the last of several gaps is known; if in
+    /// doubt, returns true.
     pub(crate) fn is_known(self, sent: Stamp, told: Stamp) -> bool {
         let told_in_gap = self.buried().is_some_and(|buried| (buried..self.born).contains(&told));
-        // Who is told again, from a gap on, may have been sent what was created after it.
+        // A client whose removals are repeated from a gap on may have been sent a later resource.
         let since = if told_in_gap { self.born } else { self.first };
         self.is_remembered() && sent >= since
     }
 }
 
-/// A deletion. Void if the name has changed since.
+/// Tombstone of a removed resource. It is void if the name has changed since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grave {
     pub(crate) stamp: Stamp,

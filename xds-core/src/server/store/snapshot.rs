@@ -1,4 +1,4 @@
-//! All that a view is to have, instead of what is to change.
+//! Snapshots: complete sets of resources for a view, as opposed to changes.
 
 use alloc::collections::BTreeMap;
 
@@ -17,25 +17,26 @@ use crate::{
 
 /// All resources of a view, for [`Server::set_snapshot`](crate::server::Server::set_snapshot).
 ///
-/// It is compared with what the view has, once, however many clients see it, and the difference is
-/// applied as a [`Transaction`]: what is equal wakes nobody (M216).
+/// The snapshot is compared with the current contents of the view, once for all of its clients.
+/// The difference is applied as a [`Transaction`], so unchanged resources are not sent again.
+// M216
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, (Bytes, ResourceOptions)>>,
     versions: BTreeMap<TypeUrl, Version>,
-    /// The first name that came twice.
+    /// First name that was inserted twice.
     duplicate: Option<(TypeUrl, ResourceName)>,
 }
 
 impl Snapshot {
-    /// Nothing at all.
+    /// Returns an empty snapshot.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a resource. `payload` is the encoded message that `type_url` names. A name may occur once
-    /// per type.
+    /// Adds a resource. `payload` is the encoded message of the type `type_url`. A name must not
+    /// occur more than once per type; otherwise the snapshot is rejected when it is applied.
     pub fn insert(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -45,7 +46,7 @@ impl Snapshot {
         self.insert_with(type_url, name, payload, ResourceOptions::default())
     }
 
-    /// Adds a resource that is more than its bytes.
+    /// Adds a resource with options. A name must not occur more than once per type.
     pub fn insert_with(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -54,7 +55,7 @@ impl Snapshot {
         options: ResourceOptions,
     ) -> &mut Self {
         let (type_url, name) = (type_url.into(), name.into());
-        // As in a transaction, by whatever name: what is malformed is refused when it is applied.
+        // As in a transaction, malformed names are rejected when the snapshot is applied.
         let name = xdstp::canonical(&name).unwrap_or(name);
         let resources = self.resources.entry(type_url.clone()).or_default();
         if resources.insert(name.clone(), (payload.into(), options)).is_some() {
@@ -63,8 +64,8 @@ impl Snapshot {
         self
     }
 
-    /// Says what the version of the resources of a type is, where that is the application's to say
-    /// ([`Transaction::set_version`]).
+    /// Sets the version of the resources of a type, if the type has application-defined versions.
+    /// See [`Transaction::set_version`].
     pub fn set_version(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -74,13 +75,13 @@ impl Snapshot {
         self
     }
 
-    /// How many resources there are.
+    /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
         self.resources.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are no resources, nor a version.
+    /// Whether the snapshot has neither resources nor versions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.versions.is_empty()
@@ -90,7 +91,8 @@ impl Snapshot {
         self.resources.get(type_url).is_some_and(|resources| resources.contains_key(name))
     }
 
-    /// What has to change in a view for it to have just these. What is equal is found later, by content.
+    /// Returns a transaction that makes the view equal to the snapshot. It includes unchanged
+    /// resources, which are detected when it is applied.
     pub(crate) fn difference(
         self,
         view: &ViewName,
@@ -103,7 +105,8 @@ impl Snapshot {
         self.replacing(view, names, |_, _, _| false)
     }
 
-    /// The same for a view that has this, without what is equal.
+    /// Returns a transaction that changes a view with the contents `current` to the snapshot,
+    /// without unchanged resources.
     pub(crate) fn difference_from(
         self,
         view: &ViewName,

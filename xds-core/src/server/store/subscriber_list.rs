@@ -1,8 +1,8 @@
-//! Intrusive list of the subscriptions to one resource.
+//! Head and tail of an intrusive list of subscriptions.
 
 use crate::slab::Slot;
 
-/// The two ends of a list of edges.
+/// Head and tail of an intrusive list of subscriptions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     pub(crate) head: Slot,

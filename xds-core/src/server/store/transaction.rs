@@ -1,4 +1,4 @@
-//! A set of changes that take effect together or not at all.
+//! Transactions: sets of changes that take effect together or not at all.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::time::Duration;
@@ -13,11 +13,13 @@ use crate::{
     xdstp::{self, InvalidXdstp},
 };
 
-/// Changes to the resources of one view, applied by
-/// [`Server::apply`](crate::server::Server::apply) as one: no response shows a part of them (M212).
+/// Changes to the resources of one view, applied atomically by
+/// [`Server::apply`](crate::server::Server::apply). No response contains only a part of them.
 ///
-/// A name that occurs more than once has its last change applied (M219). Structured names (`xdstp:`) are
-/// taken in their canonical form, in which context parameters have no order (M141).
+/// If a name occurs more than once, its last change is applied. Names that start with `xdstp:`
+/// are converted to their canonical form, in which the order of context parameters does not
+/// matter.
+// M212, M219, M141
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     view: ViewName,
@@ -32,18 +34,19 @@ pub(crate) struct Change {
     pub(crate) content: Content,
 }
 
-/// What a name is to stand for.
+/// New contents of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// The encoded resource.
+    /// Encoded resource.
     Resource(Bytes, ResourceOptions),
-    /// Nothing: it is removed.
+    /// No resource: the name is removed.
     Nothing,
-    /// What is told instead to who names it.
+    /// Error sent in place of the resource to clients that name it.
     Error(ResourceError),
 }
 
-/// Why a client is not sent a resource that it names (TP3).
+/// Error sent to clients in place of a resource that they name.
+// TP3
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceError {
     pub(crate) code: StatusCode,
@@ -51,20 +54,21 @@ pub(crate) struct ResourceError {
 }
 
 impl Transaction {
-    /// No changes yet, to the default view.
+    /// Returns a transaction without changes for the default view.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No changes yet, to the view of this name, which exists as soon as it has a resource.
+    /// Returns a transaction without changes for the view of this name. The view is created when
+    /// it gets its first resource.
     #[must_use]
     pub fn in_view(view: impl Into<ViewName>) -> Self {
         Self { view: view.into(), ..Self::default() }
     }
 
-    /// Creates or replaces a resource. `payload` is the encoded message that `type_url` names; it is
-    /// copied once and never looked into.
+    /// Creates or replaces a resource. `payload` is the encoded message of the type `type_url`.
+    /// It is copied once and not decoded.
     pub fn set(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -74,8 +78,9 @@ impl Transaction {
         self.set_with(type_url, name, payload, ResourceOptions::default())
     }
 
-    /// Creates or replaces a resource that is more than its bytes. Other options at the same bytes are a
-    /// change: it is sent again, to all clients alike (M166).
+    /// Creates or replaces a resource with options. A change of the options alone counts as a
+    /// change: the resource is sent again to all clients.
+    // M166
     pub fn set_with(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -88,7 +93,8 @@ impl Transaction {
         self.push(type_url.into(), name, content)
     }
 
-    /// Deletes a resource; nothing happens if there is none of that name (M217).
+    /// Removes a resource. Has no effect if there is none of that name.
+    // M217
     pub fn remove(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -97,17 +103,21 @@ impl Transaction {
         self.push(type_url.into(), name.into(), Content::Nothing)
     }
 
-    /// Tells clients that name this resource why they are not sent it, once: that it does not exist
-    /// (`NOT_FOUND`), that it is not for them (`PERMISSION_DENIED`), or that there is trouble which will
-    /// pass (any other code; TP3). A resource of that name stays with who has it, and with clients of
-    /// everything, who cannot be told. Setting or removing the resource ends it (M171-M179).
+    /// Sends an error in place of this resource to clients that subscribe to it by name, as
+    /// specified by
+    /// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
     ///
-    /// A state-of-the-world client that keeps what it was told an error of is not told that it was removed
-    /// then: the resource was absent before, for which the error stands until there is another (TP3). To end
-    /// its use set `NOT_FOUND` first.
+    /// The code is `NOT_FOUND` if the resource does not exist, `PERMISSION_DENIED` if the client
+    /// may not have it, or any other code for a temporary problem. An existing resource stays in
+    /// use at clients that have it. Wildcard clients still receive it, because they cannot be
+    /// sent the error. Setting or removing the resource ends the error.
     ///
-    /// A client that may see all of a view but one resource has a view of its own, a layer over the other, in
-    /// which that resource has an error (S3.003, B22):
+    /// A state-of-the-world client that keeps a resource after an error is not sent its removal
+    /// afterwards: the resource was absent from the response already, and the error applies until
+    /// there is another one. To end its use, set `NOT_FOUND` first.
+    ///
+    /// To hide one resource of a view from a client, assign the client a view of its own: a layer
+    /// over the other view, in which the resource has an error.
     ///
     /// ```
     /// use xds_core::{
@@ -127,8 +137,10 @@ impl Transaction {
     /// }
     /// ```
     ///
-    /// Who asks for `root` by name is told so in `resource_errors`; a resource of the same name below is not
-    /// shown to guests, nor to those who subscribe to everything.
+    /// Clients that subscribe to `root` by name receive the error in `resource_errors`. A
+    /// resource of that name in the lower layer is not served to guests, including wildcard
+    /// clients.
+    // M171-M179, S3.003, B22
     pub fn set_error(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -140,9 +152,10 @@ impl Transaction {
         self.push(type_url.into(), name.into(), Content::Error(error))
     }
 
-    /// Tells clients that name this resource that it does not exist (M255): incremental ones as a removal,
-    /// others as the error `NOT_FOUND`. The same as [`set_error`](Self::set_error) with that code; setting
-    /// or removing the resource ends it.
+    /// Marks a resource as nonexistent, like [`set_error`](Self::set_error) with the code
+    /// `NOT_FOUND`. Incremental clients that name it are sent a removal, others the error.
+    /// Setting or removing the resource ends this.
+    // M255
     pub fn mark_missing(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -151,9 +164,12 @@ impl Transaction {
         self.set_error(type_url, name, StatusCode::NotFound, "the resource does not exist")
     }
 
-    /// Says what the version of the view's resources of a type is, with the changes of this transaction: for
-    /// types whose versions are the application's: by [`VersionMode::Caller`](crate::server::VersionMode) they
-    /// are not changed without, by `Label` they keep the last one. If there are several, the last counts.
+    /// Sets the version of the view's resources of a type as they are after this transaction. If
+    /// it is called more than once for a type, the last call counts.
+    ///
+    /// For types with application-defined versions only:
+    /// [`VersionMode::Caller`](crate::server::VersionMode) requires a new version for every
+    /// change, and `Label` keeps the last version if there is no new one.
     pub fn set_version(
         &mut self,
         type_url: impl Into<TypeUrl>,
@@ -163,13 +179,13 @@ impl Transaction {
         self
     }
 
-    /// How many changes there are, repeated names included.
+    /// Number of changes, including those of repeated names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether there is no change at all, nor a version.
+    /// Whether the transaction has neither changes nor versions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.versions.is_empty()
@@ -188,180 +204,191 @@ impl Transaction {
     }
 
     fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: Content) -> &mut Self {
-        // What is malformed is refused when it is applied.
+        // Malformed names are rejected when the transaction is applied.
         let name = xdstp::canonical(&name).unwrap_or(name);
         self.changes.push(Change { type_url, name, content });
         self
     }
 }
 
-/// What a transaction did.
+/// Result of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The number of the newest transaction that changed anything: this one, unless it changed
+    /// Number of the newest transaction that changed anything: this one, unless it changed
     /// nothing.
     pub sequence: u64,
-    /// Resources that were created or got other bytes, or another error.
+    /// Number of resources that were created or changed, or whose error changed.
     pub changed: usize,
-    /// Resources that were deleted.
+    /// Number of resources that were removed.
     pub removed: usize,
 }
 
-/// Why a transaction was refused; nothing of it was applied (M218).
+/// Reason for which a transaction was rejected. Nothing of it was applied.
+// M218
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TransactionError {
     /// A change has no type URL.
     #[error("change {change} has no type URL")]
     EmptyTypeUrl {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
     /// A change has no resource name, or an alias is empty.
     #[error("change {change} has no resource name, or an empty alias")]
     EmptyName {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
-    /// A resource is named `*`, or has it for an alias, which means every resource and cannot be subscribed to alone (B01).
+    /// A resource or an alias has the name `*`, which is reserved for the wildcard.
+    // B01
     #[error("change {change} names a resource \"*\", which stands for all of them")]
     WildcardName {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
-    /// A name starts with `xdstp:` and is none.
+    /// A name starts with `xdstp:` and is malformed.
     #[error("change {change} has a malformed name: {why}")]
     MalformedName {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// What is wrong with it.
+        /// Reason for which the name is malformed.
         why: InvalidXdstp,
     },
-    /// A structured name is one of another type (M210).
+    /// An `xdstp:` name contains a resource type other than the type of the change.
+    // M210
     #[error("change {change} has the name of a resource of another type")]
     ForeignName {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
-    /// A resource has the name of a glob, which stands for those below it (TP1), or has it for an alias. An
-    /// error may have it.
+    /// A resource or an alias has the name of a glob, which is reserved for subscriptions. An
+    /// error may have such a name.
+    // TP1
     #[error("change {change} gives a resource the name of a glob")]
     GlobName {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
-    /// A resource name, alias or type URL is longer than any client may ask for.
+    /// A resource name, alias or type URL exceeds the limit for names.
     #[error("change {change} has a name of {bytes} bytes, above the limit of {limit}")]
     NameTooLong {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// Its length in bytes.
+        /// Length of the name in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured maximum length of a name in bytes.
         limit: usize,
     },
     /// A resource has too many aliases.
     #[error("change {change} has {aliases} aliases, above the limit of {limit}")]
     TooManyAliases {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// How many it has.
+        /// Number of aliases.
         aliases: usize,
-        /// The configured limit.
+        /// Configured maximum number of aliases per resource.
         limit: usize,
     },
     /// The message of an error is too long.
     #[error("change {change} has a message of {bytes} bytes, above the limit of {limit}")]
     MessageTooLong {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// Its length in bytes.
+        /// Length of the message in bytes.
         bytes: usize,
-        /// The configured limit in bytes: that of names.
+        /// Configured limit in bytes, the same as for names.
         limit: usize,
     },
     /// A resource is too long.
     #[error("change {change} has a resource of {bytes} bytes, above the limit of {limit}")]
     ResourceTooLong {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// Its length in bytes.
+        /// Length of the resource in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured maximum length of a resource in bytes.
         limit: usize,
     },
-    /// A TTL is shorter or longer than any may be.
+    /// A TTL is out of range.
     #[error("change {change} has a TTL of {ttl:?}, which is not between 1ms and 315576000000s")]
     TtlOutOfRange {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
-        /// The TTL.
+        /// TTL of the resource.
         ttl: Duration,
     },
-    /// Resources of a type are changed whose versions are the application's, and none is given (M72).
+    /// Resources are changed without a version, although their type has application-defined
+    /// versions.
+    // M72
     #[error("resources of type {type_url} are changed without a version")]
     MissingVersion {
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
     },
-    /// Resources are changed, and their type has that version already: it would stand for two sets of
-    /// resources (IS15).
+    /// Resources are changed under the current version of their type, which would then identify
+    /// two sets of resources.
+    // IS15
     #[error("resources of type {type_url} are changed under their version {version:?}")]
     ReusedVersion {
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// The version.
+        /// Version that is in use already.
         version: Version,
     },
-    /// A resource is changed that has that version of its own already (IS15).
+    /// A resource is changed under its current application-defined version.
+    // IS15
     #[error("change {change} has other content for the version that its resource has")]
     ReusedResourceVersion {
-        /// The position of the change in the transaction.
+        /// Index of the change in the transaction.
         change: usize,
     },
-    /// A version is given to a type, or to a resource of it, whose versions are not the application's.
+    /// A version is set for a type, or a resource of a type, without application-defined
+    /// versions.
     #[error("the versions of type {type_url} are not the application's")]
     UnexpectedVersion {
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
     },
-    /// A version is empty, which to clients is none, or too long.
+    /// A version is too long, or empty, which clients interpret as no version.
     #[error("a version of type {type_url} has {bytes} bytes, not 1 to {limit}")]
     VersionLength {
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// The length of the version in bytes.
+        /// Length of the version in bytes.
         bytes: usize,
-        /// The configured limit in bytes: that of names.
+        /// Configured limit in bytes, the same as for names.
         limit: usize,
     },
     /// The store would hold too many resources.
     #[error("{resources} resources exceed the limit of {limit}")]
     TooManyResources {
-        /// How many there would be.
+        /// Number of resources after the transaction.
         resources: usize,
-        /// The configured limit.
+        /// Configured maximum number of resources.
         limit: usize,
     },
-    /// The view does not exist yet, and there are as many as there may be.
+    /// The view does not exist yet, and the maximum number of views is reached.
     #[error("more than {limit} views")]
     TooManyViews {
-        /// The configured limit.
+        /// Configured maximum number of views.
         limit: usize,
     },
-    /// The view is made of layers: change one of these instead (M224).
+    /// The view has layers. Change one of them instead.
+    // M224
     #[error("view {view:?} is made of layers and has no resources of its own")]
     LayeredView {
-        /// The view.
+        /// View with layers.
         view: ViewName,
     },
-    /// A snapshot has two resources of one type and name (M219).
+    /// A snapshot has two resources with the same type and name.
+    // M219
     #[error("two resources of type {type_url} are named {name:?}")]
     DuplicateName {
-        /// Their type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// Their name.
+        /// Name of the resources.
         name: ResourceName,
     },
 }

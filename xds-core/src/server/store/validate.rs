@@ -1,4 +1,5 @@
-//! What a single change must be like (M218).
+//! Validation of a single change.
+// M218
 
 use super::{
     resource_options::ResourceOptions,
@@ -11,7 +12,7 @@ use crate::{
 };
 
 impl Change {
-    /// Whether it can be made, as far as it is about itself.
+    /// Checks the change on its own. `change` is its index in the transaction.
     pub(crate) fn check(
         &self,
         change: usize,
@@ -60,7 +61,7 @@ impl Change {
         }
     }
 
-    /// Whether a client can ask for a resource of the type by this name.
+    /// Checks whether clients can request a resource of the type by this name.
     fn check_name(
         &self,
         name: &ResourceName,

@@ -1,4 +1,4 @@
-//! A set of resources that a client, or a group of clients, sees: one arena per type.
+//! View: set of resources served to a client or a group of clients, with one arena per type.
 
 use alloc::vec::Vec;
 
@@ -10,29 +10,30 @@ use crate::{
     time::Time,
 };
 
-/// One view.
+/// Set of resources served to some clients.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) name: ViewName,
     types: NameIndex,
-    /// In the order in which the types came.
+    /// Arenas in the order in which the types were first used.
     arenas: Vec<Slot>,
-    /// How many streams see it.
+    /// Number of streams that use the view.
     pub(crate) streams: usize,
     pub(crate) fate: Fate,
-    /// What it is made of, the topmost first; nothing if its resources are its own.
+    /// Layers of the view, topmost first. Empty if it has resources of its own.
     pub(crate) layers: Vec<Slot>,
-    /// How many views are made of it.
+    /// Number of views that have this one as a layer.
     pub(crate) uses: usize,
-    /// When it is dropped if nobody sees it until then.
+    /// Time at which the view is dropped if it stays unused until then.
     pub(crate) idle_at: Option<Time>,
 }
 
-/// Whether a view is kept once nobody sees it.
+/// Whether a view is kept when it is no longer used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Stays,
-    /// It was dropped while somebody did (M213).
+    /// The view was dropped while it was in use.
+    // M213
     Doomed,
 }
 
@@ -64,17 +65,17 @@ impl View {
         self.types.remove(type_url, arena);
     }
 
-    /// Its types.
+    /// Returns the arenas of the view, one per type.
     pub(crate) fn arenas(&self) -> &[Slot] {
         &self.arenas
     }
 
-    /// Whether anybody sees it, if only as a layer of another view.
+    /// Whether the view is in use, at least as a layer of another view.
     pub(crate) fn is_seen(&self) -> bool {
         self.streams + self.uses > 0
     }
 
-    /// Whether there is nothing to keep it for.
+    /// Whether there is no reason to keep the view.
     pub(crate) fn is_idle(&self) -> bool {
         self.arenas.is_empty() && self.layers.is_empty() && !self.is_seen()
     }

@@ -1,4 +1,5 @@
-//! How views end: dropped, emptied, or left by the last who saw them (M213, M221).
+//! Removal of views: explicitly, by removing all resources, or after the last stream has left.
+// M213, M221
 
 use alloc::vec::Vec;
 
@@ -10,8 +11,8 @@ use super::{
 use crate::{server::config::ServerConfig, slab::Slot};
 
 impl Store {
-    /// Removes all resources of a view that is not made of layers, and forgets what versions the application gave
-    /// it: whatever rules there are for transactions, a view can be dropped.
+    /// Removes all resources of a view without layers, and the versions that the application has
+    /// set. The rules for transactions do not apply, so a view can always be dropped.
     pub(crate) fn empty_view(&mut self, view: Slot, config: &ServerConfig) -> Touched {
         let mut touched = Touched::default();
         let arenas = self.views.at(view).map(|view| view.arenas().to_vec()).unwrap_or_default();
@@ -35,7 +36,7 @@ impl Store {
         touched
     }
 
-    /// Somebody less sees the view: a doomed one goes with the last.
+    /// Updates a view after it lost a user. A dropped view is removed with its last user.
     pub(crate) fn settle_fate(&mut self, slot: Slot) {
         let is_over = |view: &View| view.fate == Fate::Doomed && !view.is_seen();
         if self.views.at(slot).is_some_and(is_over) {
@@ -45,7 +46,8 @@ impl Store {
         self.release_view(slot);
     }
 
-    /// Lets a view go as soon as nobody sees it. Says whether anybody does; if not, it is still there.
+    /// Marks a view for removal once it is unused. Returns whether it is in use; if not, it is
+    /// unchanged.
     pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
         let Some(view) = self.views.at_mut(slot).filter(|view| view.is_seen()) else {
             return false;
@@ -54,7 +56,7 @@ impl Store {
         true
     }
 
-    /// Removes all resources of a view that nobody sees.
+    /// Removes all resources of an unused view.
     fn clear_view(&mut self, slot: Slot) {
         self.drop_layers(slot);
         let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();

@@ -1,7 +1,9 @@
-//! Other names of resources (X06, M136, M137).
+//! Aliases of resources.
 //!
-//! An alias is a name like any other: who subscribes to it has an edge to it. What is kept here is which
-//! resources have it, so that it can be said what it stands for, and whom it concerns when that changes.
+//! An alias is a name like any other, and a client that subscribes to it has a subscription to
+//! that name. This index has the resources of each alias, to find the one to which the alias
+//! refers and the subscriptions affected by a change.
+// X06, M136, M137
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -11,14 +13,14 @@ use alloc::{
 use super::Arena;
 use crate::{slab::Slot, text::ResourceName};
 
-/// What the aliases of one type stand for.
+/// Resources by alias, for one type.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
-    /// The resources that have an alias, by their names: it stands for the first, which is the same on
-    /// every replica.
+    /// Resources with an alias, by their names. The alias refers to the first one, which is the
+    /// same on every replica.
     resources: BTreeMap<ResourceName, BTreeMap<ResourceName, Slot>>,
-    /// Names that somebody subscribes to and that mean something else since the last change, and
-    /// resources that have lost a name by which somebody may subscribe to them.
+    /// Subscribed names that refer to another resource since the last change, and resources that
+    /// have lost a name to which a client may subscribe.
     turned: Vec<Slot>,
 }
 
@@ -41,17 +43,17 @@ impl Aliases {
 }
 
 impl Arena {
-    /// Whether any resource has one.
+    /// Whether any resource has an alias.
     pub(crate) fn has_aliases(&self) -> bool {
         !self.aliases.resources.is_empty()
     }
 
-    /// The resource that has the alias; if there are several, the first by name.
+    /// Returns the resource with the alias. If there are several, returns the first by name.
     pub(crate) fn by_alias(&self, alias: &str) -> Option<Slot> {
         self.aliases.target(alias)
     }
 
-    /// The resource that a name stands for which is not itself that of a resource.
+    /// Returns the resource to which a name refers that has no resource of its own.
     pub(crate) fn meaning(&self, name: Slot) -> Option<Slot> {
         if !self.has_aliases() {
             return None;
@@ -60,14 +62,14 @@ impl Arena {
         self.by_alias(name.name.as_str())
     }
 
-    /// The names that somebody subscribes to and that stand for this resource.
+    /// Returns the subscribed aliases that refer to this resource.
     pub(crate) fn other_names(&self, resource: Slot) -> impl Iterator<Item = Slot> {
         let aliases = self.payload(resource).map(|payload| payload.aliases()).unwrap_or_default();
         let held = aliases.iter().filter_map(|alias| self.find(alias.as_str()));
         held.filter(move |&name| self.meaning(name) == Some(resource))
     }
 
-    /// A resource has these aliases now instead of those. Costs how many there are.
+    /// Replaces the aliases of a resource. Takes time proportional to their number.
     pub(crate) fn file_aliases(
         &mut self,
         (name, resource): (&ResourceName, Slot),
@@ -102,8 +104,8 @@ impl Arena {
         }
     }
 
-    /// There is a resource of this name now, which counts more than that it is an alias; or there is none
-    /// any more.
+    /// Updates the index after a resource with this name was created, which takes precedence over
+    /// an alias, or was removed.
     pub(crate) fn file_name(&mut self, name: &ResourceName) {
         let Some(means) = self.by_alias(name.as_str()) else { return };
         if let Some(slot) = self.find(name.as_str()) {
@@ -118,7 +120,7 @@ impl Arena {
         }
     }
 
-    /// The names and resources that the last change turned.
+    /// Takes the names and resources affected by the last change.
     pub(crate) fn take_turned(&mut self) -> Vec<Slot> {
         core::mem::take(&mut self.aliases.turned)
     }

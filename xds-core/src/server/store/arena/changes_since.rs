@@ -1,11 +1,11 @@
-//! What was set after a position.
+//! Resources changed after a revision.
 
 use alloc::vec::Vec;
 
 use super::{Arena, Resource};
 use crate::{server::store::revision::Stamp, slab::Slot, text::ResourceName};
 
-/// A place in the list of resources: the first one after a position.
+/// Position in the list of resources: the first one changed after a revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped {
     pub(crate) at: Stamp,
@@ -13,19 +13,19 @@ pub(crate) struct Stopped {
 }
 
 impl Arena {
-    /// The position of the last change, whatever became of the resource.
+    /// Returns the revision of the last change, whether or not the resource still exists.
     pub(crate) fn clock(&self) -> Stamp {
         self.stamp
     }
 
-    /// When the most recently changed resource that exists changed.
+    /// Returns the revision of the existing resource that changed last.
     pub(crate) fn newest(&self) -> Stamp {
         self.at(self.resources.last())
             .filter(|resource| resource.payload.is_some())
             .map_or(Stamp::START, |resource| resource.stamp)
     }
 
-    /// The names of what was set after `from` and up to `to`.
+    /// Returns the names of resources changed after `from` and up to `to`.
     pub(crate) fn names_between(
         &self,
         from: Stamp,
@@ -34,13 +34,14 @@ impl Arena {
         self.slots_between(from, to).filter_map(|slot| self.at(slot)).map(|it| &it.name)
     }
 
-    /// The resources that were set after `from` and up to `to`.
+    /// Returns the resources changed after `from` and up to `to`.
     pub(crate) fn slots_between(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
         let slots = self.slots_after(from);
         slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
     }
 
-    /// The same, the newest first: to find whether there is any costs what was set after `to`.
+    /// Returns the resources changed after `from` and up to `to`, newest first. Finding the first
+    /// one takes time proportional to the resources changed after `to`.
     pub(crate) fn slots_back(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
         let is_after = move |slot: &Slot| {
             self.at(*slot).is_some_and(|it| it.payload.is_some() && it.stamp > from)
@@ -52,26 +53,26 @@ impl Arena {
         slots.take_while(is_after).filter(is_before)
     }
 
-    /// The endpoints of clusters that were set after `from` and up to `to`.
+    /// Returns the endpoints of clusters changed after `from` and up to `to`.
     pub(crate) fn endpoints_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
         let clusters = self.set_after(from).take_while(|cluster| cluster.stamp <= to);
         clusters.flat_map(|it| it.needs.names_to_warm(&it.name)).cloned().collect()
     }
 
-    /// What was set after `from`, oldest first.
+    /// Returns the resources changed after `from`, oldest first.
     pub(crate) fn set_after(&self, from: Stamp) -> impl Iterator<Item = &Resource> {
         self.slots_after(from).map_while(|slot| self.at(slot))
     }
 
-    /// The same, where they are.
+    /// Returns the slots of resources changed after `from`, oldest first.
     pub(crate) fn slots_after(&self, from: Stamp) -> impl Iterator<Item = Slot> {
         let first = self.first_after(from);
         let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
         slots.take_while(|slot| !slot.is_none())
     }
 
-    /// The oldest change after `from`: found from where the last walk stopped, or else from the tail, so
-    /// that it costs what changed.
+    /// Returns the oldest resource changed after `from`. The search starts where the last walk
+    /// stopped, or else at the tail, so it takes time proportional to the changes.
     pub(crate) fn first_after(&self, from: Stamp) -> Slot {
         if self.stopped.at == from && self.is_first_after(self.stopped.next, from) {
             return self.stopped.next;

@@ -1,4 +1,4 @@
-//! Which endpoints a cluster names.
+//! Names of the endpoints that a cluster references.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -10,14 +10,14 @@ use crate::{
     types,
 };
 
-/// The endpoints that a cluster needs of this server.
+/// Endpoints from this server that a cluster references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nobody has looked.
+    /// The cluster has not been examined.
     #[default]
     Unknown,
     Nothing,
-    /// Those of its own name.
+    /// The endpoints have the cluster's own name.
     Namesakes,
     Names(Box<[ResourceName]>),
 }
@@ -25,7 +25,7 @@ pub(crate) enum Needs {
 impl Needs {
     fn of(cluster: &[u8], name: &str, references: &dyn ReferenceExtractor) -> Self {
         let mut names: Vec<ResourceName> = Vec::new();
-        // Of one that is malformed what was found up to there is as good as any.
+        // For a malformed cluster, the references found so far are used.
         let _ = references.references(types::CLUSTER, cluster, &mut |reference| {
             if let Target::Name(name) = reference.target
                 && reference.type_url == types::CLUSTER_LOAD_ASSIGNMENT
@@ -41,7 +41,7 @@ impl Needs {
         }
     }
 
-    /// Their names; `name` is that of the cluster.
+    /// Returns the names of the endpoints. `name` is that of the cluster.
     pub(crate) fn names<'a>(&'a self, name: &'a ResourceName) -> &'a [ResourceName] {
         match self {
             Self::Unknown => &[],
@@ -49,8 +49,9 @@ impl Needs {
         }
     }
 
-    /// Those that a client may wait for once it has the cluster (M151). Most have the name of their
-    /// cluster.
+    /// Returns the names of the endpoints that a client may wait for once it has the cluster.
+    /// Most are named like their cluster.
+    // M151
     pub(crate) fn names_to_warm<'a>(&'a self, name: &'a ResourceName) -> &'a [ResourceName] {
         match self {
             Self::Nothing => &[],
@@ -61,7 +62,7 @@ impl Needs {
 }
 
 impl Arena {
-    /// Notes which endpoints the cluster in a slot needs.
+    /// Determines which endpoints the cluster in a slot references.
     pub(crate) fn note_needs(&mut self, slot: Slot, references: &dyn ReferenceExtractor) {
         let Some(resource) = self.at_mut(slot) else { return };
         let needs = resource

@@ -1,9 +1,10 @@
-//! Which names lie below which globs (TP1): found in the names themselves, never by looking at subscribers.
+//! Index of names by path, which finds the members of a glob and the globs that cover a name.
 //!
-//! A glob is a name that somebody subscribes to, like any other. What is kept here is an order of the
-//! names in which all that lies below a directory, for the same context parameters, is together: the
-//! members of a glob. The globs of a name are looked up by the directories in it, and only by those as deep
-//! as some glob's.
+//! A glob is a subscribed name like any other. The index orders names such that all names below a
+//! directory with the same context parameters, which are the members of a glob, are adjacent. The
+//! globs that cover a name are looked up by the directories in the name, and only at depths at
+//! which globs exist. Subscribers are not consulted.
+// TP1
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::cmp::Ordering;
@@ -11,15 +12,15 @@ use core::cmp::Ordering;
 use super::Arena;
 use crate::{server::config::Globs, slab::Slot, text::ResourceName, xdstp};
 
-/// The names of one type that may lie below globs, and the globs.
+/// Globs of one type, and names that may be members of globs.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     names: BTreeMap<Path, Slot>,
-    /// How many globs have a directory of so many slashes.
+    /// Number of globs by the number of slashes in their directory.
     depths: BTreeMap<usize, usize>,
 }
 
-/// A name, ordered by its context parameters and then by its path.
+/// Resource name, ordered by context parameters and then by path.
 #[derive(Clone, Debug)]
 struct Path(ResourceName);
 
@@ -50,7 +51,7 @@ impl PartialEq for Path {
 
 impl Eq for Path {}
 
-/// A name without its context parameters, and these; only structured names have some.
+/// Splits a name from its context parameters, which only `xdstp:` names have.
 fn split(name: &str) -> (&str, &str) {
     match xdstp::is_xdstp(name) {
         true => name.split_once('?').unwrap_or((name, "")),
@@ -58,7 +59,7 @@ fn split(name: &str) -> (&str, &str) {
     }
 }
 
-/// What a glob's members begin with.
+/// Returns the common prefix of a glob's members.
 fn directory(name: &str) -> Option<&str> {
     split(name).0.strip_suffix('*').filter(|directory| directory.ends_with('/'))
 }
@@ -68,7 +69,7 @@ fn depth(directory: &str) -> usize {
 }
 
 impl Globs {
-    /// Whether the name may be that of a glob or a member.
+    /// Whether the name may be a glob or a member of one.
     fn admits(self, name: &ResourceName) -> bool {
         match xdstp::is_xdstp(name.as_str()) {
             true => xdstp::canonical(name).is_ok_and(|canonical| canonical == *name),
@@ -76,7 +77,7 @@ impl Globs {
         }
     }
 
-    /// Whether the name is that of a glob.
+    /// Whether the name is a glob.
     pub(crate) fn is_glob(self, name: &ResourceName) -> bool {
         directory(name.as_str()).is_some() && self.admits(name)
     }
@@ -112,7 +113,7 @@ impl Paths {
         directory(name.as_str()).is_some() && self.names.contains_key(&Path(name.clone()))
     }
 
-    /// The names below a directory, for these context parameters.
+    /// Returns the names below a glob's directory that have the glob's context parameters.
     fn below<'s>(&'s self, glob: &'s str) -> impl Iterator<Item = Slot> + use<'s> {
         let context = split(glob).1;
         let directory = directory(glob).unwrap_or(glob);
@@ -128,7 +129,7 @@ impl Paths {
             .map(|(_, slot)| slot)
     }
 
-    /// The names of the globs that there may be for a name, the widest first.
+    /// Returns the names of the possible globs for a name, widest first.
     fn above(&self, name: &str) -> Vec<String> {
         let (path, context) = split(name);
         if self.depths.is_empty() || path.ends_with("/*") {
@@ -146,17 +147,17 @@ impl Paths {
 }
 
 impl Arena {
-    /// Whether the name in this slot is that of a glob.
+    /// Whether the name in this slot is a glob.
     pub(crate) fn is_glob(&self, slot: Slot) -> bool {
         self.at(slot).is_some_and(|resource| self.paths.is_glob(&resource.name))
     }
 
-    /// The names below a glob, whether or not there is a resource.
+    /// Returns the names below a glob, whether or not they have a resource.
     pub(crate) fn names_below(&self, glob: &str) -> Vec<Slot> {
         self.paths.below(glob).collect()
     }
 
-    /// Whether the slot is that of a glob which has members.
+    /// Whether the slot has a glob with existing members.
     pub(crate) fn has_members(&self, slot: Slot) -> bool {
         self.at(slot).is_some_and(|glob| {
             self.paths.is_glob(&glob.name)
@@ -164,7 +165,7 @@ impl Arena {
         })
     }
 
-    /// The globs that somebody subscribes to and that stand for a resource of this name.
+    /// Returns the subscribed globs that cover a name.
     pub(crate) fn globs_over(&self, name: &str) -> Vec<Slot> {
         self.paths.above(name).iter().filter_map(|glob| self.find(glob)).collect()
     }
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use crate::xdstp::XdstpName;
 
-    /// M138, M141: the index says of every pair of names what their comparison says.
+    // M138, M141: the index agrees with the comparison of every pair of names.
     #[test]
     fn members_are_what_the_glob_covers() {
         let mut names = Vec::new();

@@ -1,8 +1,10 @@
-//! When the resources of an arena that have a TTL are renewed by heartbeats (M161, M164, M169).
+//! Schedule of heartbeats for resources with a TTL in one arena.
 //!
-//! There is one timetable for all clients of an arena, which starts anew with each change of a resource.
-//! A client that came later hears of it sooner than it had to, never later; in exchange a client costs
-//! nothing here, only what is due is looked at, and clients share the bytes of heartbeats.
+//! All clients of an arena share one schedule, which restarts for a resource when it changes. A
+//! client that subscribed later receives heartbeats earlier than necessary, never later. In
+//! return, clients cost nothing here, only due resources are visited, and clients share the bytes
+//! of heartbeats.
+// M161, M164, M169
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -17,35 +19,35 @@ use crate::{
     time::Time,
 };
 
-/// A position in the history of an arena's heartbeats.
+/// Position in the sequence of an arena's heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Beat(u64);
 
-/// The timetable of one arena.
+/// Heartbeat schedule of one arena.
 #[derive(Debug, Default)]
 pub(crate) struct Beats {
-    /// How many sessions are told of TTLs.
+    /// Number of sessions that are sent TTLs.
     listeners: usize,
     clock: Beat,
     due: BTreeSet<(Time, Slot)>,
     /// Resources in the order of their newest heartbeat, if they had one since they changed.
     struck: BTreeMap<Beat, Slot>,
     plans: BTreeMap<Slot, Plan>,
-    /// The heartbeats rendered last, which other clients are likely to be sent as well.
+    /// Heartbeats rendered last, which other clients are likely to need as well.
     pub(crate) kept: Option<Kept>,
 }
 
-/// When one resource is renewed.
+/// Heartbeat schedule of one resource.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     next: Time,
     period: Duration,
     last: Option<Beat>,
-    /// Which change of the resource it is for.
+    /// Revision of the resource for which the schedule was made.
     stamp: Stamp,
 }
 
-/// Heartbeats after a position, as far as they fit one response.
+/// Encoded heartbeats after a position, as many as fit one response.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) variant: Variant,
@@ -55,7 +57,7 @@ pub(crate) struct Kept {
 }
 
 impl Beats {
-    /// One session more, or less, is told of TTLs.
+    /// Registers a session that is sent TTLs.
     pub(crate) fn join(&mut self) {
         self.listeners += 1;
     }
@@ -64,8 +66,8 @@ impl Beats {
         self.listeners -= 1;
     }
 
-    /// Renews a resource every `period` from now on, or not at all. If it is the change that is known
-    /// already, nothing happens.
+    /// Schedules a resource every `period` from now on, or never. Does nothing if it is scheduled
+    /// for the same revision already.
     pub(crate) fn plan(&mut self, slot: Slot, stamp: Stamp, period: Option<Duration>, now: Time) {
         if period.is_some() && self.plans.get(&slot).is_some_and(|plan| plan.stamp == stamp) {
             return;
@@ -84,20 +86,20 @@ impl Beats {
         }
     }
 
-    /// When the next heartbeat is due, if there is anybody to hear it. O(log n).
+    /// Returns the time of the next heartbeat, if there is any session to receive it. O(log n).
     pub(crate) fn next(&self) -> Option<Time> {
         let &(at, _) = self.due.first().filter(|_| self.listeners > 0)?;
         Some(at)
     }
 
-    /// Passes over what was due while nobody listened.
+    /// Reschedules heartbeats that became due without a session to receive them.
     pub(crate) fn skip(&mut self, now: Time) {
         while let Some(slot) = self.take_due(now) {
             self.put_off(slot, now);
         }
     }
 
-    /// What is due by now; it is due again a period later.
+    /// Returns the resources whose heartbeats are due, and reschedules them one period later.
     pub(crate) fn strike(&mut self, now: Time) -> Vec<Slot> {
         let mut struck = Vec::new();
         while let Some(slot) = self.take_due(now) {
@@ -128,23 +130,24 @@ impl Beats {
         }
     }
 
-    /// The position of the newest heartbeat.
+    /// Returns the position of the newest heartbeat.
     pub(crate) fn clock(&self) -> Beat {
         self.clock
     }
 
-    /// The resources that had their newest heartbeat after `heard`, and when, oldest first.
+    /// Returns the resources with their newest heartbeat after `heard`, with its position, oldest
+    /// first.
     pub(crate) fn after(&self, heard: Beat) -> impl Iterator<Item = (Beat, Slot)> {
         let range = (Bound::Excluded(heard), Bound::Unbounded);
         self.struck.range(range).map(|(&beat, &slot)| (beat, slot))
     }
 
-    /// When a resource had its newest heartbeat, if it had one since it changed.
+    /// Returns the position of a resource's newest heartbeat, if it had one since it changed.
     pub(crate) fn last(&self, slot: Slot) -> Option<Beat> {
         self.plans.get(&slot)?.last
     }
 
-    /// How often a resource is renewed.
+    /// Returns the interval between the heartbeats of a resource.
     pub(crate) fn period(&self, slot: Slot) -> Option<Duration> {
         self.plans.get(&slot).map(|plan| plan.period)
     }
@@ -163,7 +166,7 @@ mod tests {
         Time::ZERO.after(seconds as u32 * SECOND)
     }
 
-    /// M169: what is not due is not looked at, and M164: a change starts the time anew.
+    // M169: only due resources are visited. M164: a change restarts the schedule.
     #[test]
     fn only_what_is_due_is_struck() {
         let mut slab = Slab::default();

@@ -1,11 +1,11 @@
-//! All resources of one type, in the order of their last change.
+//! Arena: all resources of one type in one view, in the order of their last change.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `arena/positions.rs` | what was set after a position |
-//! | `arena/graves.rs` | what was deleted after a position |
-//! | `arena/bodies.rs` | the bodies of responses, made once for all clients |
-//! | `arena/resource.rs` | one name, and what there is under it |
+//! | `arena/changes_since.rs` | resources changed after a revision |
+//! | `arena/tombstones.rs` | resources removed after a revision |
+//! | `arena/shared_bodies.rs` | response bodies, built once for all clients |
+//! | `arena/resource.rs` | one name with its resource or error |
 
 pub(crate) mod aliases;
 pub(crate) mod changes_since;
@@ -60,77 +60,79 @@ use crate::{
 
 /// All resources of one type in one view.
 ///
-/// The list of the slab runs from names that are subscribed but do not exist (S0.133), over the
-/// resource that has been unchanged for longest, to the one changed last. What a wildcard client is
-/// behind by is therefore the tail of the list, however many resources there are; and the tail of the
-/// graves, for clients that are told of deletions.
+/// The list of the slab starts with names that are subscribed but do not exist, continues with
+/// the resource that has been unchanged for longest, and ends with the one changed last. The
+/// changes that a wildcard client lacks are therefore the tail of the list, however many
+/// resources there are. The removals that a client lacks are the tail of the tombstones.
+// S0.133
 #[derive(Debug)]
 pub(crate) struct Arena {
-    /// The view it is a part of.
+    /// View to which the arena belongs.
     pub(crate) view: Slot,
     pub(crate) type_url: TypeUrl,
     pub(crate) config: TypeConfig,
-    /// What may be told of names that do not exist.
+    /// Error for names that do not exist.
     not_found: Option<Box<ResourceError>>,
-    /// What is told of a resource that a client cannot take, once there was any.
+    /// Error for resources that are too long for a client, once there was one.
     too_long: Option<Box<ResourceError>>,
     pub(crate) version: TypeVersion,
-    /// The sessions that subscribe to everything, in the order in which they began to.
+    /// Sessions with a wildcard, in the order in which they subscribed to it.
     pub(crate) wildcards: Slab<Slot>,
-    /// When resources with a TTL are renewed.
+    /// Heartbeat schedule of resources with a TTL.
     pub(crate) beats: Beats,
-    /// How many sessions there are on the type.
+    /// Number of sessions for the type.
     pub(crate) sessions: usize,
     pub(crate) origin: Origin,
     pub(crate) pace: Pace,
-    /// The arenas of layered views that show these resources.
+    /// Arenas of layered views that show these resources.
     pub(crate) above: BTreeSet<Slot>,
-    /// The newest transaction that changed anything here.
+    /// Number of the newest transaction that changed this arena.
     pub(crate) sequence: u64,
-    /// How many sessions have to be told by the graves what was deleted.
+    /// Number of sessions that need tombstones.
     mourners: usize,
-    /// What is deleted and still served to some.
+    /// Removed resources that are still served to some clients.
     pub(crate) ghosts: Ghosts,
     resources: Slab<Resource>,
     names: NameIndex,
     pub(crate) paths: Paths,
     pub(crate) aliases: Aliases,
     existing: usize,
-    /// Names that have a resource or an error.
+    /// Number of names with a resource or an error.
     held: usize,
     framed_bytes: usize,
-    /// What all resources take in incremental responses, at most.
+    /// Maximum size of all resources in incremental responses, in bytes.
     entry_bytes: usize,
-    /// How many resources have a TTL.
+    /// Number of resources with a TTL.
     timed: usize,
     stamp: Stamp,
-    /// What was deleted, in that order, as far back as the horizon.
+    /// Tombstones in the order of removal, back to the horizon.
     graves: VecDeque<Grave>,
     horizon: Stamp,
-    /// All resources as clients are sent them that are told of TTLs, and as all others are.
+    /// Encoded full state without TTLs (index 0) and with TTLs (index 1).
     full: [Option<Body>; 2],
     state: Option<State>,
-    /// Recently asked for, the oldest first.
+    /// Recently used tails, oldest first.
     tails: VecDeque<Tail>,
-    /// Where the last walk that ran out of room stopped, so that the next one need not search.
+    /// Position at which the last walk ran out of room, so that the next one need not search.
     stopped: Stopped,
     pub(crate) versions: Versions,
 }
 
-/// When clients are told of changes.
+/// Time at which clients are sent changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     AtOnce,
-    /// Once a burst of them is over (M225).
+    /// After a burst of changes has ended.
+    // M225
     HeldBack,
 }
 
-/// Where the resources of an arena come from.
+/// Origin of the resources of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Transactions set them.
+    /// Resources are set by transactions.
     Set,
-    /// They are those of the view's layers, kept while somebody subscribes.
+    /// Resources are those of the view's layers, kept while there are subscribers.
     Layers,
 }
 
@@ -184,23 +186,23 @@ impl Arena {
         }
     }
 
-    /// Whether it deletes a resource that a state-of-the-world response does not have it.
+    /// Whether absence of a resource from a state-of-the-world response removes it.
     pub(crate) fn absence_deletes(&self) -> bool {
         self.config.sotw_response == SotwResponse::FullState
     }
 
-    /// Whether incremental clients are told what is deleted.
+    /// Whether incremental clients are sent removals.
     pub(crate) fn tells_removals(&self) -> bool {
         self.config.removals == Removals::Send
     }
 
-    /// The error of every name that does not exist, if there is to be one.
+    /// Returns the error for every name that does not exist, if it is to be sent.
     pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
         let is_told = self.config.missing == Missing::NotFound || self.existing == 0;
         self.not_found.as_deref().filter(|_| is_told)
     }
 
-    /// There is a resource that is too long for a client.
+    /// Records that a resource is too long for a client.
     pub(crate) fn note_too_long(&mut self) {
         self.too_long.get_or_insert_with(|| {
             let message = "the resource is longer than a response may be".into();
@@ -208,12 +210,13 @@ impl Arena {
         });
     }
 
-    /// The error of such a resource.
+    /// Returns the error for resources that are too long for a client.
     pub(crate) fn length_error(&self) -> Option<&ResourceError> {
         self.too_long.as_deref()
     }
 
-    /// Stores a resource; `None` if it is stored like that already (M104, M68).
+    /// Stores a resource. Returns `None` if it is unchanged.
+    // M104, M68
     pub(crate) fn set(
         &mut self,
         name: &ResourceName,
@@ -257,7 +260,7 @@ impl Arena {
         Some(slot)
     }
 
-    /// What deleting a resource means for who names it.
+    /// Returns the effect that removing a resource has on its subscribers.
     pub(crate) fn touch_of_removal(&self, name: &ResourceName) -> Touch {
         let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
         match resource.is_some_and(|it| it.payload.is_some() && it.error.is_some()) {
@@ -266,7 +269,7 @@ impl Arena {
         }
     }
 
-    /// Deletes a resource. Its slot stays while somebody subscribes to the name or has to be told.
+    /// Removes a resource. Its slot is kept while the name has subscribers or a tombstone.
     pub(crate) fn remove(
         &mut self,
         name: &ResourceName,
@@ -299,7 +302,8 @@ impl Arena {
         Some(slot)
     }
 
-    /// Sets what is told of a resource to who names it; `None` if that is told already (M171).
+    /// Sets the error sent to subscribers of a name. Returns `None` if it is unchanged.
+    // M171
     pub(crate) fn set_error(&mut self, name: &ResourceName, error: &ResourceError) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
@@ -313,13 +317,13 @@ impl Arena {
         Some(slot)
     }
 
-    /// Whether the application has been asked for a resource, and has not answered.
+    /// Whether the application was asked for a resource and has not answered.
     pub(crate) fn is_asked_for(&self, name: &ResourceName) -> bool {
         let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
         resource.is_some_and(|resource| resource.want == Want::Asked)
     }
 
-    /// Makes a name stand for this resource and this error, or for nothing; `None` if it does already.
+    /// Sets the resource and the error shown under a name. Returns `None` if they are unchanged.
     pub(crate) fn show(
         &mut self,
         name: &ResourceName,
@@ -351,20 +355,20 @@ impl Arena {
         let Some(error) = error else { return touched };
         let told = self.set_error(name, &error).map(|slot| (slot, Touch::Error));
         match (touched, told) {
-            // What was freed as it was removed has another slot by now.
+            // A slot freed by the removal has been replaced by another one.
             (Some(_), Some((slot, _))) => Some((slot, Touch::Content)),
             (touched, told) => told.or(touched),
         }
     }
 
-    /// Gives its payloads back.
+    /// Releases all payloads of the arena.
     pub(crate) fn empty_into(&self, pool: &mut Pool) {
         let payloads = self.resources.iter().filter_map(|(_, it)| it.payload.as_ref());
         payloads.for_each(|payload| pool.release(payload));
     }
 
-    /// The slot of a name that somebody subscribes to, whether or not the resource exists. `None`
-    /// only if no slot is left.
+    /// Returns the slot of a name, adding the name if needed, whether or not its resource exists.
+    /// Returns `None` only if no slot is left.
     pub(crate) fn slot_of(&mut self, name: impl Into<ResourceName> + AsRef<str>) -> Option<Slot> {
         if let Some(slot) = self.find(name.as_ref()) {
             return Some(slot);
@@ -389,7 +393,8 @@ impl Arena {
         Some(slot)
     }
 
-    /// Frees the slot of a name that neither exists nor interests anybody (M243).
+    /// Frees the slot of a name without resource, error, subscribers and tombstone.
+    // M243
     pub(crate) fn release(&mut self, slot: Slot) {
         let idle = |resource: &Resource| {
             let has_grave = resource.life.is_remembered() && resource.stamp > self.horizon;
@@ -423,7 +428,7 @@ impl Arena {
         self.at(slot)?.payload.as_ref()
     }
 
-    /// How many resources exist.
+    /// Number of existing resources.
     pub(crate) fn existing(&self) -> usize {
         self.existing
     }
@@ -433,27 +438,27 @@ impl Arena {
         self.timed > 0
     }
 
-    /// How many names have a resource or an error.
+    /// Number of names with a resource or an error.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// The names that have a resource or an error.
+    /// Returns the names with a resource or an error.
     pub(crate) fn held_names(&self) -> impl Iterator<Item = &ResourceName> {
         self.held_resources().map(|it| &it.name)
     }
 
-    /// The names that have a resource or an error, with either.
+    /// Returns the entries with a resource or an error.
     pub(crate) fn held_resources(&self) -> impl Iterator<Item = &Resource> {
         self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held())
     }
 
-    /// How many names are held, whether or not there is a resource.
+    /// Number of names in the arena, with or without a resource.
     pub(crate) fn names(&self) -> usize {
         self.resources.len()
     }
 
-    /// Whether there is nothing to keep the arena for.
+    /// Whether there is no reason to keep the arena.
     pub(crate) fn is_idle(&self) -> bool {
         let held = match self.origin {
             Origin::Set => self.held,
@@ -462,13 +467,14 @@ impl Arena {
         held + self.sessions + self.above.len() == 0
     }
 
-    /// Whether the resource exists in this content.
+    /// Whether the resource exists with this content.
     pub(crate) fn has(&self, name: &ResourceName, content: ContentHash) -> bool {
         let payload = self.find(name.as_str()).and_then(|slot| self.payload(slot));
         payload.is_some_and(|payload| payload.hash == content)
     }
 
-    /// All names that have a resource or a grave, the unchanged for longest first.
+    /// Returns the slots of all names: those without a resource first, then by last change,
+    /// oldest first.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.resources.iter().map(|(slot, _)| slot)
     }

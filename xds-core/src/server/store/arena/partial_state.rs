@@ -1,8 +1,8 @@
-//! Hashes of the contents of a type with and without single resources.
+//! Resources of one response, kept to find out which of them a client rejects.
 
 use alloc::sync::Arc;
 
 use crate::{server::store::encode::body::Payload, text::ResourceName};
 
-/// All resources of one response; in full state, clients of everything share it.
+/// Resources of one response. In full state, wildcard clients share it.
 pub(crate) type State = Arc<[(ResourceName, Payload)]>;

@@ -1,4 +1,4 @@
-//! What clusters were before they changed or went, while somebody may have that.
+//! Earlier contents of changed and removed resources, kept while a client may have them.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -11,30 +11,30 @@ use crate::{
     text::ResourceName,
 };
 
-/// Earlier contents of resources, by when they ceased to be.
+/// Earlier contents of resources, by name and the revision at which they were replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Pasts(BTreeMap<(ResourceName, Stamp), Past>);
 
 #[derive(Debug)]
 struct Past {
-    /// When it was set.
+    /// Revision at which it was set.
     set: Stamp,
     payload: Payload,
 }
 
-/// Which resources a full state had.
+/// Set of resources in a full state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shot {
-    /// Those of this position.
+    /// Revision of the state.
     pub(crate) at: Stamp,
-    /// And those that had been deleted then, by when they were.
+    /// Resources that had been removed by then, identified by the revision of the removal.
     pub(crate) lingering: BTreeSet<Stamp>,
-    /// And these, from another view.
+    /// Hashes of resources from the previous view.
     pub(crate) had: BTreeMap<ResourceName, ContentHash>,
 }
 
 impl Shot {
-    /// One without a resource.
+    /// Set without resources.
     pub(crate) const EMPTY: Self =
         Self { at: Stamp::START, lingering: BTreeSet::new(), had: BTreeMap::new() };
 }
@@ -44,7 +44,8 @@ impl Pasts {
         self.0.len()
     }
 
-    /// Gives up those that ceased to be up to `had`, but for `kept`; and the oldest, of more than `limit`.
+    /// Drops contents that were replaced up to `had`, except those for which `kept` returns true,
+    /// and the oldest if there are more than `limit`.
     pub(crate) fn sweep(
         &mut self,
         had: Stamp,
@@ -60,7 +61,8 @@ impl Pasts {
         }
     }
 
-    /// What a full state had under the name that ceased to be since, or was gone already.
+    /// Returns the content that a full state had for a name, if it was replaced since or removed
+    /// before.
     fn seen_in(&self, shot: &Shot, name: &ResourceName) -> Option<ContentHash> {
         let after = (name.clone(), shot.at.next());
         let next = self.0.range(after.clone()..).next().filter(|((of, _), _)| of == name);
@@ -74,7 +76,7 @@ impl Pasts {
 }
 
 impl Ghosts {
-    /// The resource is not like that any more.
+    /// Keeps the content of a resource that is being replaced or removed.
     pub(crate) fn keep_past(&mut self, resource: &Resource, payload: &Payload, now: Stamp) {
         if self.are_needed() {
             let past = Past { set: resource.stamp, payload: payload.clone() };
@@ -84,7 +86,8 @@ impl Ghosts {
 }
 
 impl Arena {
-    /// What a resource was at a position that has changed since or was deleted, as far as that is known.
+    /// Returns the content at a revision of a resource that changed or was removed since, if
+    /// known.
     pub(crate) fn as_it_was(&self, resource: &Resource, position: Stamp) -> Option<&Payload> {
         let ghost = self.ghosts.at(resource.stamp).filter(|_| resource.payload.is_none());
         if ghost.is_some() && !self.ghosts.was_set_after(resource.stamp, position) {
@@ -95,8 +98,8 @@ impl Arena {
         (*name == resource.name && past.set <= position).then_some(&past.payload)
     }
 
-    /// Whether a full state had the resource just as it is, as far as that is known. Asked of clusters that
-    /// name endpoints.
+    /// Whether a full state had the current content of the resource, as far as is known. Used for
+    /// clusters that reference endpoints.
     pub(crate) fn had_as_it_is(&self, shot: &Shot, resource: &Resource) -> bool {
         let Some(payload) = &resource.payload else { return false };
         resource.stamp <= shot.at

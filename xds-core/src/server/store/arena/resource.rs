@@ -1,4 +1,4 @@
-//! A name, and what there is under it.
+//! Name with its resource or error.
 
 use alloc::boxed::Box;
 
@@ -14,27 +14,27 @@ use crate::{
     text::ResourceName,
 };
 
-/// A name, and what there is under it.
+/// Name with its resource or error.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
     pub(crate) payload: Option<Payload>,
-    /// What is told instead to who names it.
+    /// Error sent in place of the resource to clients that name it.
     pub(crate) error: Option<Box<ResourceError>>,
-    /// When it was last set or deleted.
+    /// Revision at which it was last set or removed.
     pub(crate) stamp: Stamp,
-    /// When it was set before that; if it was created then, the same.
+    /// Revision at which it was set before that, or the same revision if it was created then.
     pub(crate) before: Stamp,
     pub(crate) life: Life,
-    /// What the application was told of it.
+    /// Last notification to the application.
     pub(crate) want: Want,
-    /// The endpoints it names, if that is asked about.
+    /// Endpoints that a cluster references, if needed.
     pub(crate) needs: Needs,
-    /// Who subscribes to it by name.
+    /// Subscriptions to the name.
     pub(crate) subscribers: List,
 }
 
-/// What a name stands for in a view.
+/// Contents of a name in a view.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) payload: Option<Payload>,
@@ -48,17 +48,17 @@ impl Resource {
         self.payload.is_some() || self.error.is_some()
     }
 
-    /// When it was created, as whatever it was then.
+    /// Returns the revision at which it was created.
     pub(crate) fn born(&self) -> Stamp {
         self.life.born()
     }
 
-    /// When it was last deleted before it was created as it is.
+    /// Returns the revision of the last removal before the resource was created again.
     pub(crate) fn buried(&self) -> Option<Stamp> {
         self.life.buried()
     }
 
-    /// What another view shows of it.
+    /// Returns the contents to be shown by another view.
     pub(crate) fn shown(&self) -> Shown {
         Shown {
             payload: self.payload.clone(),
@@ -67,7 +67,7 @@ impl Resource {
         }
     }
 
-    /// The application has said what there is.
+    /// Records that the application has answered a request for the name.
     pub(crate) fn answer(&mut self) {
         if self.want == Want::Asked {
             self.want = Want::Answered;

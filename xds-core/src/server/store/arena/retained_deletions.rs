@@ -1,4 +1,4 @@
-//! What was deleted and is still served to who has not been told yet.
+//! Removed resources that are still served to clients from which the removal is withheld.
 
 use alloc::collections::VecDeque;
 
@@ -13,18 +13,18 @@ use crate::{
     text::ResourceName,
 };
 
-/// Payloads of deleted resources, for responses in full state that do not tell of the deletion.
+/// Payloads of removed resources, for full-state responses that repeat them.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
-    /// How many sessions may need one.
+    /// Number of sessions that may need removed resources.
     sessions: usize,
-    /// In the order of deletion.
+    /// Payloads in the order of removal.
     payloads: VecDeque<Ghost>,
-    /// What clusters were earlier.
+    /// Earlier contents of resources.
     pub(crate) pasts: Pasts,
-    /// How many there may be before it is looked which are needed.
+    /// Number of entries above which the unneeded ones are searched for.
     sweep_at: usize,
-    /// The newest body that has some of them; those who wait for the same share it.
+    /// Newest body with removed resources, shared by clients that need the same ones.
     body: Option<(TypeVersion, Ttls, Body)>,
 }
 
@@ -33,20 +33,20 @@ struct Ghost {
     stamp: Stamp,
     resource: Slot,
     payload: Payload,
-    /// When it was set.
+    /// Revision at which the resource was set.
     set: Stamp,
 }
 
-/// How many ghosts are kept without a look at who needs them.
+/// Number of entries that are always kept without a search.
 const FEW: usize = 8;
 
 impl Ghosts {
-    /// One session more may need one.
+    /// Registers a session that may need removed resources.
     pub(crate) fn join(&mut self) {
         self.sessions += 1;
     }
 
-    /// One session less.
+    /// Unregisters a session. Drops everything after the last one.
     pub(crate) fn leave(&mut self) {
         self.sessions -= 1;
         if self.sessions == 0 {
@@ -54,29 +54,29 @@ impl Ghosts {
         }
     }
 
-    /// Whether anybody may need one.
+    /// Whether any session may need removed resources.
     pub(crate) fn are_needed(&self) -> bool {
         self.sessions > 0
     }
 
-    /// A resource was deleted.
+    /// Keeps the payload of a removed resource, if any session may need it.
     pub(crate) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload, set: Stamp) {
         if self.are_needed() {
             self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone(), set });
         }
     }
 
-    /// Anything changed.
+    /// Drops the shared body after a change.
     pub(crate) fn forget_body(&mut self) {
         self.body = None;
     }
 
-    /// What was deleted at that position.
+    /// Returns the payload of the resource that was removed at this revision.
     pub(crate) fn at(&self, stamp: Stamp) -> Option<&Payload> {
         self.ghost(stamp).map(|ghost| &ghost.payload)
     }
 
-    /// Whether what was deleted at that position had been set as it was after this one.
+    /// Whether the resource removed at revision `stamp` was last set after `position`.
     pub(crate) fn was_set_after(&self, stamp: Stamp, position: Stamp) -> bool {
         self.ghost(stamp).is_some_and(|ghost| ghost.set > position)
     }
@@ -86,22 +86,22 @@ impl Ghosts {
         self.payloads.get(position)
     }
 
-    /// How many there are, or earlier contents if those are more.
+    /// Number of removed resources or of earlier contents, whichever is greater.
     fn len(&self) -> usize {
         self.payloads.len().max(self.pasts.len())
     }
 }
 
 impl Arena {
-    /// Whether it is time to see which ghosts are needed.
+    /// Whether it is time to search for unneeded entries.
     pub(crate) fn has_many_ghosts(&self) -> bool {
         self.ghosts.len() > self.ghosts.sweep_at.max(FEW)
     }
 
-    /// Gives up ghosts that nobody needs: everybody has been sent something since `sent`, and nobody
-    /// waits to be told of the deletion. The same of earlier contents that nobody has: everybody has
-    /// accepted what was there at `had`, or had not been told then that it was gone. No more than `limit` are
-    /// kept in any case.
+    /// Drops removed resources that are not needed because all clients were sent something since
+    /// `sent` and no removal is withheld. Drops earlier contents that no client has, because all
+    /// clients have accepted the contents at `had` or were not sent the removal then. At most
+    /// `limit` of each are kept.
     pub(crate) fn sweep_ghosts(&mut self, (sent, had): (Stamp, Stamp), limit: usize) {
         let mut ghosts = core::mem::take(&mut self.ghosts);
         ghosts.payloads.retain(|ghost| {
@@ -118,7 +118,7 @@ impl Arena {
         self.ghosts = ghosts;
     }
 
-    /// All resources and these, which are deleted; `version` is that of all together.
+    /// Returns all resources and these removed ones. `version` is that of all of them together.
     pub(crate) fn full_body_with(
         &mut self,
         ghosts: &[(ResourceName, Payload)],

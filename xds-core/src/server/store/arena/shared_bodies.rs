@@ -1,4 +1,4 @@
-//! The bodies of responses, which clients that are as far share.
+//! Response bodies shared by clients at the same revision.
 
 use alloc::collections::VecDeque;
 
@@ -13,28 +13,30 @@ use crate::{
     wire::request::Spelling,
 };
 
-/// How many tails are kept for other clients, provided they are no longer than all resources in either
-/// variant: enough for clients of both to catch up from nothing, one behind the other.
+/// Maximum number of tails kept for other clients. Their total size is limited to that of all
+/// resources in both variants, which is enough for clients of both to catch up from the start one
+/// after the other.
 const TAILS: usize = 64;
 
-/// What changed after a position, as far as it fits one response.
+/// Encoded changes after a revision, as many as fit one response.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
     pub(crate) form: Form,
     from: Stamp,
-    /// What the clients know of deletions, if they are told at all.
+    /// Removals of which the clients were informed, if they are sent removals.
     knows: Option<Knows>,
-    /// How long it may be.
+    /// Size limit in bytes.
     limit: usize,
-    /// How far the body reaches.
+    /// Revision that the body reaches.
     pub(crate) to: Stamp,
-    /// How far in what is gone, if there is more: then it has nothing else.
+    /// Revision that the removals reach, if they do not all fit. The body then has nothing else.
     pub(crate) partly: Option<Stamp>,
     pub(crate) body: Body,
 }
 
 impl Arena {
-    /// All resources, in the order of their creation (M84). Built once per change (M222).
+    /// Returns all resources in the order of their creation. Built once per change.
+    // M84, M222
     pub(crate) fn full_body(&mut self, ttls: Ttls) -> Body {
         let kept = usize::from(ttls == Ttls::Told);
         if let Some(body) = self.full.get(kept).and_then(Option::as_ref) {
@@ -54,7 +56,8 @@ impl Arena {
         body
     }
 
-    /// The same, as it is kept for clients that may reject it.
+    /// Returns all resources in the order of their creation, as kept for clients that may reject
+    /// them.
     pub(crate) fn state(&mut self) -> State {
         if let Some(state) = &self.state {
             return state.clone();
@@ -66,9 +69,9 @@ impl Arena {
         state
     }
 
-    /// For who knows of this, the names of what is gone; and what was set after `from`, oldest first. No more
-    /// than `limit` bytes, but at least one name or resource. Clients that are behind by the same share the
-    /// same bytes.
+    /// Returns the removals after `knows`, if any, and the resources changed after `from`, oldest
+    /// first. The body has at most `limit` bytes, but at least one name or resource. Clients that
+    /// lack the same changes share the bytes.
     pub(crate) fn tail_body(
         &mut self,
         form: Form,
@@ -100,7 +103,8 @@ impl Arena {
         tail
     }
 
-    /// Adds what was set after `from` and passes `wanted` to `parts`; says how far it got.
+    /// Adds the resources changed after `from` that pass `wanted`, as many as fit. Returns the
+    /// revision reached.
     pub(crate) fn gather(
         &mut self,
         from: Stamp,

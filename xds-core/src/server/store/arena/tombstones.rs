@@ -1,4 +1,4 @@
-//! What was deleted, as far back as the horizon.
+//! Tombstones of removed resources, back to the horizon.
 
 use super::{Arena, Resource};
 use crate::{
@@ -10,22 +10,23 @@ use crate::{
     wire::request::Spelling,
 };
 
-/// What a client knows of what is gone.
+/// Removals of which a client was informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Knows {
-    /// Of all deletions up to here.
+    /// Revision up to which the client was sent all removals.
     pub(crate) told: Stamp,
-    /// And, of those there were when it was begun to be told of the others, up to here.
+    /// Revision up to which it was sent removals in the current sequence of responses, limited to
+    /// those that existed when the sequence began.
     pub(crate) partly: Stamp,
 }
 
 impl Arena {
-    /// From now on somebody has to be told what is deleted.
+    /// Registers a session that needs tombstones.
     pub(crate) fn join_mourners(&mut self) {
         self.mourners += 1;
     }
 
-    /// One less has to be told; nobody, and nothing need be remembered.
+    /// Unregisters a session that needed tombstones, and drops all of them after the last one.
     pub(crate) fn leave_mourners(&mut self) {
         self.mourners -= 1;
         if self.mourners == 0 {
@@ -33,8 +34,8 @@ impl Arena {
         }
     }
 
-    /// Forgets the oldest deletions until there are no more than `limit`. Who has not been told of them
-    /// by now has to start over: [`horizon`](Self::horizon) says how far back it is still known.
+    /// Drops the oldest tombstones until at most `limit` are left. A client that was not sent
+    /// these removals has to start over; see [`horizon`](Self::horizon).
     pub(crate) fn trim_graves(&mut self, limit: usize) {
         while self.graves.len() > limit
             && let Some(grave) = self.graves.pop_front()
@@ -46,24 +47,24 @@ impl Arena {
         }
     }
 
-    /// Forgets the deletions up to `told`, of which everybody knows.
+    /// Drops the tombstones up to `told`, whose removals were sent to all clients.
     pub(crate) fn forget_graves(&mut self, told: Stamp) {
         let known = self.graves.partition_point(|grave| grave.stamp <= told);
         self.trim_graves(self.graves.len() - known);
     }
 
-    /// How many deletions of those after `from` and up to `to` are remembered.
+    /// Number of tombstones after `from` and up to `to`.
     pub(crate) fn graves_between(&self, from: Stamp, to: Stamp) -> usize {
         let up_to = |position| self.graves.partition_point(|grave| grave.stamp <= position);
         up_to(to).saturating_sub(up_to(from))
     }
 
-    /// How many deletions are remembered.
+    /// Number of tombstones.
     pub(crate) fn graves(&self) -> usize {
         self.graves.len()
     }
 
-    /// Deletions up to here are forgotten.
+    /// Returns the revision up to which tombstones were dropped.
     pub(crate) fn horizon(&self) -> Stamp {
         self.horizon
     }
@@ -75,13 +76,13 @@ impl Arena {
         self.release(slot);
     }
 
-    /// When the newest deletion was that is not forgotten.
+    /// Returns the revision of the newest tombstone.
     pub(crate) fn newest_grave(&self) -> Stamp {
         self.graves.back().map_or(Stamp::START, |grave| grave.stamp)
     }
 
-    /// What is gone of that which was sent to who has everything up to `sent`, and not told to who knows
-    /// of this.
+    /// Returns the removed resources that a client with everything up to `sent` had, and whose
+    /// removal it was not sent.
     pub(crate) fn lost(
         &self,
         Knows { told, partly }: Knows,
@@ -106,14 +107,14 @@ impl Arena {
         resource.is_some_and(|resource| resource.life.began_after(position))
     }
 
-    /// Whether a name has a resource again since after `position`.
+    /// Whether a name has a resource that came back after `position`.
     pub(crate) fn came_back_after(&self, slot: Slot, position: Stamp) -> bool {
         let resource = self.at(slot).filter(|resource| resource.payload.is_some());
         resource.is_some_and(|resource| resource.life.came_back_after(position))
     }
 
-    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
-    /// of the resource.
+    /// Whether a client that was sent everything up to `sent`, and removals up to `told`, has
+    /// some version of the resource.
     pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
         self.at(slot).is_some_and(|resource| {
             let is_there = resource.payload.is_some() || resource.stamp > told;
@@ -121,7 +122,8 @@ impl Arena {
         })
     }
 
-    /// Adds the names of what is [lost](Self::lost), as many as fit. Says how far it got, if that is not all.
+    /// Adds the names of [lost](Self::lost) resources, as many as fit. Returns the revision
+    /// reached, if that is not all.
     pub(crate) fn gather_graves(
         &self,
         knows: Knows,
@@ -140,7 +142,7 @@ impl Arena {
 }
 
 impl Knows {
-    /// Of all deletions up to there.
+    /// Returns the value for a client that was sent all removals up to `told`.
     pub(crate) fn all(told: Stamp) -> Self {
         Self { told, partly: told }
     }

@@ -1,4 +1,4 @@
-//! The resources of one response, encoded: what clients that are behind by the same share.
+//! Encoded resources of one response, shared by clients that lack the same changes.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::time::Duration;
@@ -18,23 +18,23 @@ use crate::{
     },
 };
 
-/// Where both responses, and the `Resource` of the incremental one, have a resource. That all three
-/// are the same number is what lets one encoding serve them all.
+/// Field number of a resource in both response messages and in the incremental `Resource`
+/// message. One encoding serves all three because they use the same number.
 const RESOURCES: u32 = 2;
 const REMOVED_RESOURCES: u32 = 6;
 const REMOVED_RESOURCE_NAMES: u32 = 8;
 
-/// A resource's bytes, stored once.
+/// Bytes of a resource, stored once.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
-    /// The resource packed in an `Any`, as the field `resources` of a `DiscoveryResponse`: responses
-    /// are made by putting these one behind the other.
+    /// Resource packed in an `Any`, encoded as the field `resources` of a `DiscoveryResponse`. A
+    /// response is the concatenation of these.
     pub(crate) framed: Bytes,
-    /// The resource itself; the end of `framed`.
+    /// Resource itself, the end of `framed`.
     pub(crate) value: Bytes,
-    /// What stands beside it, if anything does.
+    /// Options of the resource, if there are any.
     options: Option<Arc<ResourceOptions>>,
-    /// Of both.
+    /// Hash of the value and the options.
     pub(crate) hash: ContentHash,
 }
 
@@ -42,7 +42,7 @@ const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
 impl Payload {
-    /// `hash` is that of `value` and `options`.
+    /// Creates a payload. `hash` is that of `value` and `options`.
     pub(crate) fn new(
         type_url: &TypeUrl,
         value: &Bytes,
@@ -62,7 +62,7 @@ impl Payload {
         Self { hash, framed, value, options }
     }
 
-    /// Whether this is what such a resource is stored as.
+    /// Whether this payload has this value and these options.
     pub(crate) fn is(&self, value: &Bytes, options: &ResourceOptions) -> bool {
         let same_options = match &self.options {
             Some(own) => **own == *options,
@@ -71,27 +71,28 @@ impl Payload {
         self.value == value && same_options
     }
 
-    /// What stands beside the bytes.
+    /// Returns the options of the resource.
     pub(crate) fn options(&self) -> ResourceOptions {
         self.options.as_deref().cloned().unwrap_or_default()
     }
 
-    /// The other names it has.
+    /// Returns the aliases of the resource.
     pub(crate) fn aliases(&self) -> &[ResourceName] {
         self.options.as_deref().map_or(&[], |options| &options.aliases)
     }
 
-    /// Whether caches may keep it.
+    /// Whether caches may keep the resource.
     pub(crate) fn cache_control(&self) -> CacheControl {
         self.options.as_deref().map_or(CacheControl::MayKeep, |options| options.cache_control)
     }
 
-    /// The resource's own version (S0.115).
+    /// Returns the version of the resource.
+    // S0.115
     pub(crate) fn version(&self) -> Version {
         self.own_version().cloned().unwrap_or_else(|| self.hash.to_version())
     }
 
-    /// Whether that is its version.
+    /// Whether `text` is the version of the resource.
     pub(crate) fn is_version(&self, text: &str) -> bool {
         match self.own_version() {
             Some(own) => own.as_str() == text,
@@ -99,17 +100,17 @@ impl Payload {
         }
     }
 
-    /// That which the application has given it.
+    /// Returns the version set by the application, if there is one.
     pub(crate) fn own_version(&self) -> Option<&Version> {
         self.options.as_ref()?.version.as_ref()
     }
 
-    /// How long it may be used unless it is sent again.
+    /// Returns the TTL of the resource.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         self.options.as_ref()?.ttl
     }
 
-    /// The type URL in the encoding.
+    /// Returns the type URL in the encoding.
     pub(crate) fn type_url(&self) -> &[u8] {
         let any = Fields::of(&self.framed).next();
         let any = any.and_then(|field| field.ok()?.block().ok()).unwrap_or_default();
@@ -117,21 +118,22 @@ impl Payload {
     }
 }
 
-/// In which form a client is sent resources. Clients that are sent the same form share bytes.
+/// Encoding in which a client is sent resources. Clients with the same encoding share bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) variant: Variant,
     pub(crate) ttls: Ttls,
 }
 
-/// Whether a client is told how long it may use what it is sent (M159, M160).
+/// Whether a client is sent the TTLs of resources.
+// M159, M160
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ttls {
     Told,
     Untold,
 }
 
-/// The resources of one response, and the names of those that are gone.
+/// Encoded resources of one response and names of removed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) bytes: Bytes,
@@ -145,23 +147,23 @@ impl Body {
     }
 }
 
-/// Resources on their way into one response.
+/// Builder of a response body.
 #[derive(Debug)]
 pub(crate) struct Parts {
     form: Form,
-    /// The first resource, as long as it is the only one: then it is not copied.
+    /// First resource, while it is the only one, to avoid copying it.
     only: Option<Bytes>,
     bytes: Vec<u8>,
     resources: usize,
     removed: usize,
     limit: usize,
-    /// What the response has beside these, in bytes.
+    /// Size of the other contents of the response, in bytes.
     beside: usize,
-    /// What went in, if that is to be known.
+    /// Resources that were added, if the caller needs them.
     kept: Option<Vec<(ResourceName, Payload)>>,
 }
 
-/// Whether something still went into a response.
+/// Whether an item fitted into a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Taken,
@@ -169,26 +171,28 @@ pub(crate) enum Room {
 }
 
 impl Parts {
-    /// At most `limit` bytes, but always one resource, name or error: a longer one goes alone.
+    /// Returns a builder for at most `limit` bytes. One resource, name or error always fits, so a
+    /// longer one is sent alone.
     pub(crate) fn new(form: Form, limit: usize) -> Self {
         let (only, bytes, kept) = (None, Vec::new(), None);
         Self { form, only, bytes, resources: 0, removed: 0, limit, beside: 0, kept }
     }
 
-    /// Lets it be known in the end what went in.
+    /// Returns the builder such that it also keeps the added resources.
     pub(crate) fn keeping(mut self) -> Self {
         self.kept = Some(Vec::new());
         self
     }
 
-    /// Room for what is known to come.
+    /// Returns a builder without limit and with a capacity of `bytes`.
     pub(crate) fn with_capacity(form: Form, bytes: usize) -> Self {
         let mut parts = Self::new(form, usize::MAX);
         parts.bytes.reserve_exact(bytes);
         parts
     }
 
-    /// With what a body of the state of the world has.
+    /// Returns a builder with the contents of a state-of-the-world body and room for `more`
+    /// bytes.
     pub(crate) fn from_body(body: &Body, ttls: Ttls, more: usize) -> Self {
         let form = Form { variant: Variant::StateOfTheWorld, ttls };
         let mut parts = Self::with_capacity(form, body.bytes.len().saturating_add(more));
@@ -197,7 +201,7 @@ impl Parts {
         parts
     }
 
-    /// Adds a resource, unless it is too long for what is left.
+    /// Adds a resource, if it fits.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
         let room = self.push_resource(name, payload);
         if let Some(kept) = self.kept.as_mut().filter(|_| room == Room::Taken) {
@@ -235,8 +239,9 @@ impl Parts {
         Room::Taken
     }
 
-    /// Adds a heartbeat: a resource without its content (M161, M162). Aliases without content would say
-    /// that they stand for nothing.
+    /// Adds a heartbeat, that is, a resource without content. Aliases are omitted, because
+    /// without content they would state that they refer to no resource.
+    // M161, M162
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
         let (digits, own) = (payload.hash.digits(), payload.own_version());
         let version = own.map_or(&digits[..], |own| own.as_str().as_bytes());
@@ -252,14 +257,14 @@ impl Parts {
         }
         self.resources += 1;
         match self.form.variant {
-            // A `Resource` stands by itself only where it is expected.
+            // A bare `Resource` is valid only in incremental responses.
             Variant::StateOfTheWorld => entry.write_packed(self.buffer(), RESOURCES),
             Variant::Incremental => entry.write(self.buffer(), RESOURCES),
         }
         Room::Taken
     }
 
-    /// Adds the name of a resource that does not exist (any more), unless there is no room for it.
+    /// Adds the name of a resource that was removed or does not exist, if it fits.
     pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) -> Room {
         const NAME: u32 = 1;
 
@@ -283,7 +288,8 @@ impl Parts {
         Room::Taken
     }
 
-    /// Adds a resource that has a name only, which says that there is none (X05), unless there is no room.
+    /// Adds a resource with only a name, which states that it does not exist, if it fits.
+    // X05
     pub(crate) fn push_absence(&mut self, name: &ResourceName) -> Room {
         if !self.has_room(name.as_str().len() + HEAD) {
             return Room::Full;
@@ -293,7 +299,7 @@ impl Parts {
         Room::Taken
     }
 
-    /// Makes room for what stands elsewhere in the response.
+    /// Reserves space for contents in another part of the response.
     pub(crate) fn set_aside(&mut self, more: usize) -> Room {
         if !self.has_room(more) {
             return Room::Full;
@@ -311,13 +317,13 @@ impl Parts {
         Body { bytes, resources: self.resources, removed: self.removed }
     }
 
-    /// The body, and what went in.
+    /// Returns the body and the resources that were added.
     pub(crate) fn finish(mut self) -> (Body, Vec<(ResourceName, Payload)>) {
         let kept = self.kept.take().unwrap_or_default();
         (self.into_body(), kept)
     }
 
-    /// What it may take in bytes, but for a single one.
+    /// Returns the size limit in bytes. A single item may exceed it.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
@@ -339,7 +345,7 @@ impl Parts {
     }
 }
 
-/// What a resource takes in an incremental response, at most, without a TTL.
+/// Maximum size of a resource in an incremental response without a TTL, in bytes.
 pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
     let version = payload.own_version().map_or(0, |version| version.as_str().len());
     name.as_str().len() + HEAD + version + payload.framed.len() + aliases_len(payload.aliases())

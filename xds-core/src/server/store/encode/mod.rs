@@ -1,4 +1,4 @@
-//! Encoding of resources.
+//! Encoding of resources and response bodies.
 
 pub(crate) mod body;
 pub(crate) mod resource_message;

@@ -1,5 +1,6 @@
-//! A `Resource` message: what the incremental variant sends, and what a resource with a TTL comes in
-//! otherwise (B08).
+//! Encoding of `Resource` messages, used by the incremental variant and as wrappers of resources
+//! with a TTL in the state-of-the-world variant.
+// B08
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,7 +11,7 @@ use crate::{
     wire::{encode, resource::WRAPPER},
 };
 
-/// One `Resource`, to be encoded.
+/// `Resource` message to be encoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a str,
@@ -18,13 +19,13 @@ pub(crate) struct Entry<'a> {
     pub(crate) aliases: &'a [ResourceName],
     pub(crate) ttl: Option<Duration>,
     pub(crate) cache_control: CacheControl,
-    /// The resource packed in an `Any`, as the field `resource`; nothing in a heartbeat.
+    /// Resource packed in an `Any`, encoded as the field `resource`. Empty in a heartbeat.
     pub(crate) framed: &'a [u8],
 }
 
-/// What the tags, lengths and the version of an entry take at most.
+/// Maximum size of an entry's tags, lengths and version, in bytes.
 pub(crate) const HEAD: usize = 48;
-/// What an `Any` around it and a TTL take at most.
+/// Maximum size of an enclosing `Any` and a TTL, in bytes.
 pub(crate) const PACKING: usize = WRAPPER.len() + 48;
 
 const VERSION: u32 = 1;
@@ -32,14 +33,14 @@ const NAME: u32 = 3;
 const ALIASES: u32 = 4;
 const TTL: u32 = 6;
 const CACHE_CONTROL: u32 = 7;
-/// A `CacheControl` message that sets `do_not_cache`.
+/// Encoded `CacheControl` message that sets `do_not_cache`.
 const DO_NOT_CACHE: &[u8] = &[1 << 3, 1];
 
 const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
 impl<'a> Entry<'a> {
-    /// One that has a name only.
+    /// Returns an entry with only a name.
     pub(crate) fn named(name: &'a ResourceName) -> Self {
         Self {
             name: name.as_str(),
@@ -57,7 +58,7 @@ impl<'a> Entry<'a> {
         self.write_fields(out);
     }
 
-    /// The same, packed in an `Any`.
+    /// Appends the message, packed in an `Any`, as the field `number`.
     pub(crate) fn write_packed(&self, out: &mut Vec<u8>, number: u32) {
         let len = encode::block_len(ANY_TYPE_URL, WRAPPER.len())
             + encode::block_len(ANY_VALUE, self.len());
@@ -99,12 +100,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What aliases take.
+/// Encoded size of the aliases, in bytes.
 pub(crate) fn aliases_len(aliases: &[ResourceName]) -> usize {
     aliases.iter().map(|alias| encode::block_len(ALIASES, alias.as_str().len())).sum()
 }
 
-/// A `google.protobuf.Duration`.
+/// Encodes a `google.protobuf.Duration`.
 fn duration(ttl: Duration) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
     encode::number(&mut out, 1, ttl.as_secs());

@@ -1,4 +1,5 @@
-//! The application's own versions: what a transaction says of them, and what it must say (M69, M72).
+//! Application-defined versions: validation and application of those in a transaction.
+// M69, M72
 
 use alloc::collections::BTreeSet;
 
@@ -16,8 +17,9 @@ use crate::{
 };
 
 impl Store {
-    /// Whether versions are given where they are the application's, and there are others for other content.
-    /// Costs the changes, and comparing them, of such types only.
+    /// Checks that versions are set where they are required, and that changed content has a new
+    /// version. Takes time proportional to the changes and the size of the changed resources of
+    /// such types.
     pub(crate) fn check_versions(
         &self,
         view: Option<Slot>,
@@ -61,7 +63,7 @@ impl Store {
         Ok(())
     }
 
-    /// The changes were made: these are the versions now.
+    /// Stores the versions of a transaction after its changes were made.
     pub(crate) fn take_versions(
         &mut self,
         view: Slot,
@@ -83,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Whether a change makes anything of its type another.
+    /// Whether a change alters the resources of its type.
     fn alters(&self, view: Option<Slot>, change: &Change) -> bool {
         let payload = self.payload_of(view, change);
         match &change.content {

@@ -1,4 +1,5 @@
-//! Versions that follow from content alone, so that all replicas agree on them (M72, M124).
+//! Versions derived from content alone, so that all replicas agree on them.
+// M72, M124
 
 use alloc::format;
 use core::{fmt::Write as _, num::NonZeroU64};
@@ -7,7 +8,7 @@ use crate::{
     cache_control::CacheControl, server::store::resource_options::ResourceOptions, text::Version,
 };
 
-/// A digest of one resource's bytes, and of what stands beside them.
+/// Digest of the bytes and options of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContentHash([u8; 16]);
 
@@ -16,14 +17,15 @@ impl ContentHash {
         Self(first_half(blake3::hash(bytes)))
     }
 
-    /// The same as a text of its own.
+    /// Returns the digest as the text of a version.
     pub(crate) fn to_version(self) -> Version {
         let digits = self.digits();
         Version::new(core::str::from_utf8(&digits).unwrap_or_default())
     }
 
-    /// That of a resource that is more than its bytes is another one: who has the bytes must be told
-    /// what stands beside them (M166).
+    /// Returns the digest of a resource with options. It differs from that of the bytes alone, so
+    /// that clients with the same bytes are sent the options.
+    // M166
     pub(crate) fn with(bytes: &[u8], options: &ResourceOptions) -> Self {
         let plain = Self::of(bytes);
         if options.is_plain() {
@@ -37,7 +39,7 @@ impl ContentHash {
             hasher.update(&(alias.as_str().len() as u64).to_le_bytes());
             hasher.update(alias.as_str().as_bytes());
         }
-        // No alias is as long as these.
+        // These values are greater than the length of any alias.
         if let CacheControl::DoNotKeep = cache_control {
             hasher.update(&(u64::MAX - 1).to_le_bytes());
         }
@@ -48,7 +50,8 @@ impl ContentHash {
         Self(first_half(hasher.finalize()))
     }
 
-    /// The resource's own version, as incremental responses state it: sixteen hexadecimal digits.
+    /// Returns the version of the resource, as sent in incremental responses: 16 hexadecimal
+    /// digits.
     pub(crate) fn digits(self) -> [u8; 16] {
         let mut digits = [0; 16];
         let nibbles = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
@@ -58,11 +61,11 @@ impl ContentHash {
     }
 }
 
-/// What is visible of a type: a digest of the set of its resources.
+/// Digest of all resources of a type.
 ///
-/// The sum of one term per resource. Adding is order-free and can be undone, so that keeping it up
-/// to date costs the same however many resources there are. Kept as two halves, which align better
-/// where there are many.
+/// It is the sum of one term per resource. The order does not matter and terms can be subtracted,
+/// so an update takes constant time. It is stored as two halves, because their alignment saves
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TypeVersion {
     high: u64,
@@ -78,7 +81,7 @@ impl TypeVersion {
         self.store(self.sum().wrapping_sub(term(name, content)));
     }
 
-    /// The version as it is stated.
+    /// Returns the version as it is stated to clients.
     pub(crate) fn stated(self) -> StatedVersion {
         StatedVersion::new(self.high ^ self.low)
     }
@@ -92,13 +95,13 @@ impl TypeVersion {
     }
 }
 
-/// A type's version as clients see it. Kept as the complement of its number, so that none costs nothing: a
-/// session is to be small.
+/// Version of a type as stated to clients. It is stored as the complement of its number, so that
+/// an `Option` of it takes no extra space in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StatedVersion(NonZeroU64);
 
 impl StatedVersion {
-    /// Of the numbers one is not to be had, which passes for the one beside it.
+    /// Creates a version. `u64::MAX` cannot be represented and becomes `u64::MAX - 1`.
     pub(crate) fn new(number: u64) -> Self {
         Self(NonZeroU64::new(!number).unwrap_or(NonZeroU64::MIN))
     }
@@ -107,7 +110,8 @@ impl StatedVersion {
         !self.0.get()
     }
 
-    /// A digest of a version that is the application's, and of what it is said of.
+    /// Returns the digest of an application-defined version and the content for which it is
+    /// stated.
     pub(crate) fn of_text(text: &str, content: TypeVersion) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&content.stated().number().to_le_bytes());
@@ -117,19 +121,19 @@ impl StatedVersion {
         Self::new(u64::from_le_bytes(bytes))
     }
 
-    /// Sixteen hexadecimal digits.
+    /// Returns the version as 16 hexadecimal digits.
     pub(crate) fn to_version(self) -> Version {
         Version::new(format!("{:016x}", self.number()))
     }
 
-    /// Whether `text` is what [`to_version`](Self::to_version) prints.
+    /// Whether `text` equals the text returned by [`to_version`](Self::to_version).
     pub(crate) fn is_printed_as(self, text: &str) -> bool {
         let mut rest = Expected(text);
         write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
     }
 }
 
-/// Takes what is written to it off the front of a text, and fails where they differ.
+/// Writer that compares its input with the front of a text, and fails if they differ.
 struct Expected<'a>(&'a str);
 
 impl core::fmt::Write for Expected<'_> {
@@ -139,7 +143,7 @@ impl core::fmt::Write for Expected<'_> {
     }
 }
 
-/// The length goes first, lest a part of the name pass for content.
+/// Returns the term of one resource. The length prefix separates the name from the content.
 fn term(name: &str, content: ContentHash) -> u128 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(name.len() as u64).to_le_bytes());

@@ -1,4 +1,5 @@
-//! How the version of a type is stated: by content, by a count, or as the application says (M69, M72).
+//! Versions of resource types: derived from content, counted, or set by the application.
+// M69, M72
 
 pub(crate) mod application;
 pub(crate) mod content;
@@ -12,18 +13,18 @@ use crate::{
     text::{Version, VersionPrefix},
 };
 
-/// What versions of a type in a view are made of.
+/// Settings and state for the versions of one type in a view.
 #[derive(Debug)]
 pub(crate) struct Versions {
     mode: VersionMode,
     prefix: VersionPrefix,
-    /// The application's, once it has given one.
+    /// Version set by the application, if any.
     pub(crate) own: Option<Version>,
-    /// The current one, which is made once.
+    /// Text of the current version, built once.
     printed: Option<(StatedVersion, Version)>,
 }
 
-/// Counted versions have this bit if they are of a part of the resources: then they are digests.
+/// Bit that is set in counted versions of a part of the resources, which are digests.
 const PART: u64 = 1 << 63;
 
 impl Versions {
@@ -31,8 +32,9 @@ impl Versions {
         Self { mode, prefix, own: None, printed: None }
     }
 
-    /// Whether a version that is stated without more is that of all resources of the type, as they are: by
-    /// a client that comes back, whatever has been since (M41, B06).
+    /// Whether a version stated by a returning client proves that the client has exactly the
+    /// current resources, whatever has happened since.
+    // M41, B06
     fn is_proof(&self) -> bool {
         match self.mode {
             VersionMode::Content => true,
@@ -41,19 +43,20 @@ impl Versions {
         }
     }
 
-    /// Whether two sets of resources of this view never have the same version.
+    /// Whether different sets of resources in this view always have different versions.
     fn differ(&self) -> bool {
         self.mode != VersionMode::Label || self.own.is_none()
     }
 }
 
 impl Arena {
-    /// The version that the application has given, if it is to.
+    /// Returns the version that the application has set.
     pub(crate) fn own_version(&self) -> Option<&Version> {
         self.versions.own.as_ref()
     }
 
-    /// How a response with this content is versioned, but for the application's versions.
+    /// Returns the version of a response with this content, ignoring application-defined
+    /// versions.
     pub(crate) fn stated(&self, content: TypeVersion) -> StatedVersion {
         match self.versions.mode {
             VersionMode::Content | VersionMode::Caller | VersionMode::Label => content.stated(),
@@ -64,7 +67,7 @@ impl Arena {
         }
     }
 
-    /// The text of a version that is not the application's.
+    /// Returns the text of a version that is not application-defined.
     pub(crate) fn text_of(&self, version: StatedVersion) -> Version {
         let (prefix, number) = (&self.versions.prefix, version.number());
         match self.versions.mode {
@@ -74,7 +77,8 @@ impl Arena {
         }
     }
 
-    /// The same; for the current version it is made once.
+    /// Returns the text of a version that is not application-defined. The text of the current
+    /// version is built only once.
     pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
         match &self.versions.printed {
             Some((of, text)) if *of == version => text.clone(),
@@ -88,7 +92,7 @@ impl Arena {
         }
     }
 
-    /// Whether `text` is what is printed of a version that is not the application's.
+    /// Whether `text` is the text of a version that is not application-defined.
     pub(crate) fn is_printed_as(&self, version: StatedVersion, text: &str) -> bool {
         match self.versions.mode {
             VersionMode::Counter => self.text_of(version) == text,
@@ -98,29 +102,31 @@ impl Arena {
         }
     }
 
-    /// The version of all resources, as responses state it.
+    /// Returns the version of all resources, as stated in responses.
     pub(crate) fn current_version(&self) -> Version {
         let own = self.own_version().cloned();
         own.unwrap_or_else(|| self.text_of(self.stated(self.version)))
     }
 
-    /// Whether a version tells exactly what it is of.
+    /// Whether a version identifies its content exactly.
     pub(crate) fn has_proof_in_versions(&self) -> bool {
         self.versions.is_proof()
     }
 
-    /// Whether a client that states the version of what there is cannot have had anything else from this
-    /// view.
+    /// Whether a client that states the current version cannot have had any other resources of
+    /// this view.
     pub(crate) fn has_versions_that_differ(&self) -> bool {
         self.versions.differ()
     }
 
-    /// Whether what the application says may be followed by what tells a part from all.
+    /// Whether versions of partial responses are marked with a suffix to the application's
+    /// version.
     pub(crate) fn marks_parts(&self) -> bool {
         self.versions.mode != VersionMode::Label
     }
 
-    /// Whether a client that comes back is to be taken at its word, and by what it may subscribe.
+    /// Returns the configured trust in the version stated by a returning client, reduced if
+    /// versions do not identify their content.
     pub(crate) fn reconnect_trust(&self) -> ReconnectTrust {
         match self.config.reconnect_trust {
             _ if !self.versions.differ() => ReconnectTrust::Never,
