@@ -152,10 +152,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Skips the first response if the client states the current version. In full state this
-    /// applies to a pure wildcard, because a list of names may contain new ones and other
-    /// responses may hold only a part of their version. It always applies if the configuration
-    /// trusts the client.
+    /// Skips the first response if a returning client states the current version, provided that
+    /// the configured trust allows it. By default only a wildcard without names in full state
+    /// qualifies: a list of names may contain new ones, and any other response may hold only a
+    /// part of its version. A polling client qualifies if versions identify their content.
     // M41, B06, M42
     fn trust_version_info(&mut self, stated: &str) {
         let has_wildcard = self.session.wildcard.is_some();
