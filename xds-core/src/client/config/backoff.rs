@@ -2,26 +2,31 @@
 
 use core::time::Duration;
 
-/// The delays between attempts: exponential, jittered, bounded (S1.010-S1.012).
+/// Delays between connection attempts: exponential, with jitter and an upper bound.
+// S1.010-S1.012
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackoffPolicy {
-    /// The delay after the first failure, and after a stream that had served well (D8).
+    /// Delay after the first failure, and after a stream that lasted longer than
+    /// [`young`](Self::young).
+    // D8
     pub initial: Duration,
-    /// By how many per cent each further delay is longer than the last.
+    /// Growth of each further delay over the previous one, in percent.
     pub growth_percent: u32,
-    /// The part of each delay that is drawn at random, either way, in per cent.
+    /// Random part of each delay, in percent, added or subtracted.
     pub jitter_percent: u32,
-    /// The longest delay, before jitter.
+    /// Upper bound of the delay, before jitter.
     pub max: Duration,
-    /// A stream that ends sooner than this after its first response counts as a failure for the
-    /// delay, though not for watchers: otherwise a server that answers once and dies would be
-    /// hammered (X23, S3.106).
+    /// Minimum lifetime of a stream after its first response. A stream that ends sooner counts as a
+    /// failure for the backoff, though not for watchers. This protects a server that answers once
+    /// and then fails from immediate reconnects.
+    // X23, S3.106
     pub young: Duration,
 }
 
 impl BackoffPolicy {
-    /// gRPC's connection backoff: 1 s, times 1.6, 20 % jitter, at most 120 s.
+    /// Returns the connection backoff of gRPC: 1 s initially, factor 1.6, 20 % jitter, at most 120
+    /// s.
     #[must_use]
     pub const fn grpc() -> Self {
         Self {
@@ -35,10 +40,9 @@ impl BackoffPolicy {
 }
 
 impl BackoffPolicy {
-    /// Envoy's: anything up to 500 ms, up to twice as much after each further failure, at most 30 s.
-    /// Any response makes the next failure a first one (D8, D9).
-    ///
-    /// A draw from nothing up to a bound is a draw around half the bound, either way by all of it.
+    /// Returns the backoff of Envoy: a random delay of up to 500 ms, an upper bound that doubles
+    /// with each further failure, at most 30 s. Any response resets it.
+    // D8, D9: a delay drawn from 0 to a bound is half the bound with 100 % jitter.
     #[must_use]
     pub const fn envoy() -> Self {
         Self {

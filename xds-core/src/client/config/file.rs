@@ -1,25 +1,28 @@
-//! Settings of a server that is a file.
+//! Settings for a file that serves as a management server.
 
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// How a server that is a file is watched. It is the adapter's to follow.
+/// Policy by which an adapter watches a file that serves as a management server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilePolicy {
-    /// The directory in which changes count, instead of those of the file itself and of the links on the way
-    /// to it: `watched_directory` of a proxy's `PathConfigSource` (B18, FS-05).
+    /// Directory whose changes trigger a read, instead of changes of the file itself and of the
+    /// symbolic links on the way to it: `watched_directory` of Envoy's `PathConfigSource`.
+    // B18, FS-05
     pub watched_directory: Option<Arc<str>>,
-    /// How long nothing may happen before the file is read: whoever saves it in place empties it first.
+    /// Quiet time before the file is read; 100 ms by default. A program that saves a file in place
+    /// truncates it first.
     pub quiet: Duration,
-    /// After this time it is read although something is always happening.
+    /// Maximum delay of a read while the file keeps changing; 1 s by default.
     pub patience: Duration,
-    /// How long to wait for who has written to the file and not closed it yet: until then it may be the half
-    /// of what is meant, and read well all the same. Only where the operating system tells of both, as Linux
-    /// does; elsewhere [`quiet`](Self::quiet) has to be long enough.
+    /// Maximum wait for a writer that has not closed the file yet; 10 s by default. Until it is
+    /// closed, the file may be incomplete and still parse. Only used where the operating system
+    /// reports opening and closing, as Linux does; on other systems choose [`quiet`](Self::quiet)
+    /// long enough.
     pub until_closed: Duration,
-    /// How often it is looked at though nothing was noticed: some file systems, above all those over a
-    /// network, tell nothing.
+    /// Interval at which the file is checked without any notification; 30 s by default. Some file
+    /// systems, network file systems in particular, send none.
     pub look_anyway: Duration,
 }
 
@@ -36,7 +39,8 @@ impl Default for FilePolicy {
 }
 
 impl FilePolicy {
-    /// Has the file read when something happens in this directory, and otherwise only to look anyway.
+    /// Reads the file when something changes in this directory. Changes of the file itself no
+    /// longer trigger a read; the periodic check remains.
     #[must_use]
     pub fn with_watched_directory(mut self, directory: impl Into<Arc<str>>) -> Self {
         self.watched_directory = Some(directory.into());

@@ -1,5 +1,5 @@
-//! What a client knows of a management server before it talks to it: how to reach it, in which way, and which
-//! names it answers for.
+//! Settings of one management server: its address, its protocol and the names it is responsible
+//! for.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
@@ -17,37 +17,38 @@ use crate::{
     types,
 };
 
-/// A management server as the client sees it.
+/// Address and protocol settings of a management server.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ManagementServer {
-    /// Adapters dial it. In errors, logs and measurements the server is called the same, without a
-    /// `user:password@` that may be in it.
+    /// Address that adapters dial. Errors, logs and metrics show it without a `user:password@`
+    /// part.
     pub uri: Arc<str>,
-    /// What the server's data errors do to cached resources; `None` follows its features, then the
-    /// profile.
+    /// Effect of data errors on cached resources. With `None`, the server's features decide, then
+    /// the profile.
     pub data_errors: Option<DataErrorPolicy>,
-    /// The variant of the protocol that the server is asked to speak.
+    /// Variant of the protocol: state of the world or incremental.
     pub variant: Variant,
-    /// The version of the API that the server's services are of.
+    /// API version of the server's services.
     pub transport_api: ApiVersion,
-    /// The version of the API whose types it is asked for. What comes is taken in either (S4.008).
+    /// API version of the type URLs in requests. Responses are accepted in either version.
+    // S4.008
     pub resource_api: ApiVersion,
     /// Whether one stream carries all types.
     pub streams: Streams,
-    /// How requests and responses follow each other.
+    /// Exchange of requests and responses: on a stream, by polling, or through a file.
     pub exchange: Exchange,
-    /// What the bootstrap says the server can do.
+    /// The `server_features` of the bootstrap.
     pub features: ServerFeatures,
-    /// How fast requests may go to the server; `None` sets no limit.
+    /// Rate limit for requests to the server; `None` sets no limit.
     pub request_rate: Option<RequestRate>,
-    /// Which requests name the node.
+    /// Requests that contain the node.
     pub node_in: NodeIn,
-    /// How the adapter reaches the server.
+    /// Name of the transport settings that the adapter uses for the server.
     pub transport: TransportId,
 }
 
-/// Like a derived one, with the URI as it may be shown.
+/// Formats like a derived implementation, with the credentials in the URI masked.
 impl fmt::Debug for ManagementServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManagementServer")
@@ -67,7 +68,7 @@ impl fmt::Debug for ManagementServer {
 }
 
 impl ManagementServer {
-    /// The server at `uri`, whose form is the adapter's to read.
+    /// Creates the settings of the server at `uri`, whose syntax is defined by the adapter.
     #[must_use]
     pub fn new(uri: impl Into<Arc<str>>) -> Self {
         Self {
@@ -85,14 +86,15 @@ impl ManagementServer {
         }
     }
 
-    /// States what the server can do.
+    /// Sets the features of the server.
     #[must_use]
     pub fn with_features(mut self, features: ServerFeatures) -> Self {
         self.features = features;
         self
     }
 
-    /// The URI as it may be shown. What comes before an `@` is left out up to the scheme, unless it is a path.
+    /// Returns the URI with its credentials masked: everything between the scheme and the last `@`,
+    /// unless it is a path.
     pub(crate) fn name(&self) -> Arc<str> {
         let is_path = self.uri.starts_with("unix:") || self.exchange.is_of_files();
         let Some((secret, rest)) = self.uri.rsplit_once('@').filter(|_| !is_path) else {
@@ -104,22 +106,24 @@ impl ManagementServer {
         }
     }
 
-    /// What the server's data errors do to cached resources (X11).
+    /// Returns the effect of the server's data errors on cached resources.
+    // X11
     pub(crate) fn data_errors(&self, profile: &Profile) -> DataErrorPolicy {
         let fails = self.features.contains(ServerFeature::FailOnDataErrors);
         let by_feature = fails.then_some(DataErrorPolicy::DropCached);
         self.data_errors.or(by_feature).unwrap_or(profile.data_errors)
     }
 
-    /// Chooses the variant of the protocol.
+    /// Sets the variant of the protocol.
     #[must_use]
     pub fn with_variant(mut self, variant: Variant) -> Self {
         self.variant = variant;
         self
     }
 
-    /// Asks the services of a version of the API for types of that version (S4.014, S4.051). Over REST and in
-    /// files, an adapter that reads JSON has to know those types.
+    /// Sets the API version of both the services and the requested types. Over REST and in files,
+    /// an adapter that reads JSON must know the types of that version.
+    // S4.014, S4.051
     #[must_use]
     pub fn with_api(mut self, api: ApiVersion) -> Self {
         self.transport_api = api;
@@ -127,7 +131,8 @@ impl ManagementServer {
         self
     }
 
-    /// What a type is called in requests to the server. One that is younger than the version has one name.
+    /// Returns the type's URL in requests to the server. A type that does not exist in version 2
+    /// keeps its current URL.
     pub(crate) fn name_of_type(&self, current: &TypeUrl) -> TypeUrl {
         match self.resource_api {
             ApiVersion::V3 => current.clone(),
@@ -137,30 +142,32 @@ impl ManagementServer {
         }
     }
 
-    /// Says which requests name the node.
+    /// Sets which requests contain the node.
     #[must_use]
     pub fn with_node_in(mut self, node_in: NodeIn) -> Self {
         self.node_in = node_in;
         self
     }
 
-    /// Limits how fast requests go to the server, over each stream (BO-10).
+    /// Limits the rate of requests on each stream to the server.
+    // BO-10
     #[must_use]
     pub fn with_request_rate(mut self, rate: RequestRate) -> Self {
         self.request_rate = Some(rate);
         self
     }
 
-    /// Chooses between one stream for all types and one for each.
+    /// Sets whether one stream carries all types or each type has its own.
     #[must_use]
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self
     }
 
-    /// Has the server asked again and again for each type, instead of over a stream: in the state-of-the-world
-    /// variant, which is the only one that there is for that (S0.180, S0.204), and with the node in every
-    /// request (M188).
+    /// Polls the server for each type separately instead of opening a stream. Sets the
+    /// state-of-the-world variant, the only one defined for polling, and sends the node in every
+    /// request.
+    // S0.180, S0.204, M188
     #[must_use]
     pub fn with_polls(mut self, policy: PollPolicy) -> Self {
         self.exchange = Exchange::Polls(policy);
@@ -169,17 +176,18 @@ impl ManagementServer {
             .with_node_in(NodeIn::EveryRequest)
     }
 
-    /// Takes the server's URI for the path of a file, which says what there is of each type (S0.010). It is
-    /// read at first, and again whenever it changes. Absence from it is what it is in a response of the
-    /// state of the world, except that a name of which nothing is known does not exist as soon as the file
-    /// was read without it.
+    /// Treats the URI as the path of a file that contains the resources of each type. The file is
+    /// read initially and after every change. A resource missing from it is handled as in a
+    /// state-of-the-world response, except that an unknown name is reported as nonexistent as soon
+    /// as the file has been read.
+    // S0.010
     #[must_use]
     pub fn with_files(mut self, policy: FilePolicy) -> Self {
         self.exchange = Exchange::Files(policy);
         self.with_variant(Variant::StateOfTheWorld).with_streams(Streams::PerType)
     }
 
-    /// Chooses how the adapter reaches the server.
+    /// Sets the name of the transport settings that the adapter uses for the server.
     #[must_use]
     pub fn with_transport(mut self, transport: impl Into<TransportId>) -> Self {
         self.transport = transport.into();
@@ -187,21 +195,22 @@ impl ManagementServer {
     }
 }
 
-/// How an adapter reaches a server: with which credentials, through which services. It is the name of
-/// something that the adapter was told of; the empty one is what the adapter does unless told otherwise.
+/// Name of transport settings known to the adapter, such as credentials or a choice of services.
+/// The empty name means the adapter's default settings.
 ///
-/// The core reads nothing into it. Servers that differ in it share no stream (FE-16).
+/// The core does not interpret it. Servers with different ids never share a stream.
+// FE-16
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportId(Arc<str>);
 
 impl TransportId {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the adapter is left to do what it does unless told otherwise.
+    /// Returns whether this is the empty name, which means the adapter's default settings.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.0.is_empty()
@@ -220,92 +229,105 @@ impl From<String> for TransportId {
     }
 }
 
-/// How requests and responses follow each other (S0.001).
+/// Pattern of requests and responses.
+// S0.001
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exchange {
-    /// Both sides say something whenever they have something to say, as over gRPC.
+    /// Bidirectional stream, as over gRPC.
     #[default]
     Stream,
-    /// Each request is answered once, and after a pause comes the next: REST (S0.199-S0.202).
+    /// Polling, as over REST: one response per request, and a pause before the next request.
+    // S0.199-S0.202
     Polls(PollPolicy),
-    /// The server is a file: there are responses only (S0.010-S0.018). What is rendered goes nowhere. The
-    /// adapter reads the file when the cause is [`Subscription`](crate::client::RequestCause::Subscription), even
-    /// if it did before, and by itself when the file has changed; each time it passes on what it
-    /// found, as a [message](crate::client::ChannelEvent::Message) or as
-    /// [malformed](crate::client::ChannelEvent::Malformed). Other causes tell what became of that.
+    /// File in place of a server. There are only responses; rendered requests are discarded. The
+    /// adapter reads the file whenever a request's cause is
+    /// [`Subscription`](crate::client::RequestCause::Subscription), even if it has read it before,
+    /// and whenever the file has changed. It reports each read as a
+    /// [message](crate::client::ChannelEvent::Message) or as
+    /// [malformed](crate::client::ChannelEvent::Malformed). Requests with other causes report
+    /// whether the contents were accepted.
+    // S0.010-S0.018
     Files(FilePolicy),
 }
 
-/// How resource types share streams (S0.164).
+/// Distribution of resource types over streams.
+// S0.164
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
-    /// One stream carries all types: the aggregated discovery service.
+    /// One stream for all types: the aggregated discovery service (ADS).
     #[default]
     Aggregated,
-    /// Each type has a stream of its own, to its own discovery service.
+    /// One stream per type, to the discovery service of that type.
     PerType,
 }
 
-/// Which requests of a stream name the node (D4, S0.070).
+/// Requests of a stream that contain the node.
+// D4, S0.070
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeIn {
-    /// The first one.
+    /// Only the first request.
     #[default]
     FirstRequest,
-    /// All of them, for servers that do not remember it.
+    /// Every request, for servers that do not remember the node.
     EveryRequest,
 }
 
-/// Who answers for names that state an authority, as `xdstp://NAME/type/id` does (A47).
+/// Settings for one authority of `xdstp://AUTHORITY/type/id` names, see
+/// [gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Authority {
-    /// The name as resource names state it; it may be empty (FE-04).
+    /// Authority in resource names; may be empty.
+    // FE-04
     pub name: Arc<str>,
-    /// Its servers, the preferred first. An authority without any uses those of names without one (FE-03).
+    /// Servers in order of preference. If empty, the authority uses the servers of names without an
+    /// authority.
+    // FE-03
     pub servers: Vec<ManagementServer>,
-    /// How long a subscribed resource with such a name may be missing.
+    /// Timeout after which a subscribed resource of this authority is reported as nonexistent.
     pub missing_after: MissingAfter,
 }
 
-/// How long a subscribed resource may be missing at its server before it does not exist: Envoy's
-/// `initial_fetch_timeout`, which each source has its own of (B18).
+/// Timeout after which a subscribed resource is reported as nonexistent: Envoy's
+/// `initial_fetch_timeout`, which is set per config source.
+// B18
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissingAfter {
-    /// As long as others of its type.
+    /// Timeout of the resource's type.
     #[default]
     AsType,
-    /// This long.
+    /// This duration.
     After(Duration),
-    /// For ever.
+    /// No timeout.
     Never,
 }
 
 impl From<Option<Duration>> for MissingAfter {
-    /// `None` waits for ever.
+    /// Converts `None` to [`Never`](Self::Never).
     fn from(after: Option<Duration>) -> Self {
         after.map_or(Self::Never, Self::After)
     }
 }
 
 impl Authority {
-    /// The authority `name`, answered for by the client's own servers.
+    /// Creates an authority that uses the client's default servers.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), servers: Vec::new(), missing_after: MissingAfter::AsType }
     }
 
-    /// Says how long a subscribed resource with such a name may be missing.
+    /// Sets the timeout after which a subscribed resource of this authority is reported as
+    /// nonexistent.
     #[must_use]
     pub fn with_missing_after(mut self, after: impl Into<MissingAfter>) -> Self {
         self.missing_after = after.into();
         self
     }
 
-    /// Adds a server of its own, to use where those before it fail.
+    /// Adds a server of this authority, used when the servers added before it fail.
     #[must_use]
     pub fn with_server(mut self, server: ManagementServer) -> Self {
         self.servers.push(server);

@@ -1,5 +1,5 @@
-//! What a client is told at construction: who it is, where its servers are, and how much a peer may
-//! make it hold. How it behaves where the field disagrees is in `profile.rs`.
+//! Configuration of a client: its node, its management servers, its limits and, in `profile`, the
+//! behaviour on which xDS implementations differ.
 
 pub(crate) mod backoff;
 pub(crate) mod file;
@@ -27,47 +27,51 @@ use crate::{
     text::{NAME_BYTES, TypeUrl},
 };
 
-/// Everything a [`Client`](super::Client) needs to know.
+/// Configuration of a [`Client`](super::Client).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// Who the client says it is.
+    /// Identity that the client sends to servers.
     pub node: Node,
-    /// The management servers for names without an authority, the preferred first. The others are
-    /// turned to while it fails (A71).
+    /// Management servers for names without an authority, in order of preference. The others are
+    /// used while the first one fails, see
+    /// [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     pub servers: Vec<ManagementServer>,
-    /// The management servers of single types, for names without an authority, where they are not
-    /// `servers`; the preferred first. Every type of a proxy has a source of its own (S0.052).
+    /// Management servers of single types, in order of preference. For names without an authority
+    /// they replace `servers`, like the separate config sources of each type in Envoy.
+    // S0.052
     pub sources: BTreeMap<TypeUrl, Vec<ManagementServer>>,
-    /// Who answers for names that state an authority (A47).
+    /// Authorities of `xdstp://` names, see
+    /// [gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md).
     pub authorities: Vec<Authority>,
-    /// The management servers for names that state an authority which `authorities` does not have (B20), the
-    /// preferred first. Without any, such names cannot be watched (FE-05).
+    /// Management servers, in order of preference, for names whose authority is not in
+    /// `authorities`. If empty, such names cannot be watched.
+    // B20, FE-05
     pub other_authorities: Vec<ManagementServer>,
-    /// How long a subscribed resource with such a name may be missing.
+    /// Does-not-exist timeout of resources whose authority is not in `authorities`.
     pub others_missing_after: MissingAfter,
-    /// The resource types that can be watched.
+    /// Resource types that can be watched.
     pub types: Vec<Arc<dyn ResourceType>>,
-    /// The decisions on which implementations differ.
+    /// Behaviour on which xDS implementations differ.
     pub profile: Profile,
-    /// How long a subscribed resource of one of these types may be missing, whichever server is asked,
-    /// instead of what the profile says (B18). `None` waits for ever. An [`Authority`] may say otherwise of its
-    /// own.
+    /// Does-not-exist timeout of single types, for every server; overrides the profile. `None`
+    /// disables the timeout. An [`Authority`] can override it for its own names.
+    // B18
     pub does_not_exist_after: BTreeMap<TypeUrl, Option<Duration>>,
-    /// The least time between two NACKs of one type on a stream; one second by default. A server may answer a NACK with the
-    /// response that was rejected, which without a pause would go on as fast as the network does.
+    /// Minimum time between two NACKs of one type on a stream; 1 s by default. A server may answer
+    /// a NACK by sending the rejected response again, which would otherwise loop at network speed.
     ///
-    /// The first NACK is sent at once. While a further one waits, nothing is read from the stream, of any type
-    /// ([`Client::wants_read`](super::Client::wants_read)): what a server sends behind a response that is rejected again
-    /// arrives later by this time. ACKs, and requests of other types, are sent meanwhile. With zero, NACKs are sent at
-    /// once. A server that is polled hears of a rejection with the next request, whatever this is.
+    /// The first NACK is sent at once. While a further one is delayed, nothing is read from the
+    /// stream ([`Client::wants_read`](super::Client::wants_read)), so later responses of every type
+    /// are delayed as well. ACKs and requests for other types are still sent. Zero disables the
+    /// delay. Polling is unaffected: a NACK is part of the next request.
     pub nack_interval: Duration,
-    /// Bounds on what a peer can make the client hold.
+    /// Bounds on the memory that a peer can make the client use.
     pub limits: ClientLimits,
 }
 
 impl ClientConfig {
-    /// A client of `server` in gRPC's profile that knows no type yet.
+    /// Creates a configuration with one server, the profile of gRPC and no resource types.
     #[must_use]
     pub fn new(node: Node, server: ManagementServer) -> Self {
         Self {
@@ -85,23 +89,25 @@ impl ClientConfig {
         }
     }
 
-    /// Lets resources of one more type be watched. What is registered twice under one type URL cannot
-    /// be watched at all (CA-13).
+    /// Registers a resource type. If a type URL is registered twice, watches of it fail with
+    /// [`InvalidWatch::AmbiguousType`](super::InvalidWatch::AmbiguousType).
+    // CA-13
     #[must_use]
     pub fn with_type(mut self, resource_type: impl ResourceType + 'static) -> Self {
         self.types.push(Arc::new(resource_type));
         self
     }
 
-    /// Replaces the profile.
+    /// Sets the profile.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Says how long a subscribed resource of the type may be missing: Envoy's `initial_fetch_timeout`,
-    /// which each source has its own of (B18). `None` waits for ever.
+    /// Sets the does-not-exist timeout of a type: Envoy's `initial_fetch_timeout`, which is set per
+    /// config source. `None` disables the timeout.
+    // B18
     #[must_use]
     pub fn with_does_not_exist_after(
         mut self,
@@ -112,62 +118,63 @@ impl ClientConfig {
         self
     }
 
-    /// Replaces the least time between two NACKs of one type on a stream.
+    /// Sets the minimum time between two NACKs of one type on a stream.
     #[must_use]
     pub const fn with_nack_interval(mut self, interval: Duration) -> Self {
         self.nack_interval = interval;
         self
     }
 
-    /// Adds a server to turn to while those before it fail and something is wanted of which nothing is
-    /// known (A71).
+    /// Adds a fallback server, used while the servers before it fail and a watched resource is not
+    /// cached, see [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     #[must_use]
     pub fn with_fallback(mut self, server: ManagementServer) -> Self {
         self.servers.push(server);
         self
     }
 
-    /// Has resources of a type come from this server, unless their names state an authority; another one that
-    /// is stated for the same type is a fallback of those before it.
+    /// Sets the server for resources of one type whose names have no authority. Further calls for
+    /// the same type add fallback servers.
     #[must_use]
     pub fn with_source(mut self, type_url: impl Into<TypeUrl>, server: ManagementServer) -> Self {
         self.sources.entry(type_url.into()).or_default().push(server);
         self
     }
 
-    /// Lets names of all authorities be watched; those without a configuration of their own are asked of this
-    /// server. Another one is a fallback of those before it.
+    /// Sets the server for names of authorities that are not configured. Further calls add fallback
+    /// servers.
     #[must_use]
     pub fn with_other_authorities(mut self, server: ManagementServer) -> Self {
         self.other_authorities.push(server);
         self
     }
 
-    /// Lets names of one more authority be watched. The first of two with the same name counts.
+    /// Adds an authority. If a name is added twice, the first one is used.
     #[must_use]
     pub fn with_authority(mut self, authority: Authority) -> Self {
         self.authorities.push(authority);
         self
     }
 
-    /// Whether two types are registered under the type URL.
+    /// Returns whether two types are registered under the type URL.
     pub(crate) fn is_ambiguous(&self, type_url: &str) -> bool {
         self.types.iter().filter(|known| known.type_url() == type_url).count() > 1
     }
 
-    /// How long a subscribed resource of the type may be missing at the server, if its name is of the
-    /// authority at this position among all.
+    /// Returns the does-not-exist timeout of a type at a server. `authority` is 0 for names without
+    /// an authority, then the index in `authorities` plus 1, and beyond the end for other
+    /// authorities.
     pub(crate) fn missing_after(
         &self,
         authority: usize,
         server: &ManagementServer,
         type_index: usize,
     ) -> Option<Duration> {
-        // A file says at once what it does not have (FS-11).
+        // FS-11: a file shows at once which resources are missing.
         if server.exchange.is_of_files() {
             return None;
         }
-        // The first is that of names without an authority, and the last one that of all others.
+        // Index 0 is for names without an authority, the last index for authorities not configured.
         let named = authority.checked_sub(1).map(|at| self.authorities.get(at));
         let own = named.map(|it| it.map_or(self.others_missing_after, |it| it.missing_after));
         match own {
@@ -185,49 +192,50 @@ impl ClientConfig {
     }
 }
 
-/// The identity a client presents in the first message of every stream (S0.069, IC5).
+/// Identity that a client sends in the first request of every stream.
 ///
-/// User agent and client features are the library's to state, not the caller's (SB-04).
+/// The library adds the user agent and the client features.
+// S0.069, IC5, SB-04
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     message: proto::Node,
 }
 
 impl Node {
-    /// A node known by `id`.
+    /// Creates a node with the given id.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self { message: proto::Node { id: id.into(), ..Default::default() } }
     }
 
-    /// Names the group of nodes this one belongs to.
+    /// Sets the cluster: the group of nodes that this one belongs to.
     #[must_use]
     pub fn with_cluster(mut self, cluster: impl Into<String>) -> Self {
         self.message.cluster = cluster.into();
         self
     }
 
-    /// States where the node runs.
+    /// Sets the locality in which the node runs.
     #[must_use]
     pub fn with_locality(mut self, locality: proto::Locality) -> Self {
         self.message.locality = Some(locality);
         self
     }
 
-    /// Adds what the management server's own logic needs to know.
+    /// Sets metadata for the management server.
     #[must_use]
     pub fn with_metadata(mut self, metadata: proto::Struct) -> Self {
         self.message.metadata = Some(metadata);
         self
     }
 
-    /// The node's id.
+    /// Returns the node's id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.message.id
     }
 
-    /// The message as it goes on the wire.
+    /// Returns the message as sent to servers.
     pub(crate) fn to_message(&self, profile: &Profile) -> proto::Node {
         let mut message = self.message.clone();
         message.user_agent_name = USER_AGENT.into();
@@ -245,35 +253,41 @@ impl Node {
 
 const USER_AGENT: &str = "xds-core";
 
-/// Bounds on what a peer can make the client hold (contract rule 6).
+/// Bounds on the memory that a peer can make the client use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
-    /// The longest response, in bytes. A longer one closes the channel.
+    /// Maximum size of a response in bytes; 256 MiB by default. A larger one closes the channel.
     pub response_bytes: usize,
-    /// The longest version or nonce, in bytes. A response with a longer one closes the channel.
+    /// Maximum length of a version or nonce in bytes; 4 KiB by default. A response with a longer
+    /// one closes the channel.
     pub token_bytes: usize,
-    /// The longest resource name, in bytes, as it comes and in its canonical form; 2,048 by default. A longer one makes
-    /// its resource invalid. Names are told to whichever server is asked next, so this should be no more than the
-    /// strictest of them takes: one that ends streams for a longer name would do so each time.
+    /// Maximum length of a resource name in bytes, both as received and in canonical form; 2,048 by
+    /// default. A resource with a longer name is invalid. A fallback server receives the names as
+    /// well, so the limit should not exceed that of the strictest server, which might close the
+    /// stream.
     pub name_bytes: usize,
-    /// How many resources of one type are taken under a wildcard and globs. Further ones are invalid. What is
-    /// deleted but kept counts until there are more than this many in all; then the newly deleted are
-    /// dropped.
+    /// Maximum number of resources of one type received through a wildcard and globs; 1,048,576 by
+    /// default. Further resources are invalid. Deleted resources that are still cached count; above
+    /// the limit, newly deleted resources are dropped.
     pub resources_per_type: usize,
-    /// How long all resources of one type may be together, in bytes; 2 GiB by default. What would be more is
-    /// invalid. It is for what comes bit by bit: a complete state is no longer than its response.
+    /// Maximum total size of all resources of one type in bytes; 2 GiB by default. Resources beyond
+    /// it are invalid. It matters for incremental updates: a complete state is bounded by its
+    /// response.
     pub bytes_per_type: usize,
-    /// How many deleted resources are remembered for a wildcard watch that does not catch up, and how
-    /// many for watches of globs together; then they are told to start over.
+    /// Maximum number of tombstones of one type kept for wildcard watches that lag behind, and the
+    /// same number for all glob watches together; 10,000 by default. Beyond it, these watches get
+    /// [`Change::Resync`](super::Change::Resync).
     pub tombstones_per_type: usize,
-    /// The longest message in a NACK, in bytes (AN-09).
+    /// Maximum length of a NACK's message in bytes; 4 KiB by default.
+    // AN-09
     pub nack_message_bytes: usize,
-    /// The longest rejected resource, in bytes, that is kept for
-    /// [`FailedUpdate::bytes`](super::FailedUpdate::bytes). At most the newest of each resource is.
+    /// Maximum size of a rejected resource, in bytes, to be kept in
+    /// [`FailedUpdate::bytes`](super::FailedUpdate::bytes); 64 KiB by default. Only the newest
+    /// rejected version of each resource is kept.
     pub rejected_resource_bytes: usize,
-    /// The longest message of an error that the server reports for a resource, in bytes. What is
-    /// longer is cut off.
+    /// Maximum length in bytes of the message of an error that the server reports for a resource; 4
+    /// KiB by default. Longer messages are truncated.
     pub error_message_bytes: usize,
 }
 

@@ -1,49 +1,56 @@
-//! Settings of a server that is polled, as over REST.
+//! Settings for polling a server, as over REST.
 
 use core::time::Duration;
 
-/// How a server that is polled is asked.
+/// Timing and contents of the requests to a polled server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PollPolicy {
-    /// The pause between an answer and the next request, at least.
+    /// Minimum pause between a response and the next request.
     pub refresh_delay: Duration,
-    /// How much longer the pause may be, by chance, in per cent of it: so clients that started together do
-    /// not stay together (RJ-02).
+    /// Maximum random extension of the pause, in percent of it. It spreads out clients that were
+    /// started at the same time.
+    // RJ-02
     pub jitter_percent: u32,
-    /// How long an answer may take. The adapter gives up after that, and reports the channel as closed
-    /// (RJ-05). For servers that hold requests until something changes, longer than they hold them.
+    /// Maximum duration of a request. The adapter then cancels it and reports the channel as
+    /// closed. If the server holds requests until something changes (long polling), choose a longer
+    /// time.
+    // RJ-05
     pub request_timeout: Duration,
-    /// What becomes of names that are added while a request is under way, or during a pause.
+    /// Time at which names subscribed during a request or a pause are sent.
     pub new_names: NewNames,
-    /// What a request says of the response before it.
+    /// Parts of an ACK or NACK that a request contains.
     pub answers: PollAnswers,
 }
 
-/// When the server hears of names that are added between two requests (RJ-08).
+/// Time at which names subscribed between two requests are sent.
+// RJ-08
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NewNames {
-    /// At once. A request that is under way is given up for another one.
+    /// Immediately. A request in flight is cancelled and replaced.
     #[default]
     AtOnce,
-    /// With the next request, whenever that is due.
+    /// With the next scheduled request.
     NextRequest,
 }
 
-/// What a request says of the response before it (B19).
+/// Parts of an ACK or NACK that a polling request contains.
+// B19
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PollAnswers {
-    /// What a request on a stream does: its nonce, if it had one, and what was wrong with it.
+    /// Version, nonce if there was one, and error details, as on a stream.
     #[default]
     Complete,
-    /// Nothing but the last accepted version (RJ-01, RJ-07).
+    /// Only the last accepted version.
+    // RJ-01, RJ-07
     VersionOnly,
 }
 
 impl PollPolicy {
-    /// Asks again `refresh_delay` after each answer, for which there is a minute of time.
+    /// Creates a policy that polls again `refresh_delay` after each response, with a request
+    /// timeout of 60 s.
     #[must_use]
     pub const fn new(refresh_delay: Duration) -> Self {
         Self {
@@ -55,7 +62,8 @@ impl PollPolicy {
         }
     }
 
-    /// Asks as Envoy does, which waits a second for an answer unless told otherwise (B18).
+    /// Creates a policy that polls as Envoy does, with Envoy's default request timeout of 1 s.
+    // B18
     #[must_use]
     pub const fn envoy(refresh_delay: Duration) -> Self {
         Self {
@@ -67,7 +75,7 @@ impl PollPolicy {
         }
     }
 
-    /// Gives answers this much time.
+    /// Sets the maximum duration of a request.
     #[must_use]
     pub const fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;

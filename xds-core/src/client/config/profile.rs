@@ -1,36 +1,42 @@
-//! How a client behaves where implementations differ (D1-D30): decisions as plain data.
+//! Behaviour on which xDS implementations differ, as plain data.
+// D1-D30
 
 use alloc::{string::String, vec::Vec};
 use core::time::Duration;
 
 use super::{ManagementServer, backoff::BackoffPolicy, server_features::ServerFeature};
 
-/// The client feature of taking resources out of wrappers in SotW (B08).
+/// Client feature: accepts `Resource` wrappers in state-of-the-world responses.
+// B08
 const RESOURCE_IN_SOTW: &str = "xds.config.resource-in-sotw";
-/// The client feature of TTLs and heartbeats (B09).
+/// Client feature: supports TTLs and heartbeats.
+// B09
 const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
 
-/// What becomes of a cached resource when the server deletes it or sends an invalid one (X11, A88).
+/// Effect on a cached resource when the server deletes it or sends an invalid version, see
+/// [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
+// X11
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataErrorPolicy {
-    /// It stays in use; watchers get an ambient error (gRPC's default).
+    /// Keeps the resource; watchers get an ambient error. Default of gRPC.
     KeepCached,
-    /// A deleted one is dropped, and watchers are told to stop using it, and so is one that the server
-    /// reports as not found; while the newest version is invalid, the last valid one stays (a proxy's
-    /// way, S0.018, S0.120).
+    /// Drops a resource that the server deletes or reports as not found; watchers must stop using
+    /// it. Keeps the last valid version while the newest one is invalid. Behaviour of Envoy.
+    // S0.018, S0.120
     DropDeleted,
-    /// It is dropped in either case (gRPC's `fail_on_data_errors`).
+    /// Drops the resource in all cases: `fail_on_data_errors` of gRPC.
     DropCached,
 }
 
-/// How a subscription to everything of a full-state type is put on the wire (X02).
+/// Form of a wildcard subscription to a full-state type in state-of-the-world requests.
+// X02
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WildcardForm {
-    /// An empty list in the type's first request: understood by servers old and new.
+    /// Empty list of names in the type's first request, understood by all servers.
     LegacyEmpty,
-    /// The name `*`, as types other than listeners and clusters always need.
+    /// The name `*`, which types other than listeners and clusters always use.
     Explicit,
 }
 
@@ -41,176 +47,213 @@ pub enum WildcardForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadGate {
-    /// Whatever suits the driver: [`Notices`](Self::Notices) for a [`Client`](crate::client::Client) that is driven
-    /// directly, [`Off`](Self::Off) behind the handle of `xds-handle`, whose watches keep the newest notice
-    /// only. The default.
+    /// Decided by the driver; the default. [`Notices`](Self::Notices) for a
+    /// [`Client`](crate::client::Client) that is driven directly, [`Off`](Self::Off) behind the
+    /// handle of `xds-handle`, whose watches keep only the newest notice.
     Unset,
-    /// The next response waits until every notice of the last one was
+    /// The next response is read once every notice of the last one was
     /// [handled](crate::client::Client::handled).
     Notices,
-    /// Responses are read as they come; watchers see the newest state.
+    /// Responses are read as they arrive; watchers see the newest state.
     Off,
 }
 
-/// The decisions on which implementations differ, as plain data.
+/// Behaviour on which xDS implementations differ, as plain data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// What data errors do to cached resources, unless the server's entry says otherwise (X11).
+    /// Effect of data errors on cached resources, unless the server's settings override it.
+    // X11
     pub data_errors: DataErrorPolicy,
-    /// How a wildcard goes on the wire (X02).
+    /// Form of a wildcard subscription in requests.
+    // X02
     pub wildcard: WildcardForm,
-    /// The code in `error_detail` of a NACK (D3).
+    /// gRPC status code in the `error_detail` of a NACK.
+    // D3
     pub nack_code: i32,
-    /// How long a subscribed resource may be missing before it is taken not to exist, counted from
-    /// [`timer_start`](Self::timer_start) on (S1.025). `None` waits for ever. A type may have a time of its
-    /// own ([`ClientConfig::does_not_exist_after`](crate::client::ClientConfig::does_not_exist_after)).
+    /// Time after which a subscribed resource that was not received is reported as nonexistent,
+    /// counted from [`timer_start`](Self::timer_start). `None` disables the timeout. Can be set per
+    /// type in
+    /// [`ClientConfig::does_not_exist_after`](crate::client::ClientConfig::does_not_exist_after).
+    // S1.025
     pub does_not_exist_after: Option<Duration>,
-    /// The same where the server has [`ServerFeature::ResourceTimerIsTransientError`], and the
-    /// conclusion is that something is wrong with the server (S3.042).
+    /// Replaces `does_not_exist_after` for servers with
+    /// [`ServerFeature::ResourceTimerIsTransientError`], where a resource that was not received is
+    /// reported as a transient error.
+    // S3.042
     pub timeout_after: Option<Duration>,
-    /// How long a channel without subscriptions stays open (D6). `None` keeps it open.
+    /// Time after which a channel without subscriptions is closed. `None` keeps it open.
+    // D6
     pub idle_close: Option<Duration>,
-    /// The delays between attempts to reach the server (S1.011, X23).
+    /// Backoff between connection attempts.
+    // S1.011, X23
     pub backoff: BackoffPolicy,
-    /// Whether connection trouble is told to watchers (D17).
+    /// Whether watchers are notified of connection failures.
+    // D17
     pub connectivity_errors: ConnectivityErrors,
     /// Whether unhandled notices hold back reading.
     pub read_gate: ReadGate,
-    /// The client features stated in the node (SB-03).
+    /// Client features in the node.
+    // SB-03
     pub client_features: Vec<String>,
-    /// Whether names of the form `xdstp://...` state an authority.
+    /// Whether `xdstp://` names have an authority.
     pub federation: Federation,
-    /// Whether servers behind the first one are used.
+    /// Whether fallback servers are used.
     pub fallback: Fallback,
-    /// When a response is answered (D12).
+    /// Time at which a response is ACKed or NACKed.
+    // D12
     pub answers: AnswerTiming,
-    /// What a bad resource makes of the good ones beside it (D2).
+    /// Whether one invalid resource rejects the whole response.
+    // D2
     pub rejection_unit: RejectionUnit,
-    /// When the wait for a resource begins (D10).
+    /// Start of the does-not-exist timer of a resource.
+    // D10
     pub timer_start: TimerStart,
-    /// Whether errors that a server reports for single resources count.
+    /// Whether errors that a server reports for single resources are used.
     pub reported_errors: ReportedErrors,
-    /// The version in a NACK of a response some of which is used (D1, X09).
+    /// Version in the NACK of a partially accepted response.
+    // D1, X09
     pub nack_version: NackVersion,
-    /// What a name stands for that comes more than once in a response (D14, X10, IC17).
+    /// Handling of names that occur more than once in a response.
+    // D14, X10, IC17
     pub duplicates: Duplicates,
 }
 
-/// What becomes of a name that comes more than once in one response, among its resources or, in the
-/// incremental variant, among what was removed (D14, X10, IC17).
+/// Handling of a name that occurs more than once in a response, among its resources or, in the
+/// incremental variant, its removed resources.
+// D14, X10, IC17
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Duplicates {
-    /// All copies are bad: none is used, and the response is answered with a NACK that names each.
+    /// Rejects all copies, with a NACK that names each of them.
     Reject,
-    /// The last copy counts, and those before it are not looked at, as in most implementations. What
-    /// was removed comes after the resources. It takes a second pass over each response.
+    /// Uses the last copy and ignores the others, like most implementations. Removals count as
+    /// coming after the resources. Needs a second pass over each response.
     LastWins,
 }
 
-/// Which version a client states from the moment that it has rejected a response but uses some of its
-/// resources: in the NACK, in later requests of the type, and on the next stream (D1, X09, B04). Only
-/// the variant of the whole state has such a version.
+/// Version that the client sends after a partially accepted response: in the NACK, in later
+/// requests for the type, and on the next stream. Applies to the state-of-the-world variant, the
+/// only one with such a version.
 ///
-/// That of a response of which nothing is used is never stated, and neither is one that is refused whole
-/// ([`RejectionUnit::Response`]). Servers must not look at it to tell a NACK from an ACK: what does is
-/// `error_detail`.
+/// The version of a response of which nothing is used is never sent, as with
+/// [`RejectionUnit::Response`]. Servers must use `error_detail`, not the version, to tell a NACK
+/// from an ACK.
+// D1, X09, B04
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NackVersion {
-    /// The last one that was accepted whole (S0.088), or the empty one. A server that is told so on the
-    /// next stream sends again what was rejected. A stream that begins with a wildcard states none, unless a
-    /// response was accepted since: what is held is not what the accepted version stands for.
+    /// The last version that was accepted completely, or the empty one. A server that receives it
+    /// on the next stream sends the rejected resources again. A stream that begins with a wildcard
+    /// sends no version unless a response has been accepted since the NACK, because the cache no
+    /// longer matches the accepted version.
+    // S0.088
     LastAccepted,
-    /// The newest one of which something is in use: that of the rejected response if a resource that is
-    /// wanted was valid in it, as gRPC's C core has it. A server that trusts it on the next stream may
-    /// not send again what was rejected.
+    /// The newest version of which a resource is in use, as in gRPC's C core: that of the rejected
+    /// response, if it contained a subscribed valid resource. A server that trusts this version on
+    /// the next stream may not send the rejected resources again.
     Newest,
 }
 
-/// When a response is answered (D12).
+/// Time at which a response is ACKed or NACKed.
+// D12
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnswerTiming {
-    /// As soon as it has been judged, whatever watchers do with it.
+    /// Immediately after validation of the response.
     OnJudgement,
-    /// When every notice of it was [handled](crate::client::Client::handled); until then nothing else is said
-    /// either, as by a proxy that is busy applying it. With [`ReadGate::Off`] there is nothing to wait
-    /// for.
+    /// After every notice of the response was [handled](crate::client::Client::handled). Until then
+    /// no request is sent on the channel, as by a proxy that is applying the configuration. Has no
+    /// effect with [`ReadGate::Off`].
     AfterNotices,
 }
 
-/// How much of a response is refused when something in it is bad (D2).
+/// Unit of a response that one invalid resource rejects.
+// D2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RejectionUnit {
-    /// The bad resources alone: the good ones are used (A46).
+    /// Only the invalid resource; the others are used, see [gRFC
+    /// A46](https://github.com/grpc/proposal/blob/master/A46-xds-nack-semantics-improvement.md).
     Resource,
-    /// All of it: nothing of the response is used, whoever watches a resource that it would have
-    /// changed is told so, and the response is answered with a NACK (PN-03).
+    /// The whole response. Nothing of it is used, watchers of resources that it would have changed
+    /// get an error, and the response is NACKed.
+    // PN-03
     Response,
 }
 
-/// When the time begins after which a resource that has not come is taken not to exist (D10).
+/// Start of the timer after which a resource that was not received is reported as nonexistent.
+// D10
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimerStart {
-    /// When the subscription is handed to an open stream. The time stands still while responses
-    /// cannot be read, and starts over on the next stream (S1.025, IC24).
+    /// Starts when the subscription is sent on an open stream. The timer is paused while responses
+    /// cannot be read, and restarts on the next stream.
+    // S1.025, IC24
     Handover,
-    /// When the resource is first wanted, whether or not there is a stream. The time goes on through
-    /// failures and reconnects, and runs out once (DT-19): Envoy's `initial_fetch_timeout`.
+    /// Starts when the resource is first subscribed, even without an open stream. The timer
+    /// continues through failures and reconnects, and fires once: Envoy's `initial_fetch_timeout`.
+    // DT-19
     Subscription,
 }
 
-/// Whether `resource_errors` of responses are read (TP3, DE-16, S3.100).
+/// Whether the `resource_errors` of responses are used, see
+/// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
+// DE-16, S3.100
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReportedErrors {
-    /// They are.
+    /// The errors are used.
     Used,
-    /// They are not: the field is one like any other that is not known.
+    /// The field is ignored like an unknown one.
     Ignored,
 }
 
-/// Whether `xdstp://` names are read as such (A47, FE-14).
+/// Whether `xdstp://` names are parsed, see
+/// [gRFC A47](https://github.com/grpc/proposal/blob/master/A47-xds-federation.md).
+// FE-14
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Federation {
-    /// They state an authority, which must be configured.
+    /// The names have an authority, which must be configured.
     On,
-    /// They are names like any other.
+    /// The names are opaque like any other name.
     Off,
 }
 
-/// Whether a client turns to further servers while the first one fails (D18, FB-20).
+/// Use of further servers while the first one fails.
+// D18, FB-20
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fallback {
-    /// It does as soon as one fails and something is wanted of which nothing is known. Those before it
-    /// are tried all the while, and the first response of one of them turns back to it (A71).
+    /// Uses the next server as soon as one fails and a watched resource is not cached. The
+    /// preferred servers are retried meanwhile, and the first response from one of them switches
+    /// back to it, see
+    /// [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     On,
-    /// It does once the first one has failed twice and has never answered; then they take turns, one
-    /// connection at a time. Once the first one has answered there is no other (FB-22 to FB-24):
-    /// Envoy's failover.
+    /// Failover as in Envoy. Alternates between the servers, one connection at a time, after the
+    /// first one has failed twice without ever having responded. Once the first one has responded,
+    /// the others are no longer used.
+    // FB-22 to FB-24
     Failover,
-    /// Only the first server of each list is ever used.
+    /// Uses only the first server of each list.
     Off,
 }
 
-/// Whether watchers learn that the management server cannot be reached (D17).
+/// Whether watchers are notified when the management server cannot be reached.
+// D17
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectivityErrors {
-    /// They do, once per failure (A57).
+    /// Watchers are notified once per failure, see [gRFC
+    /// A57](https://github.com/grpc/proposal/blob/master/A57-xds-client-failure-mode-behavior.md).
     Reported,
-    /// They do not: the last configuration stays and only logs tell.
+    /// Watchers are not notified and keep the last configuration. Failures appear in logs only.
     Hidden,
 }
 
 impl Profile {
-    /// The behaviour of gRPC clients: the default.
+    /// Returns the behaviour of gRPC clients, which is the default.
     #[must_use]
     pub fn grpc() -> Self {
         Self {
@@ -239,11 +282,12 @@ impl Profile {
         }
     }
 
-    /// The behaviour of a proxy: absence deletes, a response is used whole or not at all, connection
-    /// trouble stays out of sight.
+    /// Returns the behaviour of Envoy: resources missing from a response are deleted, a response is
+    /// accepted or rejected as a whole, and watchers get no connection errors.
     ///
-    /// ACKs wait for the application ([`AnswerTiming::AfterNotices`]), if the read gate is on. Behind a handle it is off
-    /// unless [`read_gate`](Self::read_gate) is set to [`ReadGate::Notices`].
+    /// With a read gate, ACKs wait for the application ([`AnswerTiming::AfterNotices`]). Behind a
+    /// handle there is no read gate unless [`read_gate`](Self::read_gate) is set to
+    /// [`ReadGate::Notices`].
     #[must_use]
     pub fn envoy() -> Self {
         Self {
@@ -263,7 +307,7 @@ impl Profile {
 }
 
 impl Profile {
-    /// How long a subscribed resource of the server may be missing, of a type without a time of its own.
+    /// Returns the does-not-exist timeout at a server, for types without a timeout of their own.
     pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
         match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
             true => self.timeout_after,

@@ -1,36 +1,37 @@
-//! Settings of the rate limit for requests.
+//! Rate limit for requests to a server.
 
 use core::time::Duration;
 
 use thiserror::Error;
 
-/// The requests that each stream to a server may carry: a bucket of tokens, of which every request takes
-/// one.
+/// Rate limit for the requests of each stream to a server: a token bucket from which every request
+/// takes one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRate {
     pub(crate) burst: u32,
-    /// The time in which one token comes back; more than zero.
+    /// Time in which one token is added.
     pub(crate) interval: Duration,
 }
 
-/// Why a rate is none.
+/// Error of an invalid request rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidRequestRate {
-    /// No request could ever be sent.
+    /// The burst size is zero, so no request could ever be sent.
     #[error("a bucket without tokens lets nothing through")]
     NoTokens,
-    /// What comes back in a second is not a number, or not more than zero, or next to nothing.
+    /// The rate per second is not a number, not positive, or too small to represent.
     #[error("tokens must come back at a rate of more than zero")]
     Rate,
 }
 
 impl RequestRate {
-    /// `burst` requests at once, and `per_second` more each second.
+    /// Creates a rate limit that allows bursts of `burst` requests and adds `per_second` tokens
+    /// each second.
     ///
     /// # Errors
     ///
-    /// Nothing would get through, or `per_second` is no rate.
+    /// Fails if `burst` is zero, or `per_second` is not a number, not positive or too small.
     pub fn new(burst: u32, per_second: f64) -> Result<Self, InvalidRequestRate> {
         if burst == 0 {
             return Err(InvalidRequestRate::NoTokens);
@@ -41,7 +42,7 @@ impl RequestRate {
         if is_rate { Ok(Self { burst, interval }) } else { Err(InvalidRequestRate::Rate) }
     }
 
-    /// Envoy's, where it has a limit and nothing else is said: a hundred at once, ten more each second.
+    /// Returns Envoy's default rate limit: bursts of 100 requests, and 10 tokens per second.
     #[must_use]
     pub const fn envoy() -> Self {
         Self { burst: 100, interval: Duration::from_millis(100) }

@@ -1,5 +1,4 @@
-//! What the application knows about a type and the core does not: names, and what makes a resource
-//! valid.
+//! Resource types as implemented by the application: name and validation of resources.
 
 use alloc::{string::String, sync::Arc};
 use core::{any::Any, fmt};
@@ -10,40 +9,43 @@ use thiserror::Error;
 use super::{ManagementServer, Profile};
 use crate::{text::TypeUrl, types, wire::walk};
 
-/// A resource type that can be watched. The core holds resources as bytes and asks here.
+/// Resource type that can be watched. The core stores resources as bytes and calls this trait to
+/// name and validate them.
 pub trait ResourceType: fmt::Debug + Send + Sync {
-    /// The type URL, as in requests and responses.
+    /// Returns the type URL, as in requests and responses.
     fn type_url(&self) -> &TypeUrl;
 
-    /// Whether a SotW response of this type is the complete state, so that absence means deletion
-    /// (S0.112, S0.120). By default listeners and clusters.
+    /// Returns whether a state-of-the-world response of this type is the complete state, so that a
+    /// missing resource is deleted. By default true for listeners and clusters.
+    // S0.112, S0.120
     fn full_state_in_sotw(&self) -> bool {
         types::is_full_state_in_sotw(self.type_url().as_str())
     }
 
-    /// Who has the last word on resources of this type.
+    /// Returns who decides whether a resource is accepted. By default [`Verdict::Validation`].
     fn verdict(&self) -> Verdict {
         Verdict::Validation
     }
 
-    /// The name inside an encoded resource. By default its first field, which is where every xDS
-    /// resource of the v3 API has it.
+    /// Returns the name inside an encoded resource. By default the string in field 1, which is the
+    /// name in every xDS resource of the v3 API.
     ///
     /// # Errors
     ///
-    /// The resource does not decode far enough to tell its name.
+    /// Fails if the resource cannot be decoded far enough to find its name.
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
         walk::string_field(resource, 1).map_err(|why| Rejection::new(alloc::format!("{why}")))
     }
 
-    /// Accepts or rejects a changed resource, and decodes it where the application wants it
-    /// decoded. The value is kept beside the bytes, so nothing decodes twice. `resource` may lie in
-    /// the whole response's frame: a value that keeps a slice of it keeps the frame.
+    /// Accepts or rejects a changed resource, and optionally decodes it. The returned value is
+    /// stored next to the bytes, so that nothing is decoded twice. `resource` may be a slice of the
+    /// whole response; a value that keeps a slice of it keeps the response in memory.
     ///
     /// # Errors
     ///
-    /// The reason for which the resource is rejected; it reaches the server in a NACK and every
-    /// watcher of the resource (S0.089).
+    /// Returns the reason for rejecting the resource. It is sent to the server in a NACK and to
+    /// every watcher of the resource.
+    // S0.089
     fn validate(
         &self,
         resource: &Bytes,
@@ -53,12 +55,13 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The same of a resource that would take the place of one that is in use. A type may take over what it has
-    /// decoded of that; it must come to what [`validate`](Self::validate) does, which it is by default.
+    /// Validates a resource that would replace `held`. A type can reuse what it decoded from the
+    /// previous version; the result must be that of [`validate`](Self::validate), which the default
+    /// implementation calls.
     ///
     /// # Errors
     ///
-    /// Those of [`validate`](Self::validate).
+    /// Returns the reason for rejecting the resource, like [`validate`](Self::validate).
     fn validate_after(
         &self,
         held: Held<'_>,
@@ -70,7 +73,7 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
     }
 }
 
-/// A type that is shared is the type.
+/// Forwards to the shared type.
 impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
     fn type_url(&self) -> &TypeUrl {
         (**self).type_url()
@@ -106,54 +109,55 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
     }
 }
 
-/// Who has the last word on a resource.
+/// Decider of whether a resource is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// [`ResourceType::validate`] decides, and the response is answered at once.
+    /// [`ResourceType::validate`] decides, and the response is ACKed or NACKed at once.
     Validation,
-    /// What is valid is handed out as [`Output::Update`](crate::client::Output::Update); it is used, and the
-    /// response answered, when [`settle`](crate::client::Client::settle) says what of it is rejected. The
-    /// driver has to support that.
+    /// The driver decides. Valid resources are handed out as
+    /// [`Output::Update`](crate::client::Output::Update). They are used, and the response is ACKed
+    /// or NACKed, after a call of [`settle`](crate::client::Client::settle) that lists the rejected
+    /// ones. The driver must support this.
     External,
 }
 
-/// Where a resource under validation comes from.
+/// Origin of a resource under validation.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Context<'a> {
-    /// The server that sent the resource.
+    /// Server that sent the resource.
     pub server: &'a ManagementServer,
-    /// How the client behaves.
+    /// Profile of the client.
     pub profile: &'a Profile,
 }
 
 impl<'a> Context<'a> {
-    /// A context, for tests of a [`ResourceType`].
+    /// Creates a context, for tests of a [`ResourceType`].
     #[must_use]
     pub const fn new(server: &'a ManagementServer, profile: &'a Profile) -> Self {
         Self { server, profile }
     }
 }
 
-/// A resource that is in use: one that its type has judged to be valid.
+/// Version of a resource that is in use, and hence was accepted by its type.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Held<'a> {
-    /// Its bytes.
+    /// Encoded resource.
     pub bytes: &'a Bytes,
-    /// What it was decoded to.
+    /// Decoded resource.
     pub value: &'a Value,
 }
 
 impl<'a> Held<'a> {
-    /// These bytes, decoded to this value.
+    /// Creates a pair of encoded and decoded resource.
     #[must_use]
     pub const fn new(bytes: &'a Bytes, value: &'a Value) -> Self {
         Self { bytes, value }
     }
 }
 
-/// A decoded resource, shared between the cache and all watchers.
+/// Decoded resource, shared between the cache and all watchers.
 #[derive(Clone)]
 pub struct Value(Arc<dyn Any + Send + Sync>);
 
@@ -164,7 +168,7 @@ impl Value {
         Self(Arc::new(value))
     }
 
-    /// The decoded resource, if it is a `T`.
+    /// Returns the decoded resource if it is a `T`.
     #[must_use]
     pub fn downcast<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(&self.0).downcast().ok()
@@ -177,7 +181,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// Why a resource is not acceptable, in words for the people who run the management server.
+/// Reason for rejecting a resource, for the operators of the management server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct Rejection {
@@ -185,13 +189,13 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Rejects with a reason, which should name the field.
+    /// Creates a rejection. The reason should name the field.
     #[must_use]
     pub fn new(reason: impl Into<Arc<str>>) -> Self {
         Self { reason: reason.into() }
     }
 
-    /// The reason.
+    /// Returns the reason.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
@@ -204,14 +208,14 @@ impl From<String> for Rejection {
     }
 }
 
-/// A type whose resources are taken as they come: bytes with a name in the first field.
+/// Type whose resources are accepted without validation: bytes with a name in field 1.
 #[derive(Clone, Debug)]
 pub struct OpaqueType {
     type_url: TypeUrl,
 }
 
 impl OpaqueType {
-    /// The type `type_url`, unvalidated.
+    /// Creates the type with this URL.
     #[must_use]
     pub fn new(type_url: impl Into<TypeUrl>) -> Self {
         Self { type_url: type_url.into() }

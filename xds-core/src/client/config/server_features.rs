@@ -1,41 +1,50 @@
-//! What a bootstrap says a management server can do, or can be relied on for.
+//! Server features of a bootstrap.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use thiserror::Error;
 
-/// One entry of `server_features` in a bootstrap.
+/// Known entry of `server_features` in a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ServerFeature {
-    /// `fail_on_data_errors`: deleted, invalid and refused resources are dropped rather than kept in
-    /// use (S3.024, A88).
+    /// `fail_on_data_errors`: deleted and invalid resources, and those with an error reported by
+    /// the server, are dropped, see
+    /// [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
+    // S3.024
     FailOnDataErrors,
-    /// `resource_timer_is_transient_error`: the server reports by TP3 what it does not have, so
-    /// silence is trouble on its side. It gets 30 seconds instead of 15, and a resource that does not
-    /// come is not taken not to exist (S3.041-S3.047). Not for servers without TP3, where it takes
-    /// longer to notice what is missing.
+    /// `resource_timer_is_transient_error`: a missing resource is a transient error, not a
+    /// nonexistent one, because the server reports resources that do not exist
+    /// ([xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md)).
+    /// The timeout is 30 s instead of 15 s. Do not set it for servers without TP3: they would only
+    /// cause missing resources to be noticed later.
+    // S3.041-S3.047
     ResourceTimerIsTransientError,
-    /// `ignore_resource_deletion`: has no effect any more (S3.050, A53).
+    /// `ignore_resource_deletion`: deprecated, has no effect, see [gRFC
+    /// A53](https://github.com/grpc/proposal/blob/master/A53-xds-ignore-resource-deletion.md).
+    // S3.050
     IgnoreResourceDeletion,
-    /// `trusted_xds_server`: resources may have security-sensitive fields. Seen in the
-    /// [`Context`](crate::client::Context) of validation (B46, A81).
+    /// `trusted_xds_server`: resources may set security-sensitive fields. Validation sees it in its
+    /// [`Context`](crate::client::Context), see
+    /// [gRFC A81](https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md).
+    // B46
     TrustedXdsServer,
 }
 
-/// A set of [`ServerFeature`]s.
+/// Set of [`ServerFeature`]s.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerFeatures(u8);
 
-/// What is odd about a server feature that was understood.
+/// Warning about a server feature that was recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FeatureWarning {
-    /// It goes by another name (X14, D30).
+    /// The feature is misspelled.
+    // X14, D30
     #[error("server feature resource_timer_is_transient_failure is spelled {RESOURCE_TIMER}")]
     Misspelled,
-    /// It has no effect.
+    /// The feature has no effect.
     #[error("server feature {IGNORE_DELETION} is deprecated and has no effect")]
     Deprecated,
 }
@@ -54,7 +63,7 @@ impl ServerFeature {
         Self::TrustedXdsServer,
     ];
 
-    /// The feature's name in a bootstrap.
+    /// Returns the feature's name in a bootstrap.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,11 +80,12 @@ impl ServerFeature {
 }
 
 impl ServerFeatures {
-    /// No feature at all.
+    /// Empty set.
     pub const NONE: Self = Self(0);
 
-    /// Reads the strings of `server_features`. Unknown ones are passed over, as a client that is
-    /// older than its bootstrap must (BS-11).
+    /// Parses the strings of `server_features`. Unknown strings are ignored, so that a client works
+    /// with a bootstrap for newer clients.
+    // BS-11
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> (Self, Vec<FeatureWarning>) {
         let (mut features, mut warnings) = (Self::NONE, Vec::new());
         for name in names {
@@ -94,19 +104,19 @@ impl ServerFeatures {
         (features, warnings)
     }
 
-    /// The set with one more feature.
+    /// Returns the set with one more feature.
     #[must_use]
     pub const fn with(self, feature: ServerFeature) -> Self {
         Self(self.0 | feature.bit())
     }
 
-    /// Whether the feature is in the set.
+    /// Returns whether the feature is in the set.
     #[must_use]
     pub const fn contains(self, feature: ServerFeature) -> bool {
         self.0 & feature.bit() != 0
     }
 
-    /// The features in the set.
+    /// Returns the features in the set.
     pub fn iter(self) -> impl Iterator<Item = ServerFeature> {
         ServerFeature::ALL.into_iter().filter(move |&feature| self.contains(feature))
     }
@@ -138,7 +148,7 @@ mod tests {
         }
     }
 
-    /// BS-11, BS-12, X14, D30, S3.050.
+    // BS-11, BS-12, X14, D30, S3.050
     #[test]
     fn unknown_features_are_passed_over_and_odd_ones_warned_of() {
         let names = ["xds_v3", RESOURCE_TIMER_ALIAS, "", FAIL_ON_DATA_ERRORS, IGNORE_DELETION];
