@@ -1,4 +1,4 @@
-//! The three families of errors: the peer's fault, a resource's fault, the caller's misuse.
+//! Errors of channels, of watched resources, and of incorrect calls by the application.
 
 use alloc::sync::Arc;
 use core::{fmt, time::Duration};
@@ -13,14 +13,14 @@ use crate::{
     wire::Malformed,
 };
 
-/// Why a channel is of no more use: what a transport or a server did.
+/// Reason for the end of a channel, caused by the transport or the server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// No connection could be made.
+    /// The connection could not be established.
     #[error("cannot connect: {0}")]
     Unreachable(Arc<str>),
-    /// The call ended with a gRPC status; code 0 is an orderly end.
+    /// The call ended with a gRPC status; code 0 is a regular end.
     #[error("stream closed with status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
     Status {
         /// The gRPC status code.
@@ -28,37 +28,39 @@ pub enum ChannelError {
         /// The status message.
         message: Arc<str>,
     },
-    /// A response was not a `DiscoveryResponse`.
+    /// A response could not be decoded as a discovery response.
     #[error("malformed response: {0}")]
     Malformed(Malformed),
-    /// The transport refused to deliver a response.
+    /// The transport failed to deliver a response.
     #[error("undeliverable response: {0}")]
     Undeliverable(Arc<str>),
-    /// A file cannot be read, or does not hold resources; the text names it, and the place in it where one
-    /// is known (S0.017).
+    /// A file cannot be read or does not contain resources. The text names the file and, if known,
+    /// the position of the error.
+    // S0.017
     #[error("{0}")]
     Unreadable(Arc<str>),
-    /// The version or the nonce of a response was longer than the limit.
+    /// The version or the nonce of a response exceeds the limit.
     #[error("version or nonce of {bytes} bytes exceeds the limit of {limit}")]
     TokenTooLong {
-        /// The longer one's length in bytes.
+        /// Length of the version or nonce in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
-    /// A response was longer than the limit.
+    /// The size of a response exceeds the limit.
     #[error("response of {bytes} bytes exceeds the limit of {limit}")]
     TooLong {
-        /// The response's length in bytes.
+        /// Size of the response in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
 }
 
 impl ChannelError {
-    /// Whether it is the same trouble, perhaps in other words: an address or a port in the text makes
-    /// no difference to watchers (IC27).
+    /// Returns whether watchers would consider both the same error. Texts are ignored where they
+    /// may differ only in an address or a port.
+    // IC27
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unreachable(_), Self::Unreachable(_)) => true,
@@ -67,7 +69,8 @@ impl ChannelError {
         }
     }
 
-    /// Whether the peer broke the protocol, rather than being away or ending the stream.
+    /// Returns whether the peer violated the protocol, as opposed to being unreachable or ending
+    /// the stream.
     pub(crate) fn is_fault(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Status { .. } => false,
@@ -80,10 +83,12 @@ impl ChannelError {
     }
 }
 
-/// Why a watcher's resource, or whole collection, is not to be had or not as it should be.
+/// Error of a watched resource or of a whole collection.
 ///
-/// There is deliberately no conversion to a gRPC status: what goes wrong in the control plane must
-/// not be taken for the status of a call in the data plane (B37, S3.031).
+/// Deliberately not convertible to a gRPC status: a control plane error must not be mistaken for
+/// the status of a data plane call, see
+/// [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
+// B37, S3.031
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchError {
     kind: WatchErrorKind,
@@ -91,68 +96,76 @@ pub struct WatchError {
     source: Arc<Source>,
 }
 
-/// What is wrong.
+/// Kind of a [`WatchError`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WatchErrorKind {
-    /// The server did not send the resource within this time (S1.025).
+    /// The server did not send the resource within this time.
+    // S1.025
     #[error("does not exist: not received within {} s", .0.as_secs())]
     DoesNotExist(Duration),
-    /// The server, which tells what it does not have, told nothing within this time (S3.043).
+    /// The server did not answer within this time, although it reports resources that do not exist.
+    // S3.043
     #[error("no answer within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The server deleted the resource (S0.120).
+    /// The server deleted the resource.
+    // S0.120
     #[error("does not exist: deleted by the server")]
     Deleted,
-    /// The server said that it has no such resource (B03).
+    /// The server reported that the resource does not exist.
+    // B03
     #[error("does not exist: the server has none")]
     Absent,
-    /// The resource was not sent again before its time to live ran out (B09).
+    /// The TTL of the resource ran out before the server sent it again.
+    // B09
     #[error("does not exist: not renewed within its time to live")]
     Expired,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
     Invalid(Rejection),
-    /// The server says what is wrong with the resource (TP3).
+    /// The server reported an error for the resource, see
+    /// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
     #[error("the server reports status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
     Reported {
-        /// The gRPC status code; never zero.
+        /// gRPC status code; never zero.
         code: i32,
-        /// The status message.
+        /// Status message.
         message: Arc<str>,
     },
-    /// The server cannot be reached or does not answer.
+    /// The server cannot be reached or does not respond.
     #[error("{0}")]
     Unavailable(ChannelError),
 }
 
-/// What an error says about the resource that is in use beside it (S3.004-S3.008).
+/// Significance of an error for a cached resource.
+// S3.004-S3.008
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCategory {
-    /// Trouble on the way to the resource. It never ends the use of a resource.
+    /// Failure to get the resource. A cached resource stays in use.
     Transient,
-    /// The resource is not, or not any more, what it should be. Whether one received earlier stays in
-    /// use is a matter of [`DataErrorPolicy`](crate::client::DataErrorPolicy).
+    /// The resource is invalid or does not exist. Whether a cached version stays in use depends on
+    /// [`DataErrorPolicy`](crate::client::DataErrorPolicy).
     Data,
 }
 
 const INVALID_ARGUMENT: i32 = 3;
-/// The gRPC status code of what is not there.
+/// gRPC status code of a resource that does not exist.
 pub(crate) const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
 const UNAVAILABLE: i32 = 14;
 
 impl WatchErrorKind {
-    /// What is wrong, as the number of a gRPC status, for logs, measurements and those who compare
-    /// implementations. It is never meant for a call of the data plane: the status of one that fails for
-    /// lack of configuration is UNAVAILABLE, whatever this says (B37, X15).
+    /// Returns the gRPC status code that corresponds to the error, for logs and metrics.
     ///
-    /// | what is wrong | code |
+    /// Do not use it as the status of a data plane call: a call that fails for lack of
+    /// configuration has the status UNAVAILABLE, whatever this returns.
+    ///
+    /// | error | code |
     /// |---|---|
-    /// | the newest version was rejected (D26) | 3, INVALID_ARGUMENT |
-    /// | there is no such resource, for whatever reason | 5, NOT_FOUND |
-    /// | the server reports a status | that one |
-    /// | no answer in time, no connection, no stream, whatever its status | 14, UNAVAILABLE |
+    /// | newest version rejected | 3, INVALID_ARGUMENT |
+    /// | resource does not exist | 5, NOT_FOUND |
+    /// | error reported by the server | the reported code |
+    /// | timeout, no connection, or stream closed with any status | 14, UNAVAILABLE |
     ///
     /// ```
     /// use xds_core::client::{Rejection, WatchErrorKind};
@@ -170,8 +183,9 @@ impl WatchErrorKind {
         }
     }
 
-    /// What the error says about a resource in use. Of the errors that a server reports, only that
-    /// there is no such resource, or that it is not for this client, are about the resource (X17).
+    /// Returns the significance of the error for a cached resource. Errors reported by the server
+    /// are data errors only if their code is NOT_FOUND or PERMISSION_DENIED.
+    // X17
     #[must_use]
     pub const fn category(&self) -> ErrorCategory {
         match self {
@@ -188,7 +202,8 @@ impl WatchErrorKind {
     }
 }
 
-/// The names that belong in every message of a type from a server (FM-11).
+/// Origin of an error: the type, server and node named in its message.
+// FM-11
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) type_url: TypeUrl,
@@ -205,13 +220,13 @@ impl WatchError {
         Self { kind, subject, source: Arc::clone(source) }
     }
 
-    /// What is wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &WatchErrorKind {
         &self.kind
     }
 
-    /// The resource or the glob that it is wrong with; `None` for all of a type.
+    /// Returns the name of the resource or glob; `None` for an error of all resources of a type.
     #[must_use]
     pub fn name(&self) -> Option<&ResourceName> {
         self.subject.as_ref()
@@ -235,44 +250,49 @@ impl fmt::Display for WatchError {
 
 impl core::error::Error for WatchError {}
 
-/// Why a watch cannot be made. Nothing a peer does leads here.
+/// Error of starting a watch, always caused by the caller and never by a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidWatch {
-    /// The type was not registered with the client (CA-14).
+    /// The type is not registered with the client.
+    // CA-14
     #[error("resource type {0} is not registered")]
     UnknownType(TypeUrl),
-    /// Two types are registered under the type URL, and only one can be meant (CA-13).
+    /// Two types are registered under the type URL.
+    // CA-13
     #[error("two resource types are registered as {0}")]
     AmbiguousType(TypeUrl),
-    /// A name must not be empty, and `*` is asked for as a wildcard.
+    /// The name is empty or `*`. Use [`Interest::Wildcard`](crate::client::Interest::Wildcard) for
+    /// a wildcard.
     #[error("{0:?} is not a resource name")]
     InvalidName(ResourceName),
-    /// The name is longer than the limit.
+    /// The name exceeds the limit.
     #[error("resource name of {bytes} bytes exceeds the limit of {limit}")]
     NameTooLong {
-        /// The name's length in bytes.
+        /// Length of the name in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
-    /// The name has structure, and it is not one of a resource of the type.
+    /// The `xdstp` name is not valid for a resource of the type.
     #[error("{name} cannot be watched: {why}")]
     Structured {
-        /// The name.
+        /// Name of the resource.
         name: ResourceName,
-        /// What is wrong with it.
+        /// Error in the name.
         why: InvalidStructuredName,
     },
-    /// A glob is asked for in the incremental variant only (TP1, B20): the state of the world cannot say
-    /// that a glob has no members, nor, of most types, that one is gone. A server of its authority speaks
-    /// that variant.
+    /// A glob was requested, and a server of its authority does not use the incremental variant.
+    /// The state-of-the-world variant cannot express that a glob has no members or, for most types,
+    /// that a member was deleted.
+    // TP1, B20
     #[error("{0} is a glob, and a server of its authority does not speak the incremental variant")]
     GlobNeedsIncremental(ResourceName),
-    /// The name states an authority that is not configured (FE-05).
+    /// The authority of the name is not configured.
+    // FE-05
     #[error("the authority of {0} is not configured")]
     UnknownAuthority(ResourceName),
-    /// Too many watches exist already.
+    /// The maximum number of watches is reached.
     #[error("too many watches")]
     TooMany,
     /// The client has been shut down.
@@ -280,15 +300,15 @@ pub enum InvalidWatch {
     ShutDown,
 }
 
-/// Why a verdict on a response cannot be taken.
+/// Error of a verdict on a response.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidSettlement {
-    /// No such response waits for a verdict: it was given already, or the channel has ended, which
-    /// nobody can foresee.
+    /// No response with this id waits for a verdict. Either the verdict was given before, or the
+    /// channel has ended in the meantime.
     #[error("no response {0} waits for a verdict")]
     UnknownUpdate(UpdateId),
-    /// The response has no such resource, or it was not handed out.
+    /// The resource was not part of the update.
     #[error("resource {0} was not handed out for a verdict")]
     UnknownResource(ResourceName),
 }

@@ -1,4 +1,4 @@
-//! Everything that goes into a client and comes out of it, with who sends it and when.
+//! Inputs and outputs of a client.
 
 pub(crate) mod error;
 pub(crate) mod status;
@@ -18,85 +18,86 @@ use crate::{
     text::{Nonce, ResourceName, TypeUrl, Version},
 };
 
-/// News of a transport, from an adapter.
+/// Event of a transport, reported by an adapter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ChannelEvent {
-    /// The connection is up and the call has started. Response headers are not waited for: a server
-    /// may hold them back until it has read a request (SB-19).
+    /// The connection is established and the call has started. Do not wait for response headers: a
+    /// server may delay them until it has read a request.
+    // SB-19
     Opened(ChannelId),
-    /// One response arrived.
+    /// A response arrived.
     Message(ChannelId, Bytes),
-    /// A response arrived that the transport could not deliver, as one over its size limit. Of a server
-    /// that is a file: it is missing, or what is in it cannot be read; the channel stays then.
+    /// A response arrived that the transport could not deliver, for example because of its size.
+    /// For a file: it is missing or cannot be parsed; in that case the channel stays open.
     Malformed(ChannelId, Arc<str>),
-    /// The answer to a request says that there is nothing new, and has no response in it: status 304 over
-    /// REST (RJ-03). Only a server that is polled says so.
+    /// The response to a polling request reported no changes: HTTP status 304 over REST. Only
+    /// occurs for polled servers.
+    // RJ-03
     Unchanged(ChannelId),
-    /// The call ended, or could not be started, with this gRPC status.
+    /// The call ended, or could not be started.
     Closed(ChannelId, ChannelError),
 }
 
-/// What a driver does next for a client.
+/// Action that the driver of a client must perform.
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
 pub enum Output {
-    /// Dial the server and start the call; answer with [`ChannelEvent::Opened`] or
-    /// [`ChannelEvent::Closed`]. A failed channel is never tried again: the next attempt comes as a
-    /// new channel after its backoff.
+    /// Connect to the server and start the call; report [`ChannelEvent::Opened`] or
+    /// [`ChannelEvent::Closed`]. A failed channel is never reused: the next attempt is a new
+    /// channel, after the backoff.
     Open(ChannelId, Call),
-    /// End the call. Nothing more is said about the channel. With an error, because of what the
-    /// server did, which is worth a line in the log; otherwise because nothing is wanted of it.
+    /// End the call. No further output names the channel. With an error, the server caused the end,
+    /// which should be logged; without one, the channel is no longer needed.
     Close(ChannelId, Option<ChannelError>),
-    /// The channel has something to send: call
-    /// [`poll_transmit`](super::Client::poll_transmit) when the transport has room, until it
-    /// returns `None`.
+    /// The channel has requests to send: whenever the transport has room, call
+    /// [`poll_transmit`](super::Client::poll_transmit) until it returns `None`.
     Writable(ChannelId),
-    /// A watcher has news.
+    /// Notify the watcher.
     Notify(WatchId, Notice),
-    /// A response of a type with [`Verdict::External`](super::Verdict) brings something new: say what
-    /// of it is rejected with [`settle`](super::Client::settle). Until then nothing more is read on
-    /// its channel.
+    /// A response of a type with [`Verdict::External`](super::Verdict) contains changes. Call
+    /// [`settle`](super::Client::settle) with the rejected resources. Until then nothing is read
+    /// from the channel.
     Update(UpdateId, Update),
 }
 
-/// What a response would change, for a verdict from outside.
+/// Changes in a response, for an external verdict.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Update {
-    /// The type of the resources.
+    /// Type of the resources.
     pub type_url: TypeUrl,
-    /// The version of the response. That of an incremental one is for people and logs: its resources
-    /// carry versions of their own.
+    /// Version of the response. In the incremental variant it is informational, because every
+    /// resource has its own version.
     pub version: Version,
-    /// The resources that are valid, wanted, and not in use as they are.
+    /// Changed resources that are valid and subscribed.
     pub resources: Vec<Resource>,
 }
 
-/// The stream that a channel stands for.
+/// Call to open for a channel.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Call {
-    /// Where to dial.
+    /// Server to connect to.
     pub server: Arc<ManagementServer>,
-    /// The one type that the stream carries, which names the service to call; `None` is the
-    /// aggregated stream, for all types.
+    /// Type of the stream, which determines the discovery service to call; `None` for an aggregated
+    /// stream, which carries all types.
     pub type_url: Option<TypeUrl>,
 }
 
 impl Call {
-    /// The path of the gRPC method to call; `None` if there is no such method, which is an error of
-    /// the configuration.
+    /// Returns the path of the gRPC method to call; `None` if there is no such method, which is a
+    /// configuration error.
     #[must_use]
     pub fn grpc_path(&self) -> Option<&'static str> {
         let ManagementServer { variant, transport_api, .. } = *self.server;
         service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), variant, transport_api)
     }
 
-    /// The path that requests are posted to where the server is polled; `None` if there is none, which is an
-    /// error of the configuration: everything at once, and the incremental variant, are not served over
-    /// REST (S0.180, S0.204).
+    /// Returns the path for REST requests to a polled server; `None` if there is none, which is a
+    /// configuration error: REST offers neither aggregated discovery nor the incremental variant.
+    // S0.180, S0.204
     #[must_use]
     pub fn rest_path(&self) -> Option<&'static str> {
         let is_sotw = self.server.variant == Variant::StateOfTheWorld;
@@ -105,72 +106,80 @@ impl Call {
     }
 }
 
-/// News for one watch. The newest replaces whatever was not polled yet.
+/// Notice for one watch. A newer notice replaces an older one that was not polled yet.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The resource has a new value, or cannot be had and a value given earlier must no longer be
-    /// used (S3.017, S3.018).
+    /// The resource has a new value, or cannot be had and a previous value must no longer be used.
+    // S3.017, S3.018
     Changed(Result<Resource, WatchError>),
-    /// Something is wrong that does not change the use of the value (S3.020), or, with `None`, no
-    /// longer is (X16).
+    /// An error that does not affect the use of the value, or, with `None`, the end of such an
+    /// error.
+    // S3.020, X16
     Ambient(Option<WatchError>),
-    /// The watch of a wildcard or a glob: call [`next_change`](super::Client::next_change) until it returns `None`.
+    /// Changes for the watch of a wildcard or a glob: call
+    /// [`next_change`](super::Client::next_change) until it returns `None`.
     Behind,
 }
 
-/// One step of the watch of a wildcard or a glob.
+/// Change seen by the watch of a wildcard or a glob.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
     /// A resource has a new value, or none any more.
     Resource {
-        /// The resource's name.
+        /// Name of the resource.
         name: ResourceName,
-        /// The value, or why there is none.
+        /// New value, or the reason why there is none.
         result: Result<Resource, WatchError>,
     },
-    /// Something is wrong with a resource whose value stays in use, or, with `None`, no longer is.
+    /// An error of a resource whose value stays in use, or, with `None`, the end of such an error.
     Ambient {
-        /// The resource's name.
+        /// Name of the resource.
         name: ResourceName,
-        /// What is wrong.
+        /// Error of the resource.
         error: Option<WatchError>,
     },
-    /// The collection as a whole has been received, or cannot be had. `Ok` follows the resources of the first
-    /// response, and comes for an empty collection as well.
+    /// The whole collection has been received, or cannot be had. `Ok` follows the resources of the
+    /// first response, and is also reported for an empty collection.
     Collection(Result<(), WatchError>),
-    /// Something is wrong with the whole collection, whose resources stay in use, or no longer is.
+    /// An error of the whole collection, whose resources stay in use, or, with `None`, the end of
+    /// such an error.
     CollectionAmbient(Option<WatchError>),
-    /// The watch fell too far behind: forget all resources, what follows is the complete state.
+    /// The watch fell too far behind. Forget all resources; the following changes are the complete
+    /// state.
     Resync,
 }
 
-/// A resource as its watchers get it.
+/// Resource as given to watchers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Resource {
-    /// The resource's name.
+    /// Name of the resource.
     pub name: ResourceName,
-    /// The version of the response it last came in.
+    /// Version of the response that last contained the resource; in the incremental variant, the
+    /// resource's own version.
     pub version: Version,
-    /// The encoded resource, as the server sent it. It may be a slice of the response it came in,
-    /// which lives as long as this does.
+    /// Encoded resource as sent by the server. It may be a slice of the response, which then stays
+    /// in memory as long as this value.
     pub bytes: Bytes,
-    /// What [`validate`](super::ResourceType::validate) made of it.
+    /// Value returned by [`validate`](super::ResourceType::validate).
     pub value: Option<Value>,
-    /// What the server says about the resource beside it: an encoded [`proto::Metadata`], as it came
-    /// (B12). A change of it alone is no news, so it is that of the moment when the notice was made.
+    /// Metadata in the resource's wrapper: an encoded [`proto::Metadata`] as received. A change of
+    /// the metadata alone causes no notice.
+    // B12
     pub metadata: Option<Bytes>,
-    /// Whether a relay may keep the resource for others than those who ask for it (M249). As for the
-    /// metadata, a change of it alone is no news.
+    /// Whether a relay may cache the resource for other clients. A change of it alone causes no
+    /// notice.
+    // M249
     pub cache_control: CacheControl,
-    /// The identifier of the control plane that sent the resource; empty where it gave none (B12).
+    /// Identifier of the control plane that sent the resource; empty if it sent none.
+    // B12
     pub control_plane: Arc<str>,
 }
 
 impl Resource {
-    /// A resource as a watcher would get it, for tests of watchers.
+    /// Creates a resource as a watcher would get it, for tests of watchers.
     #[must_use]
     pub fn new(
         name: impl Into<ResourceName>,
@@ -188,51 +197,52 @@ impl Resource {
         }
     }
 
-    /// The metadata, decoded; empty if there is none.
+    /// Decodes the metadata; empty if there is none.
     ///
     /// # Errors
     ///
-    /// The server sent something else in its place.
+    /// Fails if the metadata is not a valid message.
     pub fn decode_metadata(&self) -> Result<proto::Metadata, proto::DecodeError> {
         proto::Metadata::decode(self.metadata.as_deref().unwrap_or_default())
     }
 }
 
 impl PartialEq for Resource {
-    /// By name, version and bytes: the value is a function of the bytes.
+    /// Compares name, version and bytes. The value is a function of the bytes.
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.version == other.version && self.bytes == other.bytes
     }
 }
 
-/// What a rendered request is, for logs.
+/// Summary of a rendered request, for logs.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Transmit {
-    /// The type the request is about.
+    /// Type of the request.
     pub type_url: TypeUrl,
-    /// The version it states: the last accepted one.
+    /// Version in the request: the last accepted one.
     pub version: Version,
-    /// The nonce it carries: that of the newest response it answers.
+    /// Nonce in the request.
     pub nonce: Nonce,
-    /// Why it is sent.
+    /// Reason for sending the request.
     pub cause: RequestCause,
 }
 
-/// Why a request is sent.
+/// Reason for sending a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RequestCause {
-    /// The names of interest changed, or the stream is new.
+    /// The subscriptions changed, or the stream is new.
     Subscription,
     /// A response was accepted.
     Ack,
-    /// A response had bad resources; the others are used (S0.088, A46).
+    /// Resources of a response were rejected.
+    // S0.088, A46
     Nack {
-        /// The version of the rejected response; the request itself states the accepted one.
+        /// Version of the rejected response. The request itself contains the accepted version.
         rejected: Version,
-        /// The message in `error_detail`: each bad resource with its reason.
+        /// Message in `error_detail`: each rejected resource with its reason.
         message: Arc<str>,
     },
 }

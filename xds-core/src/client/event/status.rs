@@ -1,4 +1,4 @@
-//! A look inside: what is known of each resource, and how often things happened.
+//! Status of cached resources and counters of a client.
 
 use alloc::{string::ToString as _, sync::Arc};
 use core::fmt;
@@ -11,58 +11,62 @@ use crate::{
     time::Time,
 };
 
-/// What is known of a resource: one to one the states of CSDS (S3.058-S3.069).
+/// State of a resource, in one-to-one correspondence with the states of CSDS.
+// S3.058-S3.069
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EntryState {
-    /// Subscribed, not received.
+    /// Subscribed, not received yet.
     Requested,
-    /// Not received in time, deleted by the server, or expired.
+    /// Deleted by the server, expired, or not received in time.
     DoesNotExist,
     /// Received and valid.
     Acked,
-    /// The newest version is invalid.
+    /// Newest version rejected.
     Nacked,
-    /// The server reported what is wrong with the resource (TP3).
+    /// Error reported by the server, see
+    /// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
     ReceivedError,
-    /// Not received in time, from a server that tells what it does not have (S3.067).
+    /// Timed out at a server that reports resources that do not exist.
+    // S3.067
     Timeout,
 }
 
-/// One resource as the cache has it: exactly what watchers hold.
+/// Status of a cached resource, as known to its watchers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResourceStatus<'a> {
-    /// The resource's type.
+    /// Type of the resource.
     pub type_url: &'a TypeUrl,
-    /// The resource's name.
+    /// Name of the resource.
     pub name: &'a ResourceName,
-    /// What is known of it.
+    /// State of the resource.
     pub state: EntryState,
-    /// The resource in use, as received; an invalid or deleted one may still have an earlier one.
+    /// Resource in use, as received. Set for an invalid or deleted resource if an earlier version
+    /// is still in use.
     pub bytes: Option<&'a Bytes>,
-    /// The version of the resource in use; empty if there is none.
+    /// Version of the resource in use; empty if there is none.
     pub version: &'a Version,
-    /// When the response arrived that the resource in use last came in.
+    /// Arrival time of the response that last contained the resource in use.
     pub updated: Option<Time>,
-    /// The identifier of the control plane that sent the resource in use; empty where it gave none.
+    /// Identifier of the control plane that sent the resource in use; empty if it sent none.
     pub control_plane: Arc<str>,
-    /// What is wrong with the newest version, or with its existence.
+    /// Error of the newest version, or of the existence of the resource.
     pub error: Option<&'a WatchError>,
-    /// The update that brought the error; `None` if none did, as when the resource never came.
+    /// Update that caused the error; `None` if no update did, for example after a timeout.
     pub failed: Option<&'a FailedUpdate>,
 }
 
-/// An update of a resource that did not come into use: a rejected version, or a deletion.
+/// Rejected version or deletion of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedUpdate {
-    /// Its version: the response's, or in the incremental variant the resource's own.
+    /// Version of the response or, in the incremental variant, of the resource.
     pub version: Version,
-    /// When the response arrived.
+    /// Arrival time of the response.
     pub received: Time,
-    /// The rejected resource as received, unless it came twice or is longer than
-    /// [`ClientLimits::rejected_resource_bytes`](crate::client::ClientLimits::rejected_resource_bytes).
+    /// Rejected resource as received. `None` if its name was duplicated in the response or it
+    /// exceeds [`rejected_resource_bytes`](crate::client::ClientLimits::rejected_resource_bytes).
     pub bytes: Option<Bytes>,
 }
 
@@ -82,30 +86,32 @@ impl fmt::Display for ResourceStatus<'_> {
     }
 }
 
-/// How often things happened since the client was made.
+/// Counters since the creation of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientStats {
-    /// Sound responses, of whatever type.
+    /// Well-formed responses of any type.
     pub responses: u64,
-    /// Responses that were accepted whole.
+    /// Completely accepted responses.
     pub acks: u64,
-    /// Responses in which something was rejected.
+    /// Responses with rejected resources.
     pub nacks: u64,
-    /// Responses of types that are not registered or were never asked for; not answered.
+    /// Responses for types that are not registered or were never requested. They are not answered.
     pub unsolicited: u64,
-    /// Responses that could not be read.
+    /// Responses that could not be decoded.
     pub malformed: u64,
-    /// Resources in responses that were valid, changed or not.
+    /// Valid resources in responses, changed or unchanged.
     pub resources_valid: u64,
-    /// Resources in responses that were rejected.
+    /// Rejected resources in responses.
     pub resources_invalid: u64,
-    /// Resources in responses that came under a name of version 2 of the API (S4.011).
+    /// Resources in responses with a type URL of API version 2.
+    // S4.011
     pub older_resources: u64,
-    /// Channels that ended, or failed to open, without a response, or for what the server sent.
+    /// Channels that failed to open or ended without a response, or ended because of a protocol
+    /// violation by the server.
     pub server_failures: u64,
-    /// Events of channels that are closed or never were, which are ignored (contract rule 7).
+    /// Ignored events of unknown or closed channels.
     pub ignored_events: u64,
-    /// Answers of servers that are polled which had nothing new, and no response in them.
+    /// Polling responses that reported no changes.
     pub unchanged: u64,
 }
