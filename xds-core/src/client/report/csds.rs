@@ -1,10 +1,12 @@
-//! What client status discovery tells of a client (gRFC A40, B31).
+//! Client status discovery (CSDS), see
+//! [gRFC A40](https://github.com/grpc/proposal/blob/master/A40-csds-support.md).
 //!
-//! The answer is made of what watchers hold at that moment (S3.057, IC32): the resource in use as the
-//! server sent it, and beside it what is wrong with the newest version. It is made in two steps, so
-//! that a client of a hundred thousand resources is not held up by somebody who looks at it: a
-//! snapshot, which shares everything with the client, and from it, anywhere, the message. Whoever asks
-//! sees wall time, of which a core knows nothing; the caller brings a [`WallClock`].
+//! The report contains the cache as watchers see it: the resource in use as sent by the server, and
+//! the error of the newest version. It is created in two steps, so that a client with many
+//! resources is not blocked: [`Client::snapshot`] shares all payloads with the client, and
+//! [`ClientSnapshot::into_message`] builds the message, on any thread. Reports contain wall-clock
+//! times, which the client does not know; the caller supplies a [`WallClock`].
+// B31, S3.057, IC32
 
 use alloc::{
     string::{String, ToString as _},
@@ -30,19 +32,19 @@ use crate::{
     types,
 };
 
-/// How much is told of what is inside resources.
+/// Parts of resources that a report contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contents {
-    /// Everything, private keys too.
+    /// Complete resources, including private keys.
     All,
-    /// Everything but the contents of secrets (SDS).
+    /// Resources except secrets (SDS); the default.
     #[default]
     WithoutSecrets,
-    /// Nothing: names, versions and states only, as `exclude_resource_contents` asks.
+    /// No resources, only names, versions and states, as with `exclude_resource_contents`.
     None,
 }
 
-/// What a wall clock shows when a client's own clock shows [`Time::ZERO`].
+/// Wall-clock time at which a client's own clock shows [`Time::ZERO`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock {
     /// Nanoseconds since the start of 1970 in UTC.
@@ -50,14 +52,14 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// A clock that shows `since_1970` at the moment that the client calls `now`.
+    /// Creates a clock that shows `since_1970` when the client's clock shows `now`.
     #[must_use]
     pub fn new(since_1970: core::time::Duration, now: Time) -> Self {
         let shown = i128::try_from(since_1970.as_nanos()).unwrap_or(i128::MAX);
         Self { at_zero: shown.saturating_sub(i128::from(now.as_nanos())) }
     }
 
-    /// What the clock shows at `time`.
+    /// Returns the wall-clock time at `time`.
     #[must_use]
     pub fn timestamp(self, time: Time) -> proto::Timestamp {
         const SECOND: i128 = 1_000_000_000;
@@ -70,7 +72,7 @@ impl WallClock {
 }
 
 impl Client {
-    /// All that the client holds, for client status discovery.
+    /// Returns a snapshot of all cached resources for client status discovery.
     #[must_use]
     pub fn snapshot(&self) -> ClientSnapshot {
         ClientSnapshot {
@@ -79,7 +81,7 @@ impl Client {
         }
     }
 
-    /// The node as the client states it to servers.
+    /// Returns the node as sent to servers.
     #[must_use]
     pub fn node(&self) -> proto::Node {
         self.config.node.to_message(&self.config.profile)
@@ -87,7 +89,8 @@ impl Client {
 }
 
 impl From<EntryState> for ClientResourceStatus {
-    /// The states map one to one (S3.069).
+    /// Converts each state to its CSDS counterpart.
+    // S3.069
     fn from(state: EntryState) -> Self {
         match state {
             EntryState::Requested => Self::Requested,
@@ -100,14 +103,14 @@ impl From<EntryState> for ClientResourceStatus {
     }
 }
 
-/// What a client held at one moment. Payloads and names are shared with it, not copied.
+/// Snapshot of a client's resources. Payloads and names are shared with the client, not copied.
 #[derive(Clone, Debug)]
 pub struct ClientSnapshot {
     node: proto::Node,
     resources: Vec<Held>,
 }
 
-/// A [`ResourceStatus`] that stands on its own.
+/// Owned [`ResourceStatus`].
 #[derive(Clone, Debug)]
 struct Held {
     type_url: TypeUrl,
@@ -121,8 +124,9 @@ struct Held {
 }
 
 impl ClientSnapshot {
-    /// The message by which client status discovery tells it. `scope` is what the client was made
-    /// for, as a gRPC target; it tells the clients of one process apart (A71).
+    /// Converts the snapshot to a CSDS message. `scope` is the gRPC target of the client; it
+    /// distinguishes the clients of one process, see
+    /// [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
     #[must_use]
     pub fn into_message(
         self,
@@ -160,7 +164,7 @@ impl Held {
             Contents::WithoutSecrets => self.type_url != types::SECRET,
             Contents::None => false,
         };
-        // The resource itself, not the wrapper it may have come in (CM-06).
+        // CM-06: the resource itself, without its wrapper.
         let any = |bytes: Option<Bytes>| {
             let value = bytes.filter(|_| is_told)?;
             Some(proto::Any { type_url: self.type_url.to_string(), value })
@@ -183,7 +187,7 @@ impl Held {
             version_info: self.version.to_string(),
             xds_config: any(self.bytes),
             last_updated: self.updated.map(|updated| clock.timestamp(updated)),
-            // What the server has beyond what it sent is not for a client to know.
+            // A client does not know whether the server has sent its newest configuration.
             config_status: ConfigStatus::Unknown.into(),
             client_status: ClientResourceStatus::from(self.state).into(),
             error_state,

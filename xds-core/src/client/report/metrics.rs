@@ -1,7 +1,9 @@
-//! The five instruments of gRFC A78, with A88's cache states, for whatever collects them (B45).
+//! Metrics of an xDS client, as defined by
+//! [gRFC A78](https://github.com/grpc/proposal/blob/master/A78-grpc-metrics-wrr-pf-xds.md) and
+//! [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
 //!
-//! A client counts anyway; nothing here costs anything until [`Client::metrics`] is called, which is
-//! once per scrape. It walks all entries to count them by state.
+//! Call [`Client::metrics`] once per scrape. It iterates over all cached resources to count them by
+//! state.
 //!
 //! ```
 //! use xds_core::client::{Instrument, MetricsExporter};
@@ -53,39 +55,42 @@ use crate::{
     text::TypeUrl,
 };
 
-/// Takes measurements to whatever collects them.
+/// Receiver of measurements, implemented for a metrics library.
 ///
-/// Labels are pairs of name and value, always in the same order for an instrument. A gauge that was
-/// told before and no longer is has ceased to exist: nothing is in that state any more. A counter that
-/// was told once always is.
+/// Labels are pairs of name and value, always in the same order for an instrument. A gauge series
+/// that is missing from an export no longer exists. Counter series never disappear.
 pub trait MetricsExporter {
-    /// A number that only grows: the total since the client was made.
+    /// Records the total of a counter since the creation of the client.
     fn counter(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], total: u64);
 
-    /// A number as it is now.
+    /// Records the current value of a gauge.
     fn gauge(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], value: u64);
 }
 
-/// What is measured.
+/// Measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Instrument {
     /// Gauge, by server: 1 once a stream was created, 0 after a failure without a response, 1 again
-    /// with the next response (CM-12). Not told of a server that is not in use.
+    /// with the next response. Not exported for servers that are not in use.
+    // CM-12
     Connected,
-    /// Counter, by server: how often it went from working to not working (CM-11).
+    /// Counter, by server: number of times that the server became unhealthy.
+    // CM-11
     ServerFailure,
-    /// Counter, by server and type: resources that were valid, changed or not (CM-10).
+    /// Counter, by server and type: valid resources received, changed or unchanged.
+    // CM-10
     ResourceUpdatesValid,
-    /// Counter, by server and type: resources that were rejected, whether their name is known or
-    /// not (CM-10).
+    /// Counter, by server and type: rejected resources, including those whose name is unknown.
+    // CM-10
     ResourceUpdatesInvalid,
-    /// Gauge, by authority, cache state and type: watched resources (CM-13).
+    /// Gauge, by authority, cache state and type: number of watched resources.
+    // CM-13
     Resources,
 }
 
 impl Instrument {
-    /// All of them.
+    /// All instruments.
     pub const ALL: [Self; 5] = [
         Self::Connected,
         Self::ServerFailure,
@@ -106,7 +111,7 @@ impl Instrument {
         }
     }
 
-    /// What is counted, in the notation of UCUM.
+    /// Returns the unit in UCUM notation.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -118,7 +123,7 @@ impl Instrument {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Returns a description of one sentence.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -133,32 +138,37 @@ impl Instrument {
     }
 }
 
-/// How a resource stands in the cache: the values of the label `grpc.xds.cache_state` (S3.070).
+/// State of a resource in the cache: the values of the label `grpc.xds.cache_state`.
+// S3.070
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CacheState {
-    /// Subscribed, not received.
+    /// Subscribed, not received yet.
     Requested,
-    /// Not received in time, or deleted.
+    /// Deleted, or not received in time.
     DoesNotExist,
-    /// Deleted, though the last one stays in use (S3.072).
+    /// Deleted, while the last version stays in use.
+    // S3.072
     DoesNotExistButCached,
     /// Received and valid.
     Acked,
-    /// Invalid, and nothing is in use.
+    /// Rejected, with no version in use.
     Nacked,
-    /// Invalid, and the last valid one stays in use.
+    /// Newest version rejected, while the last valid one stays in use.
     NackedButCached,
-    /// The server sent an error instead (S3.073).
+    /// Error reported by the server, with no version in use.
+    // S3.073
     ReceivedError,
-    /// The server sent an error instead, and the last resource stays in use (S3.074).
+    /// Error reported by the server, while the last version stays in use.
+    // S3.074
     ReceivedErrorButCached,
-    /// Not received in time from a server whose silence is taken for trouble (S3.071).
+    /// Timed out at a server that reports resources that do not exist.
+    // S3.071
     Timeout,
 }
 
 impl CacheState {
-    /// The label's value.
+    /// Returns the label's value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -189,7 +199,7 @@ impl CacheState {
     }
 }
 
-/// All measurements of one moment.
+/// Snapshot of all metrics of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     servers: Vec<ServerSample>,
@@ -200,7 +210,7 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 struct ServerSample {
     server: Arc<str>,
-    /// `None` of a server that is not in use.
+    /// `None` for a server that is not in use.
     connected: Option<u64>,
     failures: u64,
 }
@@ -228,7 +238,7 @@ const CACHE_STATE: &str = "grpc.xds.cache_state";
 const RESOURCE_TYPE: &str = "grpc.xds.resource_type";
 
 impl Metrics {
-    /// Hands out all measurements. `target` is what the client was made for, as a gRPC target, or
+    /// Passes all measurements to `exporter`. `target` is the gRPC target of the client, or
     /// `#server` for a client that configures a server.
     pub fn export(&self, target: &str, exporter: &mut dyn MetricsExporter) {
         for ServerSample { server, connected, failures } in &self.servers {
@@ -257,8 +267,9 @@ impl Metrics {
 }
 
 impl Client {
-    /// Everything that is measured, as it is now. The sum of [`Instrument::Resources`] is the number
-    /// of resources in [`status`](Self::status) (IC32).
+    /// Returns the current values of all metrics. The sum of [`Instrument::Resources`] is the
+    /// number of resources in [`status`](Self::status).
+    // IC32
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
@@ -268,8 +279,8 @@ impl Client {
         }
     }
 
-    /// Servers that differ in what is relied on, but not in their URI, share a series: it has no other
-    /// label. Such a one is connected if any of them is.
+    /// Counts the servers by URI, their only label: servers with the same URI share a series. It is
+    /// connected if any of them is.
     fn count_servers(&self) -> Vec<ServerSample> {
         let mut samples = Merged::default();
         for (position, upstream) in self.upstreams.servers.iter().enumerate() {
@@ -291,7 +302,7 @@ impl Client {
 
     fn count_updates(&self) -> Vec<UpdateSample> {
         let mut samples = Merged::default();
-        // A type of which nothing was received has no series yet.
+        // No series for a type before its first response.
         let is_heard_of = |stats: &TypeStats<'_>| stats.accepted + stats.rejected > 0;
         for stats in self.type_stats().filter(is_heard_of) {
             let labels = (stats.server, stats.type_url.message_name());
@@ -307,7 +318,7 @@ impl Client {
         samples.samples
     }
 
-    /// Whether there is a stream to the server, or one is wanted.
+    /// Returns whether the server has an open stream or a subscription needs it.
     fn is_in_use(&self, position: usize) -> bool {
         let has_stream = self
             .upstreams
@@ -328,8 +339,8 @@ impl Client {
                     Federation::On => authority_label(entry.name.as_str()),
                     Federation::Off => OLD_STYLE,
                 };
-                // Under a wildcard it is the server that makes up names. It must not fill whatever
-                // stores the measurements with series.
+                // Under a wildcard, the server chooses the names and must not create unlimited
+                // series.
                 if authorities.len() >= MAX_AUTHORITIES && !authorities.contains_key(authority) {
                     authority = OTHER_AUTHORITIES;
                 }
@@ -350,7 +361,7 @@ impl Client {
     }
 }
 
-/// Samples in the order in which their labels first came up, one for each.
+/// Samples merged by label, in the order in which the labels first occurred.
 #[derive(Debug)]
 struct Merged<L, S> {
     samples: Vec<S>,
@@ -373,17 +384,17 @@ impl<L: Ord, S> Merged<L, S> {
     }
 }
 
-/// How many authorities of one type are told apart.
+/// Maximum number of authorities of one type with series of their own.
 const MAX_AUTHORITIES: usize = 100;
 
-/// Names that have no authority because they are of the old style.
+/// Label value for names without an authority.
 const OLD_STYLE: &str = "#old";
 
-/// Names whose authority is one too many.
+/// Label value for all authorities beyond [`MAX_AUTHORITIES`].
 const OTHER_AUTHORITIES: &str = "#other";
 
-/// The value of the label for a name's authority, which may be empty. Names in the cache are canonical,
-/// so the text tells without being parsed.
+/// Returns the authority label of a name; the authority may be empty. Names in the cache are
+/// canonical, so they need no parsing.
 fn authority_label(name: &str) -> &str {
     match name.strip_prefix("xdstp://") {
         Some(rest) => rest.split(['/', '?']).next().unwrap_or_default(),
