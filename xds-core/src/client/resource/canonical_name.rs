@@ -1,7 +1,8 @@
-//! Resource names as they are kept: those with structure in their canonical form (A47, TP1).
+//! Canonical form of resource names.
 //!
-//! Two spellings of one name are one subscription and one resource, whoever wrote them, the
-//! application (FE-08) or the server (FE-09). Names without structure are kept as they are.
+//! Different spellings of an `xdstp` name, by the application or by the server, are one
+//! subscription and one resource. Other names are kept unchanged.
+// A47, TP1, FE-08, FE-09
 
 use alloc::borrow::Cow;
 
@@ -13,25 +14,26 @@ use crate::{
     xdstp::{self, InvalidXdstp, XdstpName},
 };
 
-/// Why a structured name cannot name a resource of a type.
+/// Error of an `xdstp` name that is not valid for a resource of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidStructuredName {
-    /// It cannot be read.
+    /// The name cannot be parsed.
     #[error(transparent)]
     Malformed(#[from] InvalidXdstp),
-    /// It names a resource of another type (FE-07).
+    /// The name is that of a resource of another type.
+    // FE-07
     #[error("it names a resource of another type")]
     OtherType,
-    /// It is a glob, which stands for a collection and names no resource.
+    /// The name is a glob, which denotes a collection, not a resource.
     #[error("it is a glob, which stands for a collection")]
     Glob,
-    /// It was said to be a glob, and names one resource.
+    /// The name denotes a single resource, not a glob.
     #[error("it is not a glob")]
     NotAGlob,
 }
 
-/// A name in the form in which it is kept, and the authority that it states.
+/// Canonical name with its authority.
 #[derive(Debug)]
 pub(crate) struct KeptName<'n> {
     pub(crate) name: Cow<'n, str>,
@@ -39,7 +41,7 @@ pub(crate) struct KeptName<'n> {
     pub(crate) is_glob: bool,
 }
 
-/// Reads a name of a resource of the type.
+/// Parses the name of a resource of the type.
 pub(crate) fn read<'n>(
     name: &'n str,
     type_url: &TypeUrl,
@@ -51,7 +53,7 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Reads a name of a glob of the type.
+/// Parses the name of a glob of the type.
 pub(crate) fn read_glob<'n>(
     name: &'n str,
     type_url: &TypeUrl,
@@ -63,7 +65,7 @@ pub(crate) fn read_glob<'n>(
     }
 }
 
-/// Reads a name of a resource or of a glob of the type.
+/// Parses the name of a resource or glob of the type.
 pub(crate) fn read_subject<'n>(
     name: &'n str,
     type_url: &TypeUrl,

@@ -1,4 +1,4 @@
-//! Resources as bytes: their names, the wrapper message, and fields of API version 2.
+//! Encoded resources: their names, their wrapper message and fields of API version 2.
 
 pub(crate) mod canonical_name;
 pub(crate) mod name;

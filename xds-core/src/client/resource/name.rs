@@ -1,4 +1,4 @@
-//! What a resource of a response is called, and under which name it is kept.
+//! Names of the resources in a response, as sent and in canonical form.
 
 use alloc::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::{
     wire::resource::{RawResource, Wrapped},
 };
 
-/// What the names of a type's resources depend on.
+/// Settings that determine the names of a type's resources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naming<'a> {
     pub(crate) resource_type: &'a dyn ResourceType,
@@ -23,7 +23,8 @@ pub(crate) struct Naming<'a> {
 }
 
 impl<'a> Naming<'a> {
-    /// What a resource is called, by its wrapper or by itself.
+    /// Returns the name of a resource: that in its wrapper or, if it has none, that in the
+    /// resource.
     pub(crate) fn name_of<'f>(self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
         let name = match (one.name, one.body) {
             ("", Body::Resource(value)) => self.resource_type.name(value)?,
@@ -39,7 +40,7 @@ impl<'a> Naming<'a> {
         self.check(name).map(|()| name)
     }
 
-    /// Whether a server may call a resource that.
+    /// Checks whether the name is valid for a resource.
     pub(crate) fn check(self, name: &str) -> Result<(), Rejection> {
         match name {
             "" => Err(Rejection::new("the resource has no name")),
@@ -47,7 +48,7 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// Whether a server may speak of a resource or of a glob by that name.
+    /// Checks whether the name is valid for a resource or a glob.
     pub(crate) fn check_subject(self, name: &str) -> Result<(), Rejection> {
         let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
         match name {
@@ -63,7 +64,7 @@ impl<'a> Naming<'a> {
     ) -> Result<(), Rejection> {
         let kept =
             read.map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
-        // As it came, and as servers are told of it.
+        // Both as received and as sent to servers.
         let (bytes, limit) = (name.len().max(kept.name.len()), self.limits.name_bytes);
         if bytes > limit {
             return Err(Rejection::new(alloc::format!(
@@ -73,13 +74,13 @@ impl<'a> Naming<'a> {
         Ok(())
     }
 
-    /// Takes a resource out of what it came in.
+    /// Takes a resource out of its `Any` and its wrapper.
     #[inline]
     pub(crate) fn unwrap<'f>(self, raw: &RawResource<'f>) -> Result<Unwrapped<'f>, Unusable<'f>> {
         unwrap(raw, self.resource_type.type_url().as_str())
     }
 
-    /// The same for a wrapper that stands by itself.
+    /// Takes a resource out of a wrapper message, as in the incremental variant.
     pub(crate) fn unwrap_delta<'f>(
         self,
         wrapped: &Wrapped<'f>,
@@ -87,7 +88,7 @@ impl<'a> Naming<'a> {
         unwrap_delta(wrapped, self.resource_type.type_url().as_str())
     }
 
-    /// What a resource is called, sound or not, if that can be told.
+    /// Returns the name of a resource, usable or not, if it can be determined.
     pub(crate) fn found<'f>(self, one: Result<Unwrapped<'f>, Unusable<'f>>) -> Option<&'f str> {
         match one {
             Ok(one) => self.name_of(&one).ok(),
@@ -95,7 +96,8 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// The name of a resource or a glob as it is kept; as it is if it cannot be read.
+    /// Returns the canonical form of the name of a resource or glob; an invalid name is returned
+    /// unchanged.
     pub(crate) fn kept(self, name: &str) -> Cow<'_, str> {
         let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
         let read = canonical_name::read_subject(name, type_url, federation);

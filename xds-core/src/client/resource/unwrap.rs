@@ -1,5 +1,6 @@
-//! Taking a resource out of what it came in: an `Any` of its own type, or a wrapper with a name, a
-//! version, a TTL and metadata beside it (B08).
+//! Resources taken out of their `Any` and of the `Resource` wrapper, which adds a name, a version,
+//! a TTL and metadata.
+// B08
 
 use alloc::string::String;
 use core::time::Duration;
@@ -14,28 +15,30 @@ use crate::{
     },
 };
 
-/// One resource of a response.
+/// Resource of a response.
 #[derive(Debug)]
 pub(crate) struct Unwrapped<'f> {
-    /// What the wrapper calls it, which counts more than what it calls itself (RW-02); empty where
-    /// only the resource tells.
+    /// Name in the wrapper, which takes precedence over the name in the resource; empty if there is
+    /// none.
+    // RW-02
     pub(crate) name: &'f str,
     pub(crate) body: Body<'f>,
-    /// `None` for a resource that came without a wrapper.
+    /// `None` for a resource without a wrapper.
     pub(crate) wrapper: Option<Wrapper<'f>>,
-    /// The version of the API that its type is named by.
+    /// API version of the type URL.
     pub(crate) api: ApiVersion,
 }
 
-/// What there is of the resource itself.
+/// Contents of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'f> {
     Resource(&'f [u8]),
-    /// Nothing: only the TTL is renewed (B09).
+    /// No contents: a heartbeat, which only renews the TTL.
+    // B09
     Heartbeat,
 }
 
-/// What a wrapper says beside name and resource.
+/// Fields of a wrapper other than name and resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wrapper<'f> {
     pub(crate) version: &'f str,
@@ -45,7 +48,7 @@ pub(crate) struct Wrapper<'f> {
     pub(crate) aliases: Aliases<'f>,
 }
 
-/// Why nothing could be taken out, and what the wrapper called it if that can be told (trap 12).
+/// Reason why a resource cannot be taken out, and the name in its wrapper if known.
 #[derive(Debug)]
 pub(crate) struct Unusable<'f> {
     pub(crate) name: &'f str,
@@ -53,7 +56,7 @@ pub(crate) struct Unusable<'f> {
     pub(crate) is_heartbeat: bool,
 }
 
-/// Takes a resource of the type `type_url` out of a wrapper. A wrapper in a wrapper is none.
+/// Takes a resource of the type `type_url` out of an `Any`. Nested wrappers are not accepted.
 #[inline]
 pub(crate) fn unwrap<'f>(
     raw: &RawResource<'f>,
@@ -66,7 +69,7 @@ pub(crate) fn unwrap<'f>(
     unwrap_other(raw, type_url)
 }
 
-/// Most resources have no wrapper and are of the current version: what is for others stays out of their way.
+/// Handles wrappers and API version 2, apart from the fast path for plain resources.
 #[cold]
 fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'f>, Unusable<'f>> {
     if !raw.is_wrapper() {
@@ -89,7 +92,7 @@ fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'
     unwrap_delta(&wrapped, type_url)
 }
 
-/// The same for a wrapper that stands by itself, as in the incremental variant.
+/// Takes a resource of the type `type_url` out of a wrapper message, as in the incremental variant.
 pub(crate) fn unwrap_delta<'f>(
     wrapped: &Wrapped<'f>,
     type_url: &str,

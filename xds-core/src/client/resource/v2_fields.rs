@@ -1,9 +1,10 @@
-//! Resources of version 2 of the API in the place of the same resources of version 3 (S4.008-S4.011, S4.051).
+//! Conversion of API version 2 resources to version 3.
 //!
-//! The two versions write the same bytes, and a type differs in its name alone, unless a resource uses a field
-//! that version 3 has no more: it would be passed over in silence as an unknown one, and so the resource is
-//! rejected. Which fields those are is in the tables below. What is packed in an `Any` inside a resource is
-//! for whoever unpacks it.
+//! Both versions have the same encoding, and their types differ only in the type URL, except that a
+//! version 2 resource may use a field that version 3 has removed. Decoding would silently ignore it
+//! as an unknown field, so the resource is rejected. The tables below list these fields. An `Any`
+//! inside a resource is not checked.
+// S4.008-S4.011, S4.051
 
 use alloc::string::String;
 
@@ -15,18 +16,18 @@ use crate::{
     },
 };
 
-/// How a resource that is not of the expected type by name is to be taken.
+/// Result of checking a resource whose type URL is not the expected one.
 #[derive(Debug)]
 pub(crate) enum Older {
-    /// As one of the expected type.
+    /// Version 2 of the expected type, compatible with version 3.
     Same,
-    /// Not at all: it has what version 3 cannot say.
+    /// Version 2 of the expected type, with something that version 3 has removed.
     Incompatible(String),
-    /// It is of another type.
+    /// Other type.
     Other,
 }
 
-/// Judges a resource in a place where one of type `type_url` is expected.
+/// Checks a resource where one of type `type_url` is expected.
 pub(crate) fn judge(raw: &RawResource<'_>, type_url: &str) -> Older {
     match types::older_name(type_url) {
         Some(older) if older.as_bytes() == raw.type_url => {}
@@ -43,11 +44,11 @@ pub(crate) fn judge(raw: &RawResource<'_>, type_url: &str) -> Older {
     ))
 }
 
-/// How many messages may stand in one another. Whoever decodes a resource takes no more.
+/// Maximum nesting depth of messages, like that of protobuf decoders.
 const DEEPEST: usize = 100;
 
-/// Finds the first thing in a message that is in the table, and leaves its path. What is malformed or too deep is
-/// found by whoever decodes it.
+/// Finds the first field or value in a message that is listed in the table, and leaves its path in
+/// `path`. Malformed or too deeply nested messages are left to the decoder.
 fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     Fields::of(message).map_while(Result::ok).any(|field| {
@@ -74,7 +75,7 @@ fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: us
     })
 }
 
-/// A field of version 2 that is not, or not wholly, in version 3.
+/// Field of version 2 that version 3 has removed completely or in part.
 #[derive(Clone, Copy)]
 struct Removed {
     number: u32,
@@ -88,7 +89,7 @@ enum What {
     Field,
     /// One value of an enum.
     Value(u64),
-    /// Something in the message that the field holds.
+    /// Part of the message in the field.
     Within(&'static [Removed]),
 }
 
@@ -116,7 +117,7 @@ fn removed_from(type_url: &str) -> &'static [Removed] {
     }
 }
 
-/// Of whatever had its configuration as a struct beside an `Any`.
+/// Extensions that were configured by a struct as an alternative to an `Any`.
 const EXTENSION: [Removed; 1] = [field(2, "config")];
 const HEADER: [Removed; 1] = [field(5, "regex_match")];
 const STRING: [Removed; 1] = [field(4, "regex")];
@@ -149,7 +150,7 @@ const LISTENER: [Removed; 4] = [
 
 static ACCESS_LOG: [Removed; 2] = [within(2, "filter", &ACCESS_LOG_FILTER), field(3, "config")];
 
-/// Some filters consist of others.
+/// Recursive, because filters can contain filters.
 static ACCESS_LOG_FILTER: [Removed; 4] = [
     within(6, "and_filter", &AND_FILTER),
     within(7, "or_filter", &OR_FILTER),
@@ -278,8 +279,9 @@ mod tests {
 
     use crate::client::resource::v2_fields::*;
 
-    /// What the descriptors of the API say: made of version 2 as go-control-plane published it, and of version 3, by
-    /// `tests/interop/version2`, which the run with real peers compares again.
+    /// Removed fields according to the API descriptors. `tests/interop/version2` generates the file
+    /// from version 2 as published by go-control-plane and from version 3, and the interoperability
+    /// tests compare it again.
     const PUBLISHED: &str = include_str!("../../../tests/older-fields.txt");
 
     fn lines(table: &'static [Removed], path: &str, above: &[(&[Removed], &str)]) -> Vec<String> {
@@ -312,7 +314,7 @@ mod tests {
         assert_eq!(ours, published);
     }
 
-    /// A message in as many fields of this number.
+    /// Wraps the message in one field per tag.
     fn wrapped(mut message: Vec<u8>, tags: &[u8]) -> Vec<u8> {
         for &tag in tags.iter().rev() {
             let mut length = message.len();
@@ -349,7 +351,7 @@ mod tests {
         let nested = judged(&[AND, FILTERS[0], OR, FILTERS[1]]);
         let path = "access_log.filter.and_filter.filters.or_filter.filters.header_filter.header.regex_match";
         assert_eq!(nested.as_deref(), Some(path));
-        // So deep that nobody decodes it.
+        // Nested deeper than any decoder accepts.
         let deep: Vec<_> = [AND, FILTERS[0]].iter().copied().cycle().take(20_000).collect();
         assert_eq!(judged(&deep), None);
     }
