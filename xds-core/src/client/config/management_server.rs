@@ -1,5 +1,4 @@
-//! Settings of one management server: its address, its protocol and the names it is responsible
-//! for.
+//! Settings of one management server: its address, its protocol and its names.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};

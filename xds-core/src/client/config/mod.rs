@@ -1,5 +1,7 @@
-//! Configuration of a client: its node, its management servers, its limits and, in `profile`, the
-//! behaviour on which xDS implementations differ.
+//! Configuration of a client.
+//!
+//! It consists of the node, the management servers, the resource types, limits and, in `profile`,
+//! the behaviour on which xDS implementations differ.
 
 pub(crate) mod backoff;
 pub(crate) mod file;
@@ -254,6 +256,7 @@ impl Node {
 const USER_AGENT: &str = "xds-core";
 
 /// Bounds on the memory that a peer can make the client use.
+// contract rule 6
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
@@ -272,8 +275,7 @@ pub struct ClientLimits {
     /// the limit, newly deleted resources are dropped.
     pub resources_per_type: usize,
     /// Maximum total size of all resources of one type in bytes; 2 GiB by default. Resources beyond
-    /// it are invalid. It matters for incremental updates: a complete state is bounded by its
-    /// response.
+    /// it are invalid. Does not apply to complete states, which are bounded by `response_bytes`.
     pub bytes_per_type: usize,
     /// Maximum number of tombstones of one type kept for wildcard watches that lag behind, and the
     /// same number for all glob watches together; 10,000 by default. Beyond it, these watches get

@@ -17,8 +17,8 @@ pub enum ServerFeature {
     /// `resource_timer_is_transient_error`: a missing resource is a transient error, not a
     /// nonexistent one, because the server reports resources that do not exist
     /// ([xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md)).
-    /// The timeout is 30 s instead of 15 s. Do not set it for servers without TP3: they would only
-    /// cause missing resources to be noticed later.
+    /// The timeout is 30 s instead of 15 s. For servers without TP3, it only delays the detection
+    /// of missing resources.
     // S3.041-S3.047
     ResourceTimerIsTransientError,
     /// `ignore_resource_deletion`: deprecated, has no effect, see [gRFC
