@@ -86,8 +86,7 @@ impl ChannelError {
 /// Error of a watched resource or of a whole collection.
 ///
 /// Deliberately not convertible to a gRPC status: a control plane error must not be mistaken for
-/// the status of a data plane call, see
-/// [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
+/// the status of a data plane call.
 // B37, S3.031
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchError {
@@ -173,6 +172,7 @@ impl WatchErrorKind {
     /// assert_eq!(WatchErrorKind::Invalid(Rejection::new("no port")).code(), 3);
     /// assert_eq!(WatchErrorKind::Deleted.code(), 5);
     /// ```
+    // D26, X15
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {

@@ -111,6 +111,7 @@ pub struct ClientStats {
     /// violation by the server.
     pub server_failures: u64,
     /// Ignored events of unknown or closed channels.
+    // contract rule 7
     pub ignored_events: u64,
     /// Polling responses that reported no changes.
     pub unchanged: u64,
