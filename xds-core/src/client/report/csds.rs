@@ -1,5 +1,6 @@
-//! Client status discovery (CSDS), see
-//! [gRFC A40](https://github.com/grpc/proposal/blob/master/A40-csds-support.md).
+//! Client status discovery (CSDS).
+//!
+//! See [gRFC A40](https://github.com/grpc/proposal/blob/master/A40-csds-support.md).
 //!
 //! The report contains the cache as watchers see it: the resource in use as sent by the server, and
 //! the error of the newest version. It is created in two steps, so that a client with many

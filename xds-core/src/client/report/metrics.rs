@@ -1,4 +1,6 @@
-//! Metrics of an xDS client, as defined by
+//! Metrics of an xDS client.
+//!
+//! The instruments and labels are those of
 //! [gRFC A78](https://github.com/grpc/proposal/blob/master/A78-grpc-metrics-wrr-pf-xds.md) and
 //! [gRFC A88](https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md).
 //!
@@ -38,6 +40,7 @@
 //! );
 //! # Ok::<(), InvalidWatch>(())
 //! ```
+// B45
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
