@@ -1,5 +1,4 @@
-//! Resources taken out of their `Any` and of the `Resource` wrapper, which adds a name, a version,
-//! a TTL and metadata.
+//! Resources taken out of their `Any` and of the `Resource` wrapper.
 // B08
 
 use alloc::string::String;
@@ -49,6 +48,7 @@ pub(crate) struct Wrapper<'f> {
 }
 
 /// Reason why a resource cannot be taken out, and the name in its wrapper if known.
+// trap 12
 #[derive(Debug)]
 pub(crate) struct Unusable<'f> {
     pub(crate) name: &'f str,
