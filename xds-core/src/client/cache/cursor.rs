@@ -5,26 +5,28 @@ use alloc::collections::BTreeMap;
 use super::entry::Entry;
 use crate::slab::Slot;
 
-/// Where a watch of many resources stands.
+/// Position of a wildcard or glob watch.
 #[derive(Debug)]
 pub(crate) struct Cursor {
-    /// What lies behind it in the list has yet to be passed. The watch of a glob has none.
+    /// Marker in the list of entries: the entries after it have not been reported yet. Unused for
+    /// globs.
     pub(crate) marker: Slot,
-    /// The number of the newest change that was passed: an entry that has not moved since is known to
-    /// the watch as it is.
+    /// Number of the newest reported change. The watch knows the current state of all entries that
+    /// have not changed since.
     pub(crate) passed: u64,
-    /// What was told of entries that lie ahead only for what is wrong beside them.
+    /// Last reported state of entries that have moved ahead of the watch only because of their
+    /// error.
     pub(crate) told: BTreeMap<Slot, Told>,
-    /// The watch fell too far behind and starts over.
+    /// Whether the watch fell too far behind and starts over.
     pub(crate) resync: bool,
 }
 
-/// What a watch of many was told of an entry.
+/// State of an entry as last reported to a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// The number of the change that brought the value.
+    /// Number of the change that set the value.
     pub(crate) value: u64,
-    /// Whether the watch was last told that something is wrong beside it.
+    /// Whether an error of the entry was reported.
     pub(crate) is_wrong: bool,
 }
 
@@ -35,20 +37,20 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Starts over: nothing has been told.
+    /// Starts over, as if nothing had been reported.
     pub(crate) fn restart(&mut self) {
         self.passed = 0;
         self.told.clear();
     }
 
-    /// The watch has seen every change up to the one numbered `newest`.
+    /// Notes that the watch has seen every change up to `newest`.
     pub(crate) fn catch_up(&mut self, newest: u64) {
         self.passed = newest;
         self.told.clear();
     }
 
-    /// Notes what the watch was told of an entry that is about to move for its error alone. If it lies
-    /// ahead already, nothing was told of it since that was noted last.
+    /// Notes the reported state of an entry that is about to move because of its error alone. Does
+    /// nothing if the entry is already ahead, because nothing was reported since it moved there.
     pub(crate) fn note_told(&mut self, slot: Slot, entry: &Entry) {
         if self.passed >= entry.moved() {
             let told = Told { value: entry.changed, is_wrong: entry.error().is_some() };

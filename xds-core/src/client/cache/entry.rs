@@ -1,4 +1,4 @@
-//! One resource: what is in use, where it came from, and what is wrong with the newest of it.
+//! Cached resource: the version in use, its origin, and the error of the newest version.
 
 use alloc::boxed::Box;
 
@@ -17,48 +17,50 @@ use crate::{
     text::ResourceName,
 };
 
-/// One resource.
+/// Cached resource or glob.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: ResourceName,
     pub(crate) state: EntryState,
-    /// The resource in use; `None` if there is none.
+    /// Resource in use; `None` if there is none.
     pub(crate) bytes: Option<Bytes>,
-    /// The version of the response that `bytes` last came in.
+    /// Version of the response that last contained `bytes`.
     pub(crate) version: Slot,
-    /// The number of the last change that wildcard watches must hear of; zero if there was none.
+    /// Number of the last change that wildcard watches must see; zero if there was none.
     pub(crate) changed: u64,
-    /// The position of the server that `bytes` last came from, or that last spoke of it while there were none;
-    /// `u32::MAX` if nobody is known to have it.
+    /// Position of the server that last sent `bytes` or, without `bytes`, last mentioned the entry;
+    /// `u32::MAX` if no server is known to have it.
     pub(crate) source: u32,
-    /// Whether the name states an authority: then it is no part of what a wildcard asks for.
+    /// Whether the name has an authority. A wildcard does not cover such names.
     pub(crate) is_foreign: bool,
-    /// Whether the name is that of a glob, which is no resource but stands for others.
+    /// Whether the name is a glob.
     pub(crate) is_glob: bool,
-    /// Who asks for the entry by name, if anybody.
+    /// Subscription to the name, if any.
     pub(crate) subscription: Slot,
     pub(crate) frame: Slot,
-    /// The number of the last time a response had the entry, times two, plus one if it had it twice.
+    /// Number of the last occurrence in a response, times two, plus one if the response contained
+    /// the entry twice.
     pub(crate) stamp: u64,
-    /// Whether the resource in use came in a wrapper, so that its bytes are not all there is to it.
+    /// Whether the resource in use came in a wrapper, so that comparing bytes is not sufficient.
     pub(crate) is_wrapped: bool,
     pub(crate) detail: Option<Box<Detail>>,
 }
 
-/// What few entries have.
+/// State that few entries have.
 #[derive(Debug, Default)]
 pub(crate) struct Detail {
     pub(crate) value: Option<Value>,
-    /// What came beside the resource in use, if it came in a wrapper.
+    /// Other fields of the wrapper of the resource in use, if it had one.
     pub(crate) wrapping: Option<Box<Wrapping>>,
     error: Option<WatchError>,
-    /// The position of the server that the error came from; `u32::MAX` if nobody is known to say so still.
+    /// Position of the server that the error came from; `u32::MAX` if no server is known to still
+    /// report it.
     pub(crate) blamed_by: u32,
-    /// The update that brought the error, if one did.
+    /// Update that caused the error, if one did.
     pub(crate) failed: Option<FailedUpdate>,
-    /// How many channels had ended when the error came up, plus one.
+    /// Number of channels that had ended when the error occurred, plus one.
     error_epoch: u64,
-    /// The number of the last change of the error of an entry that has a resource in use.
+    /// Number of the last change of the error, for an entry with a resource in use.
     pub(crate) ambient: u64,
 }
 
@@ -67,17 +69,17 @@ impl Entry {
         self.detail.as_ref()?.value.as_ref()
     }
 
-    /// What is wrong with the newest version of the resource, or with its existence.
+    /// Returns the error of the newest version of the resource, or of its existence.
     pub(crate) fn error(&self) -> Option<&WatchError> {
         self.detail.as_ref()?.error.as_ref()
     }
 
-    /// When the error came up: one more than the number of channels that had ended by then.
+    /// Returns the time of the error, as the number of channels that had ended, plus one.
     pub(crate) fn error_epoch(&self) -> u64 {
         self.detail.as_ref().map_or(0, |detail| detail.error_epoch)
     }
 
-    /// Notes what is wrong, on the channel that comes after `epoch` others.
+    /// Sets the error; `epoch` is the number of channels that have ended.
     pub(crate) fn set_error(&mut self, error: WatchError, epoch: u64) {
         let detail = self.detail();
         detail.error = Some(error);
@@ -92,26 +94,27 @@ impl Entry {
         }
     }
 
-    /// The update that brought the error; `None` if none did, as when a resource never came.
+    /// Returns the update that caused the error; `None` if no update did, for example after a
+    /// timeout.
     pub(crate) fn failed(&self) -> Option<&FailedUpdate> {
         self.detail.as_ref()?.failed.as_ref()
     }
 
-    /// The number of the last change of the resource, or of the error beside it: the list is in the
-    /// order of these.
+    /// Returns the number of the last change of the resource or its error, which determines the
+    /// position in the list.
     pub(crate) fn moved(&self) -> u64 {
         let ambient = self.detail.as_ref().map_or(0, |detail| detail.ambient);
         self.changed.max(ambient)
     }
 
-    /// The position of the server that the resource last came from.
+    /// Returns the position of the server that last sent the resource.
     pub(crate) fn source(&self) -> usize {
         self.source as usize
     }
 
-    /// Whether there is a resource, it came from this server, and neither has the server deleted it
-    /// since nor another one found fault with it: one that is kept in use all the same must be sent
-    /// again if it comes back.
+    /// Returns whether the resource in use came from this server, the server has not deleted it,
+    /// and no other server has caused an error since. Otherwise the server must send it again, even
+    /// if it is kept in use.
     pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
         let is_deleted = self.state == EntryState::DoesNotExist;
         let is_blamed = |detail: &Detail| detail.error.is_some() && detail.blamed_by != self.source;
@@ -121,7 +124,7 @@ impl Entry {
             && !self.detail_if_any().is_some_and(is_blamed)
     }
 
-    /// Whether the error of the entry came from this server.
+    /// Returns whether an update of this server caused the error.
     pub(crate) fn is_blamed_by(&self, upstream: usize) -> bool {
         let is_its = |detail: &Detail| {
             detail.error.is_some()
@@ -131,12 +134,12 @@ impl Entry {
         self.detail_if_any().is_some_and(is_its)
     }
 
-    /// Whether the newest of the resource was rejected, and nothing of it is in use.
+    /// Returns whether the resource was rejected and no version of it is in use.
     pub(crate) fn was_never_accepted(&self) -> bool {
         self.bytes.is_none() && self.state == EntryState::Nacked
     }
 
-    /// Whether the entry is only kept so that wildcard watches hear of its deletion.
+    /// Returns whether the entry is only kept to report its deletion to wildcard and glob watches.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.bytes.is_none()
             && self.subscription.is_none()

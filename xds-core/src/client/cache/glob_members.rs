@@ -1,11 +1,12 @@
-//! Globs: which resources each stands for, in the order in which they last changed (TP1, FE-22).
+//! Globs and their members, in order of change.
 //!
-//! A glob is subscribed to by its name, so it has an entry and a subscription like any other name. What it
-//! has beyond that is here: its members, filed by the number of their last change, so that the cursor of a
-//! watch is a number and passes nothing but members.
+//! A glob is subscribed by name, so it has an entry and a subscription like any other name. This
+//! module stores its members, ordered by the number of their last change, so that the cursor of a
+//! watch is a number and only visits members.
 //!
-//! The globs that stand for a name are looked up by the directories that it lies in. Only directories as
-//! deep as some glob's are looked at: a name that is all slashes costs no more than another.
+//! The globs that match a name are found by the directories of the name. Only depths at which there
+//! is a glob are looked up, so a name with many slashes costs no more than another.
+// TP1, FE-22
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -23,17 +24,17 @@ use crate::{
     text::ResourceName,
 };
 
-/// The globs of one type.
+/// Globs of one type.
 #[derive(Debug)]
 pub(crate) struct Globs {
     globs: Slab<Glob>,
     by_place: HashTable<Slot>,
     hasher: FixedState,
-    /// How many globs have a directory of so many slashes.
+    /// Number of globs by the number of slashes in their directory.
     depths: BTreeMap<usize, usize>,
-    /// Those with a member that has changed since watches were last told.
+    /// Globs with a member that has changed since watches were last notified.
     changed: Vec<Slot>,
-    /// Those of which the response under judgement has a member.
+    /// Globs that the response in progress mentions, by a member or by name.
     present: Vec<Slot>,
     tombstones: usize,
 }
@@ -43,35 +44,35 @@ pub(crate) struct Globs {
 pub(crate) struct Glob {
     name: ResourceName,
     pub(crate) subscription: Slot,
-    /// Whether the server has spoken of the members, if only to say that there are none.
+    /// Whether the server has sent members or reported that there are none.
     pub(crate) is_received: bool,
-    /// How many watches it has.
+    /// Number of watches.
     pub(crate) watches: usize,
-    /// Arms the timer of members that another server sent before; zero where none runs.
+    /// Token of the timer for members sent earlier by another server; zero if it is not running.
     pub(crate) leftover_timer: u64,
-    /// Where the members are, by the number of their last change. What never changed is not among them.
+    /// Members by the number of their last change. Entries that never changed are not included.
     members: BTreeMap<u64, Slot>,
-    /// Deleted members that some watch has yet to pass, oldest first.
+    /// Deleted members that some watch has not seen yet, oldest first.
     tombstones: VecDeque<(u64, Key)>,
     has_changed: bool,
     is_present: bool,
 }
 
-/// Where a glob looks, and for which context parameters.
+/// Directory and context parameters of a glob.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place<'n> {
-    /// Ends in a slash.
+    /// Directory with a trailing slash.
     directory: &'n str,
     context: &'n str,
 }
 
-/// A canonical name without its context parameters, and these.
+/// Splits a canonical name into its path and its context parameters.
 fn split(name: &str) -> (&str, &str) {
     name.split_once('?').unwrap_or((name, ""))
 }
 
 impl Glob {
-    /// Whether members went that some watch may not have heard of.
+    /// Returns whether there are deleted members that some watch may not have seen.
     pub(crate) fn has_tombstones(&self) -> bool {
         !self.tombstones.is_empty()
     }
@@ -85,12 +86,12 @@ impl Glob {
         self.place().directory.matches('/').count()
     }
 
-    /// The member that changed first after the change numbered `passed`.
+    /// Returns the member with the first change after `passed`.
     pub(crate) fn after(&self, passed: u64) -> Option<Slot> {
         self.members.range(passed.checked_add(1)?..).next().map(|(_, &slot)| slot)
     }
 
-    /// The members, those first that changed longest ago.
+    /// Returns the members in order of change, oldest change first.
     pub(crate) fn members(&self) -> impl Iterator<Item = Slot> {
         self.members.values().copied()
     }
@@ -99,7 +100,7 @@ impl Glob {
         self.members = members;
     }
 
-    /// Whether the change with this number is the last one of a member.
+    /// Returns whether `number` is the last change of a member.
     pub(crate) fn has_change(&self, number: u64) -> bool {
         self.members.contains_key(&number)
     }
@@ -146,18 +147,18 @@ impl Globs {
         self.globs.key(slot)
     }
 
-    /// How many deleted members are kept for watches, each once for each of its globs.
+    /// Returns the number of tombstones, each counted once per glob.
     pub(crate) fn tombstones(&self) -> usize {
         self.tombstones
     }
 
-    /// The glob of this canonical name.
+    /// Returns the glob with this canonical name.
     pub(crate) fn find(&self, name: &str) -> Option<Slot> {
         let (path, context) = split(name);
         self.at_place(Place { directory: path.strip_suffix('*')?, context })
     }
 
-    /// The globs that stand for a resource of this canonical name, the widest first.
+    /// Returns the globs that match a canonical resource name, the widest first.
     pub(crate) fn covering<'s>(
         &'s self,
         name: &'s str,
@@ -178,7 +179,7 @@ impl Globs {
         self.by_place.find(self.hasher.hash_one(place), is_there).copied()
     }
 
-    /// Adds a glob, which must not be there yet, without members.
+    /// Adds a glob without members, which must not exist yet.
     pub(crate) fn add(&mut self, name: ResourceName, subscription: Slot) -> Option<Slot> {
         let glob = Glob {
             name,
@@ -220,7 +221,7 @@ impl Globs {
         Some(glob)
     }
 
-    /// The resource at `member` has changed: the change numbered `new` is its last one, in place of `old`.
+    /// Notes that the last change of the resource at `member` is now `new` instead of `old`.
     pub(crate) fn note_change(&mut self, name: &str, member: Slot, old: u64, new: u64) {
         let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
         for slot in covering {
@@ -233,7 +234,7 @@ impl Globs {
         }
     }
 
-    /// The resource whose last change had this number is no more.
+    /// Notes the removal of the resource whose last change is `last`.
     pub(crate) fn note_removal(&mut self, name: &str, last: u64) {
         let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
         for slot in covering {
@@ -243,7 +244,7 @@ impl Globs {
         }
     }
 
-    /// The globs with a member that has changed since this was last called.
+    /// Returns the globs with a member that has changed since the last call.
     pub(crate) fn take_changed(&mut self) -> Vec<Slot> {
         let changed = core::mem::take(&mut self.changed);
         for &slot in &changed {
@@ -254,7 +255,7 @@ impl Globs {
         changed
     }
 
-    /// The response under judgement has the resource of this name.
+    /// Notes that the response in progress contains the resource.
     pub(crate) fn note_present(&mut self, name: &str) {
         let covering: Vec<Slot> = self.covering(name).map(|(slot, _)| slot).collect();
         for slot in covering {
@@ -262,7 +263,7 @@ impl Globs {
         }
     }
 
-    /// The response under judgement says what there is of the glob.
+    /// Notes that the response in progress mentions the glob.
     pub(crate) fn note_spoken_of(&mut self, slot: Slot) {
         if let Some(glob) = self.globs.at_mut(slot)
             && !core::mem::replace(&mut glob.is_present, true)
@@ -271,7 +272,7 @@ impl Globs {
         }
     }
 
-    /// The globs that the response under judgement speaks of.
+    /// Returns the globs that the response in progress mentions.
     pub(crate) fn take_present(&mut self) -> Vec<Slot> {
         let present = core::mem::take(&mut self.present);
         for &slot in &present {
@@ -282,8 +283,8 @@ impl Globs {
         present
     }
 
-    /// Notes that a member was deleted by the change numbered `last`. Returns whether somebody has yet to
-    /// hear of it.
+    /// Notes that the change `last` deleted a member. Returns whether some watch has not seen the
+    /// deletion yet.
     pub(crate) fn bury(&mut self, name: &str, last: u64, member: Key) -> bool {
         let watching = |(slot, glob): (Slot, &Glob)| {
             (glob.watches > 0 && glob.has_change(last)).then_some(slot)
@@ -298,8 +299,8 @@ impl Globs {
         !covering.is_empty()
     }
 
-    /// The oldest deletion that all watches of a glob have passed, the slowest of which has seen the
-    /// change numbered `seen`.
+    /// Removes and returns the oldest tombstone of a glob if all its watches have seen it; `seen`
+    /// is the newest change that all of them have seen.
     pub(crate) fn unearth(&mut self, slot: Slot, seen: u64) -> Option<(u64, Key)> {
         let glob = self.globs.at_mut(slot)?;
         let &(last, member) = glob.tombstones.front().filter(|(last, _)| *last <= seen)?;
@@ -311,16 +312,16 @@ impl Globs {
         Some((last, member))
     }
 
-    /// The globs of which deleted members are kept.
+    /// Returns the globs with tombstones.
     pub(crate) fn with_tombstones(&self) -> Vec<Slot> {
         let has_some = |(_, glob): &(Slot, &Glob)| !glob.tombstones.is_empty();
         self.globs.iter().filter(has_some).map(|(slot, _)| slot).collect()
     }
 }
 
-/// Globs and the entries that are their members.
+/// Globs and their entries.
 impl Cache {
-    /// Makes the entry that of a glob, whose members are the entries there are below it.
+    /// Turns the entry into that of a glob, with the existing matching entries as members.
     pub(crate) fn add_glob(&mut self, slot: Slot, subscription: Slot) -> Option<Slot> {
         let entry = self.get_mut(slot)?;
         entry.is_glob = true;
@@ -337,7 +338,8 @@ impl Cache {
         Some(glob)
     }
 
-    /// Takes the glob with this entry for received if any of its members is in use. Returns whether it did.
+    /// Marks the glob with this entry as received if a resource of a member is in use. Returns
+    /// whether it did.
     pub(crate) fn receive_if_inhabited(&mut self, slot: Slot) -> bool {
         let Some(entry) = self.get(slot).filter(|entry| entry.is_glob) else { return false };
         let Some(glob) = self.globs.find(entry.name.as_str()) else { return false };
@@ -357,9 +359,9 @@ impl Cache {
         true
     }
 
-    /// Removes the deleted members of a glob that all of its watches have heard of, the slowest of which
-    /// has seen the change numbered `seen`. `is_awaited` tells whether another glob's watch has yet to
-    /// pass the change with a number.
+    /// Removes the tombstones of a glob that all its watches have seen; `seen` is the newest change
+    /// that all of them have seen. `is_awaited` returns whether a watch of another glob has not
+    /// seen a change yet.
     pub(crate) fn sweep_glob(
         &mut self,
         glob: Slot,
@@ -376,7 +378,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the glob with this entry, and those of its members that nobody else wants.
+    /// Removes the glob with this entry, and those of its members that nothing else covers.
     pub(crate) fn remove_glob(&mut self, entry: Slot) {
         let name = self.get(entry).map(|entry| entry.name.clone());
         let glob = name.and_then(|name| self.globs.find(name.as_str()));
@@ -384,7 +386,7 @@ impl Cache {
         let Some(glob) = glob.and_then(|glob| self.globs.remove(glob)) else { return };
         for slot in glob.members() {
             let Some(entry) = self.get(slot) else { continue };
-            // A deletion that another glob's watches have all heard of is none of its members any more.
+            // A tombstone that all watches of another glob have seen is not a member of it.
             let (is_over, last) = (entry.is_tombstone(), entry.moved());
             let keeps = |(_, other): (Slot, &Glob)| !is_over || other.has_change(last);
             let is_covered = self.globs.covering(entry.name.as_str()).any(keeps);
@@ -402,7 +404,7 @@ mod tests {
     use super::*;
     use crate::xdstp::XdstpName;
 
-    /// Paths of up to three segments out of few, some of which look like others.
+    /// Names with up to three path segments, some of them similar.
     fn names(last: &[&str]) -> Vec<String> {
         let mut names = Vec::new();
         for authority in ["a", "b", ""] {
@@ -419,7 +421,7 @@ mod tests {
 
     #[test]
     fn the_globs_of_a_name_are_those_that_cover_it() {
-        // FE-22: what the index finds is what the comparison of names says, the widest first.
+        // FE-22: the index finds the globs that the comparison of names finds, the widest first.
         let parse = |name: &String| XdstpName::parse(name).unwrap();
         let mut globs: Vec<_> = names(&["*"]).iter().map(parse).collect();
         globs.sort();

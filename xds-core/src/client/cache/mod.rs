@@ -1,8 +1,9 @@
-//! What is known of the resources of one type, in the order in which it last changed.
+//! Cache of the resources of one type, in order of change.
 //!
-//! An [`Entry`] exists for every name that is subscribed to and, under a wildcard or a glob, for every
-//! name that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
-//! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
+//! There is an [`Entry`] for every subscribed name and, under a wildcard or a glob, for every name
+//! that a server has mentioned. The cursors of wildcard watches are markers in the same list: the
+//! entries behind a marker have not been reported to its watch, and moving entries does not disturb
+//! the marker.
 
 pub(crate) mod cursor;
 pub(crate) mod entry;
@@ -38,29 +39,30 @@ pub(crate) struct Cache {
     nodes: Slab<Node>,
     index: NameIndex,
     frames: HeldFrames,
-    /// Counts changes of entries; an entry carries the number of its last one.
+    /// Number of the newest change.
     sequence: u64,
-    /// The position of the server whose response is under judgement.
+    /// Position of the server whose response is in progress.
     source: u32,
-    /// What the response under judgement has made of what was not held from its server.
+    /// Effect of the response in progress on resources held from other servers.
     overruling: Overruling,
-    /// Counts the entries that responses have had; an entry carries the number of its last time.
+    /// Total number of occurrences of entries in responses.
     marks: u64,
-    /// That count when the response under judgement began.
+    /// Value of `marks` when the response in progress began.
     marks_before: u64,
     versions: Versions,
     entries: usize,
-    /// How many of them no response has: static resources.
+    /// Number of static resources, which no response contains.
     ours: usize,
-    /// How long the resources in use are together.
+    /// Total size of the resources in use in bytes.
     bytes: usize,
-    /// Counts resources whose use has ended.
+    /// Number of resources whose use has ended.
     drops: u64,
-    /// Deleted entries that some cursor has yet to pass, oldest first.
+    /// Deleted entries that some wildcard watch has not seen yet, oldest first.
     tombstones: VecDeque<(u64, Key)>,
-    /// The globs that are asked for, which keep their members in an order of their own.
+    /// Subscribed globs, each with its members in order of change.
     pub(crate) globs: Globs,
-    /// When resources may no longer be used unless they are sent again, the next one first (B09).
+    /// Expiry times of resources with a TTL, the earliest first.
+    // B09
     pub(crate) expiries: BTreeSet<(Time, Slot)>,
 }
 
@@ -92,34 +94,34 @@ impl Cache {
         }
     }
 
-    /// How many resources there are that are not only kept as deleted.
+    /// Returns the number of entries that are neither tombstones nor globs.
     pub(crate) fn live(&self) -> usize {
         let tombstones = self.tombstones.len() + self.globs.tombstones();
         self.entries.saturating_sub(tombstones + self.globs.len())
     }
 
-    /// How long all resources in use would be together if this one were so long.
+    /// Returns the total size of the resources in use if the one at `slot` had this length.
     pub(crate) fn bytes_with(&self, slot: Slot, length: usize) -> usize {
         let replaced = self.get(slot).and_then(|entry| entry.bytes.as_ref()).map_or(0, Bytes::len);
         self.bytes.saturating_sub(replaced).saturating_add(length)
     }
 
-    /// How long the resources in use are together.
+    /// Returns the total size of the resources in use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many resources have been in use and are not any more, replaced ones included.
+    /// Returns the number of resources whose use has ended, including replaced ones.
     pub(crate) fn drops(&self) -> u64 {
         self.drops
     }
 
-    /// How many entries the response under judgement has had so far.
+    /// Returns the number of entries already found in the response in progress.
     pub(crate) fn marked(&self) -> usize {
         usize::try_from(self.marks - self.marks_before).unwrap_or(usize::MAX)
     }
 
-    /// The number of the newest change.
+    /// Returns the number of the newest change.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -135,7 +137,7 @@ impl Cache {
         }
     }
 
-    /// The entry that had this key, unless it is gone.
+    /// Returns the entry with this key, unless it was removed.
     pub(crate) fn at_key(&self, key: Key) -> Option<&Entry> {
         match self.nodes.get(key)? {
             Node::Entry(entry) => Some(entry),
@@ -150,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// All entries, tombstones included, in the order of their slots.
+    /// Returns all entries, including tombstones, in slot order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
         self.nodes.in_slot_order().filter_map(|(slot, node)| match node {
             Node::Entry(entry) => Some((slot, entry)),
@@ -158,12 +160,12 @@ impl Cache {
         })
     }
 
-    /// The first entry in the order of change, where a response that repeats the last one begins.
+    /// Returns the first entry in order of change, where a repetition of the last response begins.
     pub(crate) fn first(&self) -> Slot {
         self.skip_cursors(self.nodes.first())
     }
 
-    /// The entry behind `slot` in the order of change.
+    /// Returns the entry after `slot` in order of change.
     pub(crate) fn following(&self, slot: Slot) -> Slot {
         self.skip_cursors(self.nodes.next(slot))
     }
@@ -175,15 +177,15 @@ impl Cache {
         slot
     }
 
-    /// Makes the index large enough for this many resources: to grow it step by step would take the hash
-    /// of every name several times.
+    /// Reserves space in the index for this many resources, which avoids rehashing all names each
+    /// time it grows.
     pub(crate) fn make_room_for(&mut self, resources: usize) {
         let nodes = &self.nodes;
         let more = resources.saturating_sub(self.entries);
         self.index.reserve(more, |slot| name_at(nodes, slot));
     }
 
-    /// An entry for `name`, which must not have one, about which nothing is known.
+    /// Creates an empty entry for `name`, which must not have one.
     pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
         let entry = Entry {
             name: name.clone(),
@@ -219,12 +221,12 @@ impl Cache {
         }
     }
 
-    /// Notes a change that watchers must hear of: the entry becomes the newest of the list.
+    /// Notes a change that watchers must see: the entry moves to the end of the list.
     pub(crate) fn touch(&mut self, slot: Slot) {
         self.note_move(slot, |entry, number| entry.changed = number);
     }
 
-    /// Notes a change of the error beside a resource that stays in use.
+    /// Notes a change of the error of a resource that stays in use.
     pub(crate) fn touch_ambient(&mut self, slot: Slot) {
         self.note_move(slot, |entry, number| entry.detail().ambient = number);
     }
@@ -241,7 +243,8 @@ impl Cache {
         self.nodes.move_to_back(slot);
     }
 
-    /// Takes a resource into use. `frame` is where it lies, if it was not copied out.
+    /// Stores a resource as the one in use. `frame` is the retained frame that contains it, unless
+    /// it was copied.
     pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
         self.overrule(slot);
         self.drop_resource(slot);
@@ -261,7 +264,7 @@ impl Cache {
         self.bytes = self.bytes.saturating_add(length);
     }
 
-    /// Stops using the entry's resource, if it has one.
+    /// Ends the use of the entry's resource, if any.
     pub(crate) fn drop_resource(&mut self, slot: Slot) {
         self.unwrap(slot);
         let Some(entry) = self.get_mut(slot) else { return };
@@ -280,12 +283,12 @@ impl Cache {
         }
     }
 
-    /// Keeps a response's frame for the resources that will be accepted out of it.
+    /// Retains a response's frame for resources that are slices of it.
     pub(crate) fn hold_frame(&mut self, bytes: usize) -> Slot {
         self.frames.hold(bytes)
     }
 
-    /// Copies out what little of a frame is still in use, so that the frame can go.
+    /// Copies the resources that still use the frame, so that it can be freed.
     fn abandon(&mut self, frame: Slot) {
         for slot in self.frames.release(frame) {
             let Some(entry) = self.get_mut(slot).filter(|entry| entry.frame == frame) else {
@@ -296,29 +299,30 @@ impl Cache {
         }
     }
 
-    /// The version of the response that the entry's resource last came in; empty without one.
+    /// Returns the version of the response that last contained the resource; empty if there is
+    /// none.
     pub(crate) fn version_of(&self, entry: &Entry) -> &Version {
         self.versions.get(entry.version)
     }
 
-    /// When the response arrived that the entry's resource last came in; `None` without one.
+    /// Returns the arrival time of the response that last contained the resource.
     pub(crate) fn updated(&self, entry: &Entry) -> Option<Time> {
         self.versions.received(entry.version)
     }
 
-    /// The control plane that sent the entry's resource last; empty where it has no name.
+    /// Returns the identifier of the control plane that last sent the resource; empty if unknown.
     pub(crate) fn control_plane_of(&self, entry: &Entry) -> Arc<str> {
         self.versions.control_plane(entry.version)
     }
 
-    /// Notes that one more entry is a static resource.
+    /// Counts another static resource.
     pub(crate) fn note_ours(&mut self) {
         self.ours += 1;
     }
 
     // Wildcard watches.
 
-    /// A marker that has everything ahead of it.
+    /// Adds a marker at the start of the list.
     pub(crate) fn add_cursor(&mut self) -> Option<Slot> {
         let slot = self.nodes.push_back(Node::Cursor)?.slot();
         self.nodes.move_to_front(slot);
@@ -335,19 +339,19 @@ impl Cache {
         self.nodes.move_to_front(cursor);
     }
 
-    /// The entry that a cursor has yet to pass, if any.
+    /// Returns the next entry that a cursor has not passed, if any.
     pub(crate) fn behind_cursor(&self, cursor: Slot) -> Option<Slot> {
         Some(self.following(cursor)).filter(|slot| !slot.is_none())
     }
 
-    /// Moves a cursor behind the entry that lies ahead of it.
+    /// Moves a cursor past the entry.
     pub(crate) fn pass(&mut self, cursor: &mut Cursor, slot: Slot) {
         self.nodes.move_after(cursor.marker, slot);
         cursor.told.remove(&slot);
         cursor.passed = cursor.passed.max(self.get(slot).map_or(0, Entry::moved));
     }
 
-    /// Keeps a deleted entry until every cursor has passed it.
+    /// Keeps a deleted entry as a tombstone until every watch has passed it.
     pub(crate) fn bury(&mut self, slot: Slot) {
         let Some((key, entry)) = self.nodes.key(slot).zip(self.get(slot)) else { return };
         if !entry.is_foreign {
@@ -365,13 +369,14 @@ impl Cache {
         self.tombstones.len()
     }
 
-    /// Removes the deleted entries that every wildcard watch has heard of, the slowest of which has
-    /// seen the change numbered `seen`.
+    /// Removes the tombstones that every wildcard watch has seen; `seen` is the newest change that
+    /// all of them have seen.
     pub(crate) fn sweep(&mut self, seen: u64) {
         while let Some(&(changed, key)) = self.tombstones.front().filter(|(at, _)| *at <= seen) {
             self.tombstones.pop_front();
             let is_dead = match self.nodes.get(key) {
-                // The number tells whether the name came back, and perhaps went again, since.
+                // The number shows whether the name came back, and perhaps was deleted again, since
+                // then.
                 Some(Node::Entry(entry)) => entry.changed == changed && entry.is_tombstone(),
                 _ => false,
             };

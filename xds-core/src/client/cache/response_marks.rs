@@ -1,5 +1,4 @@
-//! What the response under judgement says of the entries: which it has, how often, and what it changes of
-//! what other servers have said.
+//! Entries in the response in progress, and its effects on resources held from other servers.
 
 use alloc::vec::Vec;
 
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use super::{Cache, Node};
 use crate::{client::event::status::FailedUpdate, slab::Slot, text::Version, time::Time};
 
-/// How often a response has had an entry so far.
+/// Number of times that an entry was already found in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     First,
@@ -16,18 +15,18 @@ pub(crate) enum Mark {
     Further,
 }
 
-/// What a response has made of what was held from other servers.
+/// Effect of a response on resources held from other servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Overruling {
     #[default]
     Nothing,
-    /// Some of it is held from its server now, changed or not, or gone.
+    /// Some of them are now held from the response's server, changed or unchanged, or were dropped.
     Something,
 }
 
 impl Cache {
-    /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
-    /// entry is part of it yet.
+    /// Begins a response that arrived at `now` from the server at position `upstream`. No entry is
+    /// part of it yet.
     pub(crate) fn begin_response(
         &mut self,
         version: Version,
@@ -40,17 +39,17 @@ impl Cache {
         self.versions.begin(version, control_plane, now);
     }
 
-    /// The version that entries are given from now on, in the same response.
+    /// Sets the version of the following entries of the response in progress.
     pub(crate) fn begin_version(&mut self, version: Version) {
         self.versions.begin_again(version);
     }
 
-    /// The response has been judged.
+    /// Ends the response in progress.
     pub(crate) fn end_response(&mut self) {
         self.versions.end();
     }
 
-    /// Notes that the response has the entry.
+    /// Notes that the response contains the entry.
     #[inline]
     pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return Mark::First };
@@ -75,12 +74,12 @@ impl Cache {
             .is_some_and(|entry| entry.stamp >> 1 > self.marks_before && entry.stamp & 1 == 1)
     }
 
-    /// Whether every entry there is was part of the response, but for those that never are.
+    /// Returns whether the response contained all entries except static resources.
     pub(crate) fn is_complete(&self) -> bool {
         self.marked() + self.ours == self.entries
     }
 
-    /// Notes that the entry's resource came in the response under judgement.
+    /// Notes that the response in progress contained the entry's resource.
     pub(crate) fn renew(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
@@ -90,8 +89,8 @@ impl Cache {
         }
     }
 
-    /// Notes that the response under judgement has the resource in use, until it turns out to have
-    /// the name twice.
+    /// Notes that the response in progress contained the resource in use, unchanged. Can be
+    /// reverted if the name turns out to be duplicated.
     #[inline]
     pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
@@ -104,7 +103,8 @@ impl Cache {
         self.versions.exchange_for_now(old, entry.stamp >> 1);
     }
 
-    /// Takes [`renew_unchanged`](Self::renew_unchanged) back. False if there is nothing to take back.
+    /// Reverts [`renew_unchanged`](Self::renew_unchanged). Returns whether there was something to
+    /// revert.
     pub(crate) fn take_back_renewal(&mut self, slot: Slot) -> bool {
         let current = self.versions.current();
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return false };
@@ -115,7 +115,8 @@ impl Cache {
         was_renewed
     }
 
-    /// Takes back what was noted of every resource that the response under judgement has unchanged.
+    /// Reverts [`renew_unchanged`](Self::renew_unchanged) for all entries of the response in
+    /// progress.
     pub(crate) fn take_back_renewals(&mut self) {
         if !self.versions.has_renewals() {
             return;
@@ -130,8 +131,8 @@ impl Cache {
         }
     }
 
-    /// Of these entries nothing is known any more from the server that spoke of them, until it does so again. A
-    /// resource in use is still the one of the server that sent it.
+    /// Forgets which server last mentioned these entries, until one mentions them again. The origin
+    /// of a resource in use is kept; only that of its error is forgotten.
     pub(crate) fn forget_who_spoke(&mut self, slots: &[Slot]) {
         for &slot in slots {
             let Some(entry) = self.get_mut(slot) else { continue };
@@ -142,7 +143,7 @@ impl Cache {
         }
     }
 
-    /// Notes a change to what another server has said of an entry.
+    /// Notes that the response in progress changes an entry held from another server.
     pub(crate) fn overrule(&mut self, slot: Slot) {
         let entry = self.get(slot);
         if entry.is_some_and(|it| it.source != self.source && it.source != u32::MAX) {
@@ -150,12 +151,12 @@ impl Cache {
         }
     }
 
-    /// What the response has made of what was not held from its server.
+    /// Takes the effect of the response on resources held from other servers.
     pub(crate) fn take_overruling(&mut self) -> Overruling {
         core::mem::take(&mut self.overruling)
     }
 
-    /// Notes that the entry's error came with the response under judgement.
+    /// Notes that the response in progress caused the entry's error.
     pub(crate) fn blame_response(&mut self, slot: Slot) {
         self.overrule(slot);
         let source = self.source;
@@ -173,7 +174,7 @@ impl Cache {
         }
     }
 
-    /// Keeps a copy of the resource that was rejected just now, for whoever looks inside.
+    /// Keeps a copy of the resource that was just rejected, for status reports.
     pub(crate) fn keep_rejected(&mut self, slot: Slot, bytes: &[u8]) {
         if let Some(detail) = self.get_mut(slot).and_then(|entry| entry.detail.as_mut())
             && let Some(failed) = &mut detail.failed

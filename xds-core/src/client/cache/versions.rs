@@ -1,7 +1,7 @@
-//! The responses that resources of a type came in, each kept once: its version, who sent it, and when.
+//! Responses that resources of a type came in, each stored once.
 //!
-//! A response renews the version of every resource in it, also of a hundred thousand that did not
-//! change. So an entry holds a slot, not a counted pointer.
+//! A response renews the version of every resource in it, even if hundreds of thousands are
+//! unchanged. Entries therefore hold a slot instead of a reference-counted pointer.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -14,18 +14,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Versions {
     versions: Slab<Held>,
-    /// That of the response under judgement.
+    /// Version of the response in progress.
     current: Slot,
-    /// What the unchanged entries of the response under judgement held before. It counts as held until
-    /// the response ends.
+    /// Previous versions of the unchanged entries of the response in progress, which stay
+    /// referenced until the response ends.
     runs: Vec<Run>,
     none: Version,
 }
 
-/// Entries, one after another in a response, that held the same version before: mostly all of them.
+/// Run of consecutive entries in a response with the same previous version, usually all of them.
 #[derive(Debug)]
 struct Run {
-    /// The mark of the first of them.
+    /// Mark of the first entry.
     first: u64,
     old: Slot,
     entries: usize,
@@ -34,10 +34,10 @@ struct Run {
 #[derive(Debug)]
 struct Held {
     version: Version,
-    /// When the response arrived.
+    /// Arrival time of the response.
     received: Time,
     control_plane: Arc<str>,
-    /// How many entries hold it.
+    /// Number of entries with this version.
     holders: usize,
 }
 
@@ -53,12 +53,12 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// Whether the response under judgement has renewed anything.
+    /// Returns whether the response in progress has renewed an unchanged entry.
     pub(crate) fn has_renewals(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Makes `version`, received at `now`, the one that entries exchange theirs for.
+    /// Begins a response: entries will get `version`, received at `now`.
     pub(crate) fn begin(&mut self, version: Version, control_plane: &str, now: Time) {
         self.start(Held {
             version,
@@ -68,7 +68,7 @@ impl Versions {
         });
     }
 
-    /// The same with another version of the same response.
+    /// Sets another version for the following entries of the same response.
     pub(crate) fn begin_again(&mut self, version: Version) {
         let Some(last) = self.versions.at(self.current) else { return };
         let (control_plane, received) = (Arc::clone(&last.control_plane), last.received);
@@ -87,14 +87,14 @@ impl Versions {
         self.current
     }
 
-    /// An entry holds the current version instead of `old`.
+    /// Gives the current version to an entry that had `old`.
     pub(crate) fn exchange(&mut self, old: Slot) {
         self.hold(self.current, 1);
         self.release(old, 1);
     }
 
-    /// An entry, marked `mark` in the response, holds the current version instead of `old`, which can
-    /// be [taken back](Self::take_back) until the response [ends](Self::end).
+    /// Gives the current version to the entry with this mark, which had `old`. Can be
+    /// [reverted](Self::take_back) until the response [ends](Self::end).
     #[inline]
     pub(crate) fn exchange_for_now(&mut self, old: Slot, mark: u64) {
         match self.runs.last_mut() {
@@ -103,7 +103,7 @@ impl Versions {
         }
     }
 
-    /// What the entry marked `mark` held before; it holds that again.
+    /// Reverts [`exchange_for_now`](Self::exchange_for_now) and returns the previous version.
     pub(crate) fn take_back(&mut self, mark: u64) -> Slot {
         let runs = self.runs.partition_point(|run| run.first <= mark);
         let Some(run) = runs.checked_sub(1).and_then(|run| self.runs.get_mut(run)) else {
@@ -113,7 +113,7 @@ impl Versions {
         run.old
     }
 
-    /// The response has been judged: nothing is taken back any more.
+    /// Ends the response and makes all exchanges permanent.
     pub(crate) fn end(&mut self) {
         for Run { old, entries, .. } in core::mem::take(&mut self.runs) {
             self.hold(self.current, entries);
@@ -127,7 +127,7 @@ impl Versions {
         }
     }
 
-    /// So many entries no longer hold `version`.
+    /// Notes that this many entries no longer have `version`.
     pub(crate) fn release(&mut self, version: Slot, entries: usize) {
         let Some(held) = self.versions.at_mut(version) else { return };
         held.holders = held.holders.saturating_sub(entries);
@@ -140,12 +140,12 @@ impl Versions {
         self.versions.at(version).map_or(&self.none, |held| &held.version)
     }
 
-    /// When the response of that version arrived.
+    /// Returns the arrival time of the response.
     pub(crate) fn received(&self, version: Slot) -> Option<Time> {
         self.versions.at(version).map(|held| held.received)
     }
 
-    /// The identifier of the control plane that sent the response; empty where it gave none.
+    /// Returns the identifier of the control plane that sent the response; empty if it sent none.
     pub(crate) fn control_plane(&self, version: Slot) -> Arc<str> {
         self.versions.at(version).map_or_else(Arc::default, |held| Arc::clone(&held.control_plane))
     }

@@ -1,5 +1,5 @@
-//! What is kept of a resource's wrapper while the resource is in use: its own version, metadata, and the
-//! time until which it may be used (B08, B09).
+//! Wrapper fields of resources in use: version, metadata, cache control and expiry time.
+// B08, B09
 
 use bytes::Bytes;
 
@@ -9,10 +9,10 @@ use crate::{
     time::Time,
 };
 
-/// What a wrapper said beside the resource.
+/// Fields of a wrapper other than name and resource.
 #[derive(Debug, Default)]
 pub(crate) struct Wrapping {
-    /// The resource's own version, which tells its heartbeats.
+    /// Version of the resource itself, which identifies its heartbeats.
     version: Version,
     metadata: Option<Bytes>,
     cache_control: CacheControl,
@@ -20,14 +20,15 @@ pub(crate) struct Wrapping {
 }
 
 impl Cache {
-    /// Whether `bytes`, without a wrapper, are the resource in use as it came.
+    /// Returns whether `bytes`, without a wrapper, repeat the resource in use.
     #[inline]
     pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
         self.get(slot)
             .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
     }
 
-    /// Whether an unchanged resource came with something else beside it than before, or with a TTL.
+    /// Returns whether the wrapper of an unchanged resource differs from the previous one or has a
+    /// TTL.
     pub(crate) fn has_other_wrapper(&self, slot: Slot, wrapper: Option<&Wrapper<'_>>) -> bool {
         let Some(entry) = self.get(slot) else { return false };
         match (entry.wrapping().filter(|_| entry.is_wrapped), wrapper) {
@@ -43,7 +44,7 @@ impl Cache {
         }
     }
 
-    /// Whether a heartbeat with this version of its own means the resource in use.
+    /// Returns whether a heartbeat with this resource version refers to the resource in use.
     pub(crate) fn is_own_version(&self, slot: Slot, version: &str) -> bool {
         let Some(entry) = self.get(slot) else { return false };
         match entry.wrapping() {
@@ -52,12 +53,12 @@ impl Cache {
         }
     }
 
-    /// Whether the entry's resource last came in a response of this version.
+    /// Returns whether the last response with the entry's resource had this version.
     pub(crate) fn is_response_version(&self, slot: Slot, version: &str) -> bool {
         self.get(slot).is_some_and(|entry| *self.version_of(entry) == *version)
     }
 
-    /// Notes what came beside the resource in use; its TTL starts anew.
+    /// Stores the wrapper fields of the resource in use and restarts its TTL.
     pub(crate) fn wrap(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
         self.rearm(slot, wrapper, now);
         let Some(entry) = self.get_mut(slot) else { return };
@@ -72,7 +73,7 @@ impl Cache {
         wrapping.cache_control = wrapper.cache_control;
     }
 
-    /// Notes that the resource in use came without a wrapper, or is there no more.
+    /// Notes that the resource in use came without a wrapper, or was dropped.
     pub(crate) fn unwrap(&mut self, slot: Slot) {
         let Some(entry) = self.get_mut(slot).filter(|entry| entry.is_wrapped) else { return };
         entry.is_wrapped = false;
@@ -82,7 +83,8 @@ impl Cache {
         }
     }
 
-    /// Starts the TTL anew, or ends it if the wrapper has none (B09).
+    /// Restarts the TTL, or ends it if the wrapper has none.
+    // B09
     pub(crate) fn rearm(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
         let Some(entry) = self.get_mut(slot) else { return };
         let expires = wrapper.ttl.map(|ttl| now.after(ttl));
@@ -99,12 +101,12 @@ impl Cache {
         }
     }
 
-    /// When the next resource expires.
+    /// Returns the time at which the next resource expires.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.expiries.first().map(|&(at, _)| at)
     }
 
-    /// The resource that has expired by `now`, if any. Dropping it makes way for the next one.
+    /// Returns a resource that has expired by `now`, if any. Drop it before the next call.
     pub(crate) fn expired(&self, now: Time) -> Option<Slot> {
         self.expiries.first().filter(|&&(at, _)| at <= now).map(|&(_, slot)| slot)
     }
@@ -115,12 +117,13 @@ impl Entry {
         self.detail_if_any()?.wrapping.as_deref()
     }
 
-    /// What the server said about the resource in use beside it (B12).
+    /// Returns the metadata in the wrapper of the resource in use.
+    // B12
     pub(crate) fn metadata(&self) -> Option<&Bytes> {
         self.wrapping()?.metadata.as_ref()
     }
 
-    /// Whether caches may keep the resource in use.
+    /// Returns whether relays may cache the resource in use.
     pub(crate) fn cache_control(&self) -> CacheControl {
         self.wrapping().map_or(CacheControl::MayKeep, |wrapping| wrapping.cache_control)
     }
