@@ -1,4 +1,4 @@
-//! Authorities, and the servers that each uses for each type.
+//! Authorities and the servers that each of them uses for each type.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -6,47 +6,49 @@ use crate::client::config::{
     ClientConfig, Fallback, ManagementServer, resource_type::ResourceType,
 };
 
-/// An authority, for the life of the client.
+/// Authority with its servers.
 #[derive(Debug)]
 pub(crate) struct Authority {
     pub(crate) answers_for: Names,
-    /// By type.
+    /// Servers by type.
     pub(crate) sources: Vec<TypeSource>,
     pub(crate) fallback: Fallback,
 }
 
-/// The names that an authority is for.
+/// Names that an authority is responsible for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Those that state none.
+    /// Names without an authority.
     Unqualified,
-    /// Those that state this one.
+    /// Names with this authority.
     Of(Arc<str>),
-    /// Those that state one which is not configured.
+    /// Names with an authority that is not configured.
     OfOthers,
 }
 
-/// Where the resources of one type come from. What one stream carries turns together.
+/// Servers of one type. Types that share a stream fail over together.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeSource {
-    /// Positions of servers, the preferred first.
+    /// Positions of servers in order of preference.
     pub(crate) servers: Arc<[usize]>,
     pub(crate) relied_on: Reliance,
 }
 
-/// Which of the servers of an authority counts for a type, as positions in their order.
+/// Active server of an authority for a type, as an index into its servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reliance {
-    /// The one that is relied on.
+    /// Index of the active server.
     pub(crate) active: usize,
-    /// Whether that one has yet to answer since it was turned to. Until then the word of the one before
-    /// it stands, and so does its failure (FB-07).
+    /// Whether the active server has not responded since the switch to it. Until then resources and
+    /// the error of the previous server stay in effect.
+    // FB-07
     pub(crate) is_turning: bool,
 }
 
 impl Authority {
-    /// The authorities of a configuration, that of names without one first. Servers that are not in
-    /// `distinct` yet are added (FE-16).
+    /// Creates the authorities of a configuration; the first is that of names without an authority.
+    /// Adds their servers to `distinct` unless it contains them.
+    // FE-16
     pub(crate) fn all(
         config: &ClientConfig,
         distinct: &mut Vec<Arc<ManagementServer>>,
@@ -81,7 +83,7 @@ impl Authority {
             |answers_for, sources| Self { answers_for, sources, fallback: config.profile.fallback };
         let mut own_or_shared = |servers: &[ManagementServer]| {
             let own: Arc<[usize]> = positions(servers).into();
-            // An authority without servers uses those of the top level (FE-03).
+            // FE-03: an authority without servers uses the default servers.
             if own.is_empty() {
                 return unqualified.clone();
             }
@@ -101,18 +103,18 @@ impl Authority {
         all
     }
 
-    /// The positions of its servers for a type, the preferred first.
+    /// Returns the positions of its servers for a type, in order of preference.
     pub(crate) fn servers(&self, type_index: usize) -> &[usize] {
         self.sources.get(type_index).map_or(&[], |source| &source.servers)
     }
 
-    /// The position of the server that is relied on for a type.
+    /// Returns the position of the active server for a type.
     pub(crate) fn active(&self, type_index: usize) -> usize {
         let rank = self.reliance(type_index).active;
         self.servers(type_index).get(rank).copied().unwrap_or(usize::MAX)
     }
 
-    /// Whether names of the authority are subscribed to on a server at present.
+    /// Returns whether names of the authority are currently subscribed on the server.
     pub(crate) fn uses(&self, upstream: usize, type_index: usize) -> bool {
         let active = self.reliance(type_index).active;
         let first = match self.fallback {
@@ -123,8 +125,8 @@ impl Authority {
         used.into_iter().any(|&server| server == upstream)
     }
 
-    /// The server to turn to once a stream to the one that is relied on has ended, where they take turns;
-    /// `has_answered` and `failures` are those of the first one.
+    /// Returns the index of the next server after the end of a stream to the active one, with
+    /// [`Fallback::Failover`]. `has_answered` and `failures` are those of the first server.
     pub(crate) fn next_in_turn(
         &self,
         type_index: usize,
@@ -150,8 +152,9 @@ impl Authority {
     }
 }
 
-/// How often in a row the first server fails before the next one has its turn ([`Fallback::Failover`]).
+/// Number of consecutive failures of the first server before the next one is tried with
+/// [`Fallback::Failover`].
 pub(crate) const FAILURES_OF_THE_FIRST: u32 = 2;
 
-/// The authority of names that state none.
+/// Position of the authority of names without one.
 pub(crate) const DEFAULT: usize = 0;

@@ -1,36 +1,36 @@
-//! Does-not-exist timers: those of one duration fire in the order in which they are armed, so they are a queue.
+//! Does-not-exist timers, in one queue per duration because these fire in the order of arming.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use crate::{slab::Key, time::Time};
 
-/// The timers that run on one channel, or towards one server where time counts from the moment of
-/// interest on (D10), of each duration in the order in which they will fire.
+/// Running does-not-exist timers of one channel or, with
+/// [`TimerStart::Subscription`](crate::client::TimerStart::Subscription), of one server.
 ///
-/// They measure time during which responses could be read. While watchers or unsent answers hold back
-/// reading, the queues stand still: otherwise a resource that lies unread in the transport would be
-/// taken not to exist.
+/// They measure time during which responses can be read. The queues pause while watchers or unsent
+/// ACKs hold back reading, because the resource may be waiting in the transport.
+// D10
 #[derive(Debug, Default)]
 pub(crate) struct DoesNotExistTimers {
-    /// Those that somebody waits in. There are few: a type may have a duration of its own, and so may an authority.
+    /// Non-empty queues. Few are needed: durations only differ by type and authority.
     queues: Vec<Queue>,
-    /// For how long the queues have stood still so far.
+    /// Total length of past pauses.
     paused: Duration,
     paused_since: Option<Time>,
 }
 
-/// The timers of one duration.
+/// Timers of one duration.
 #[derive(Debug)]
 struct Queue {
     after: Duration,
     armed: VecDeque<Armed>,
 }
 
-/// A running timer. It counts only if its subject still carries the token.
+/// Running timer. It is only valid while its subject has the same token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Armed {
-    /// On the queues' own clock.
+    /// Expiry time on the queues' own clock.
     due: Time,
     pub(crate) type_index: usize,
     pub(crate) subject: Subject,
@@ -47,14 +47,15 @@ impl Armed {
 pub(crate) enum Subject {
     Subscription(Key),
     Collection,
-    /// What another server sent before.
+    /// Resources sent earlier by another server.
     Leftovers,
-    /// The same of one glob.
+    /// Members of one glob sent earlier by another server.
     GlobLeftovers(Key),
 }
 
 impl DoesNotExistTimers {
-    /// Starts a timer known by `token`, which is never zero and never repeats, and returns that.
+    /// Starts a timer identified by `token`, which must be unique and not zero, and returns the
+    /// token.
     pub(crate) fn arm(
         &mut self,
         type_index: usize,
@@ -72,7 +73,8 @@ impl DoesNotExistTimers {
         token
     }
 
-    /// When the first timer fires, if responses can be read until then.
+    /// Returns the time at which the first timer fires, assuming that responses can be read until
+    /// then.
     pub(crate) fn next(&self) -> Option<Time> {
         match self.paused_since {
             Some(_) => None,
@@ -80,7 +82,7 @@ impl DoesNotExistTimers {
         }
     }
 
-    /// The one that fires first; of two at once, the one that was armed first.
+    /// Returns the timer that fires first; among simultaneous ones the one that was armed first.
     pub(crate) fn front(&self) -> Option<&Armed> {
         self.fronts().map(|(_, front)| front).min_by_key(|armed| armed.order())
     }
@@ -101,7 +103,7 @@ impl DoesNotExistTimers {
         fronts.filter_map(|(at, queue)| Some((at, queue.armed.front()?)))
     }
 
-    /// Some of the timers, in their order.
+    /// Removes and returns the timers that match, in order of expiry.
     pub(crate) fn take_those(&mut self, is_one: impl Fn(&Armed) -> bool) -> Vec<Armed> {
         let all = self.queues.iter().flat_map(|queue| &queue.armed);
         let mut taken: Vec<_> = all.copied().filter(&is_one).collect();
@@ -114,7 +116,7 @@ impl DoesNotExistTimers {
         taken
     }
 
-    /// The timers of a channel that is gone.
+    /// Removes and returns all timers, in order of expiry.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
         let all = core::mem::take(&mut self.queues).into_iter().flat_map(|queue| queue.armed);
         let mut taken: Vec<_> = all.collect();
@@ -122,18 +124,18 @@ impl DoesNotExistTimers {
         taken.into_iter()
     }
 
-    /// The time on the queues' own clock, which leaves out the pauses.
+    /// Returns the time on the queues' own clock, which stops during pauses.
     fn reading_time(&self, now: Time) -> Time {
         let until = self.paused_since.unwrap_or(now).since(Time::ZERO);
         Time::ZERO.after(until.saturating_sub(self.paused))
     }
 
-    /// Stands still from now on.
+    /// Pauses all timers.
     pub(crate) fn pause(&mut self, now: Time) {
         self.paused_since.get_or_insert(now);
     }
 
-    /// Runs again.
+    /// Resumes all timers.
     pub(crate) fn resume(&mut self, now: Time) {
         if let Some(since) = self.paused_since.take() {
             self.paused += now.since(since);

@@ -1,4 +1,4 @@
-//! Who wants what of one type: watches on one side, names to subscribe to on the other.
+//! Subscriptions of one type: watches on one side, names to request from servers on the other.
 
 pub(crate) mod authority;
 pub(crate) mod does_not_exist_timers;
@@ -17,64 +17,66 @@ use crate::{
     slab::{Slab, Slot},
 };
 
-/// The interest in one type.
+/// Subscriptions of one type.
 #[derive(Debug, Default)]
 pub(crate) struct TypeInterest {
-    /// The names that are wanted, or were until the server is told otherwise, in the order in which
-    /// they were first asked for.
+    /// Subscribed names, and unsubscribed ones until servers have been told, in the order of their
+    /// first subscription.
     pub(crate) subscriptions: Slab<Subscription>,
-    /// By authority: how many of its names are wanted.
+    /// Number of subscribed names by authority.
     wanted: Vec<usize>,
-    /// The watches of everything.
+    /// Wildcard watches.
     pub(crate) wildcards: Vec<WatchId>,
-    /// What is known of the collection as a whole.
+    /// State of the collection of all resources.
     pub(crate) collection: Collection,
-    /// Arms the does-not-exist timer of the collection; zero where none runs.
+    /// Token of the does-not-exist timer of the collection; zero if it is not running.
     pub(crate) collection_timer: u64,
-    /// Arms the timer of what another server sent before; zero where none runs.
+    /// Token of the timer for resources sent earlier by another server; zero if it is not running.
     pub(crate) leftover_timer: u64,
 }
 
-/// What is known of a collection as a whole.
+/// State of the collection of all resources of a type.
 #[derive(Debug, Default)]
 pub(crate) enum Collection {
-    /// No response has come yet.
+    /// No response yet.
     #[default]
     Requested,
-    /// A response has come, though it may have been empty.
+    /// A response has arrived, possibly empty.
     Received,
-    /// None came in time (X22).
+    /// No response arrived in time.
+    // X22
     Missing {
         error: WatchError,
-        /// When that was concluded: one more than the number of channels that had ended by then.
+        /// Number of channels that had ended at the timeout, plus one.
         epoch: u64,
     },
 }
 
-/// The interest in one name.
+/// Subscription to one name.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// Where the resource is.
+    /// Entry of the resource.
     pub(crate) entry: Slot,
-    /// The position of the authority that the name belongs to.
+    /// Position of the name's authority.
     pub(crate) authority: usize,
-    /// The first of its watches; the others are linked behind.
+    /// First watch of a linked list.
     pub(crate) first_watch: Slot,
     pub(crate) state: SubscriptionState,
-    /// Whether the name turned out to be an alias, and its watches went on to the resource.
+    /// Whether the name was an alias whose watches have moved to the resource.
     pub(crate) was_alias: bool,
-    /// How many channels the name was sent on.
+    /// Number of channels on which the name is subscribed.
     pub(crate) told: usize,
-    /// Arms the does-not-exist timer; zero where none runs.
+    /// Token of the does-not-exist timer; zero if it is not running.
     pub(crate) timer: u64,
 }
 
-/// Whether anybody watches a subscribed name.
+/// Whether a subscribed name has watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubscriptionState {
     Wanted,
-    /// Nobody does, but the server has not been told: until it is, a new watch gets the resource
-    /// back without asking (UN-05, B53).
+    /// No watches, but some server has not been told yet. Until then, a new watch gets the resource
+    /// without a request.
+    // UN-05, B53
     Leaving,
 }
 
@@ -83,19 +85,18 @@ impl TypeInterest {
         !self.wildcards.is_empty()
     }
 
-    /// How many names are wanted of a server that serves the authorities in `scope`.
+    /// Returns the number of subscribed names of the authorities in `scope`.
     pub(crate) fn names_in(&self, scope: &[bool]) -> usize {
         self.wanted.iter().zip(scope).filter(|(_, serves)| **serves).map(|(names, _)| names).sum()
     }
 
-    /// Whether everything is wanted of a server with this scope: a wildcard asks the authority of
-    /// names that state none.
+    /// Returns whether a wildcard is subscribed on a server with this scope. A wildcard belongs to
+    /// the authority of names without one.
     pub(crate) fn wants_wildcard_in(&self, scope: &[bool]) -> bool {
         self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
     }
 
-    /// The authority whose servers are asked for what a timer is for: that of its name, or of names that
-    /// state none.
+    /// Returns the authority of a timer's subject: that of its name, or the default one.
     pub(crate) fn authority_of(&self, subject: Subject, globs: &Globs) -> usize {
         let subscription = match subject {
             Subject::Subscription(key) => self.subscriptions.get(key),
@@ -107,18 +108,18 @@ impl TypeInterest {
         subscription.map_or(DEFAULT, |subscription| subscription.authority)
     }
 
-    /// Whether anything is wanted of a server with this scope.
+    /// Returns whether anything is subscribed on a server with this scope.
     pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
         self.wants_wildcard_in(scope) || self.names_in(scope) > 0
     }
 
-    /// Whether anything is wanted of an authority.
+    /// Returns whether anything of the authority is subscribed.
     pub(crate) fn is_wanted_by(&self, authority: usize) -> bool {
         let names = self.wanted.get(authority).is_some_and(|names| *names > 0);
         names || (authority == DEFAULT && self.wants_wildcard())
     }
 
-    /// A name of the authority is wanted that was not.
+    /// Counts a new subscription to a name of the authority.
     pub(crate) fn note_wanted(&mut self, authority: usize) {
         if self.wanted.len() <= authority {
             self.wanted.resize(authority + 1, 0);
@@ -128,14 +129,14 @@ impl TypeInterest {
         }
     }
 
-    /// A name of the authority is not wanted any more.
+    /// Counts the end of a subscription to a name of the authority.
     pub(crate) fn note_unwanted(&mut self, authority: usize) {
         if let Some(names) = self.wanted.get_mut(authority) {
             *names = names.saturating_sub(1);
         }
     }
 
-    /// The first watch of a glob.
+    /// Returns the first watch of a glob.
     pub(crate) fn first_watch_of(&self, globs: &Globs, glob: Slot) -> Slot {
         globs
             .at(glob)
@@ -143,7 +144,7 @@ impl TypeInterest {
             .map_or(Slot::NONE, |subscription| subscription.first_watch)
     }
 
-    /// Whether anybody watches the resource, by name, by wildcard or by a glob.
+    /// Returns whether the resource is watched, by name, wildcard or glob.
     pub(crate) fn covers(&self, entry: &Entry, globs: &Globs) -> bool {
         if entry.is_glob {
             return false;
@@ -161,7 +162,7 @@ impl TypeInterest {
 }
 
 impl Subscription {
-    /// A name that is wanted, and that no server has been told of.
+    /// Creates a subscription that no server has been told of.
     pub(crate) fn new(entry: Slot, authority: usize) -> Self {
         Self {
             entry,
@@ -178,12 +179,12 @@ impl Subscription {
         self.state == SubscriptionState::Wanted
     }
 
-    /// Whether nobody wants the name and no server believes that somebody does.
+    /// Returns whether the name has no watches and is not subscribed on any channel.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_wanted() && self.told == 0
     }
 
-    /// Whether the name is wanted of a server that serves the authorities in `scope`.
+    /// Returns whether the name is subscribed on a server that serves the authorities in `scope`.
     pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
         self.is_wanted() && scope.get(self.authority) == Some(&true)
     }

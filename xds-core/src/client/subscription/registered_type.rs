@@ -8,10 +8,10 @@ use crate::client::{
     config::resource_type::ResourceType,
 };
 
-/// What is kept for one registered type.
+/// State of one registered type.
 #[derive(Debug)]
 pub(crate) struct TypeState {
-    /// Keys the tables that are made for one response only.
+    /// Hash seed of tables that are created for a single response.
     pub(crate) seed: u64,
     pub(crate) resource_type: Arc<dyn ResourceType>,
     pub(crate) cache: Cache,
@@ -19,7 +19,7 @@ pub(crate) struct TypeState {
 }
 
 impl TypeState {
-    /// Whether anybody watches the resource.
+    /// Returns whether the resource is watched.
     pub(crate) fn covers(&self, entry: &Entry) -> bool {
         self.interest.covers(entry, &self.cache.globs)
     }

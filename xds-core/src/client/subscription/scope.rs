@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::authority::Authority;
 
-/// Which authorities use a server at present, for each type.
+/// Authorities that currently use a server, for each type.
 #[derive(Debug)]
 pub(crate) struct Scopes(Vec<Vec<bool>>);
 
@@ -16,12 +16,12 @@ impl Scopes {
         Self((0..types).map(of_type).collect())
     }
 
-    /// By authority: whether it uses the server for the type.
+    /// Returns, for each authority, whether it uses the server for the type.
     pub(crate) fn of(&self, type_index: usize) -> &[bool] {
         self.0.get(type_index).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns whether that is new.
+    /// Sets whether an authority uses the server for a type. Returns whether this is a change.
     pub(crate) fn set(&mut self, type_index: usize, authority: usize, uses: bool) -> bool {
         let known = self.0.get_mut(type_index).and_then(|scope| scope.get_mut(authority));
         known.is_some_and(|known| core::mem::replace(known, uses) != uses)
