@@ -1,10 +1,9 @@
-//! How far the watch of a wildcard or a glob has come in the list of changes, and what it was told of
-//! entries that moved on behind its back.
+//! Progress of wildcard and glob watches through the list of changes.
 //!
-//! The list is in the order in which entries last changed, so a watch needs no more than a marker in it,
-//! or for a glob, whose members are filed by the number of their change, that number, as long as an entry
-//! moves for a new value. One that moves for an error alone has a value that the
-//! watch may know or not, and an error that it may have heard of or not; that is noted when it moves.
+//! Entries are in the order of their last change, so a position is sufficient as long as entries
+//! only move because of new values: a marker in the list for a wildcard, a number for a glob. An
+//! entry that moves because of its error alone may have a value, and an error, that the watch has
+//! seen already. Its reported state is noted before it moves.
 
 use super::Watches;
 use crate::{
@@ -12,7 +11,7 @@ use crate::{
     slab::Slot,
 };
 
-/// Notes what the watches of wildcards and globs were told of an entry before the error beside it changes.
+/// Notes the state of an entry as reported to wildcard and glob watches, before its error changes.
 pub(crate) fn note_told(slot: Slot, cache: &Cache, interest: &TypeInterest, watches: &mut Watches) {
     let Some(entry) = cache.get(slot) else { return };
     let note = |watches: &mut Watches, watch| {

@@ -1,7 +1,7 @@
-//! The application's watches and what each has yet to be told.
+//! Watches of the application and the notices that are due for each.
 //!
-//! A watch stores no news. It stores *that* there is news; the notice is made from the newest state
-//! when it is polled, which is why the latest always wins and why a slow watcher costs nothing.
+//! A watch does not store notices, only that one is due. The notice is built from the newest state
+//! when it is polled, so a slow watcher gets the latest state and costs no memory.
 
 pub(crate) mod advance;
 pub(crate) mod outbox;
@@ -26,17 +26,17 @@ pub(crate) struct Watches {
 
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The position of the type among the registered ones.
+    /// Index of the registered type.
     pub(crate) type_index: usize,
     pub(crate) target: Target,
     pending: Pending,
-    /// Whether the watch stands in the outbox.
+    /// Whether the watch is in the outbox.
     queued: bool,
     told: Told,
-    /// The channels whose reading waits for this watcher: a resource may come from one server after
-    /// another, and a wildcard watch hears of what any of them sent.
+    /// Channels whose reading waits for this watcher. There may be several, because several servers
+    /// can send a resource, or members of a collection.
     owes: Vec<ChannelId>,
-    /// How many of them wait for a notice that was taken, and that the watcher is not done with.
+    /// Number of these channels that wait for a notice that was polled but not handled yet.
     taken: usize,
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct Watch {
 pub(crate) enum Target {
     /// One name.
     Name(Link),
-    /// Everything of the type. Few watches are of that kind, and a cursor is large.
+    /// All resources of the type. Boxed, because it is rare and the cursor is large.
     Wildcard(Box<Cursor>),
-    /// All resources that a glob stands for.
+    /// All members of a glob.
     Glob(Box<(Link, Cursor)>),
 }
 
-/// Links a watch with the others of the same name or glob.
+/// Links to the other watches of the same name or glob.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) subscription: Slot,
@@ -59,12 +59,12 @@ pub(crate) struct Link {
 }
 
 impl Target {
-    /// A name that nobody else watches yet.
+    /// Creates the target of the first watch of a name.
     pub(crate) fn of_name(subscription: Slot) -> Self {
         Self::Name(Link::alone(subscription))
     }
 
-    /// A glob that nobody else watches yet, of which nothing was told.
+    /// Creates the target of the first watch of a glob.
     pub(crate) fn of_glob(subscription: Slot) -> Self {
         Self::Glob(Box::new((Link::alone(subscription), Cursor::default())))
     }
@@ -85,7 +85,7 @@ impl Target {
         }
     }
 
-    /// How far the watch of many resources has come.
+    /// Returns the position of a wildcard or glob watch.
     pub(crate) fn cursor(&self) -> Option<&Cursor> {
         match self {
             Self::Name(_) => None,
@@ -109,39 +109,40 @@ impl Link {
     }
 }
 
-/// What a watcher has yet to be told.
+/// Notices that are due for a watcher.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
     changed: bool,
     ambient: bool,
-    /// A watcher of many resources has been told that it is behind and has not caught up since.
+    /// Whether the watcher of a wildcard or glob was notified that it is behind, and has not caught
+    /// up.
     behind: bool,
 }
 
-/// What a watcher was last told is wrong with its resource, or with the collection.
+/// Error last reported to a watcher, of its resource or of the collection.
 #[derive(Debug, Default, PartialEq)]
 enum Told {
-    /// Nothing, or that all is well.
+    /// No error.
     #[default]
     Nothing,
-    /// It has a value, and this beside it.
+    /// Ambient error, reported in addition to a value.
     Beside(Box<WatchError>),
-    /// It has no value, for this reason.
+    /// Error reported instead of a value.
     Instead(Box<WatchError>),
 }
 
-/// One kind of news.
+/// Kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The resource, or for a wildcard or a glob the collection, has a new value or none any more.
+    /// The resource, wildcard collection or glob collection has a new value, or none any more.
     Changed,
-    /// What is wrong beside it has changed.
+    /// The ambient error has changed.
     Ambient,
-    /// A watch of many: some entries have changed.
+    /// Entries of a wildcard or glob watch have changed.
     Behind,
 }
 
-/// The notices that hold back reading on one channel.
+/// Number of notices that hold back reading on a channel.
 #[derive(Debug)]
 pub(crate) struct Debts {
     pub(crate) channel: ChannelId,
@@ -179,7 +180,7 @@ impl Watches {
         self.watches.len()
     }
 
-    /// All watches, oldest first.
+    /// Returns all watches, oldest first.
     pub(crate) fn ids(&self) -> impl Iterator<Item = WatchId> {
         self.watches.iter().filter_map(|(slot, _)| self.watches.key(slot).map(WatchId))
     }
@@ -194,8 +195,8 @@ impl Watches {
         }
     }
 
-    /// Closes the gap that a removed watch leaves. `Some` is the new first watch of the name, if
-    /// the removed one was the first.
+    /// Unlinks a removed watch. Returns the new first watch of the name if the removed one was the
+    /// first.
     pub(crate) fn unlink(&mut self, removed: Link) -> Option<Slot> {
         let Link { previous, next, .. } = removed;
         if let Some(link) = self.link_at(next) {
@@ -210,7 +211,7 @@ impl Watches {
         }
     }
 
-    /// Nothing is owed to a channel that has ended.
+    /// Removes the debts of all watches to a channel that has ended.
     pub(crate) fn forget_debts(&mut self, debts: &Debts) {
         if debts.open == 0 {
             return;
@@ -230,7 +231,7 @@ impl Watches {
         self.watches.at_mut(slot).and_then(|watch| watch.target.link_mut())
     }
 
-    /// The watches of one name, from its first on.
+    /// Returns the watches of one name, beginning with its first.
     pub(crate) fn of_name(&self, first: Slot) -> Vec<WatchId> {
         let next = |id: &WatchId| {
             let link = self.get(*id).and_then(|watch| watch.target.link())?;
@@ -239,7 +240,7 @@ impl Watches {
         core::iter::successors(self.watches.key(first).map(WatchId), next).collect()
     }
 
-    /// Notes news for all watches of one name.
+    /// Marks a notice as due for all watches of one name.
     pub(crate) fn tell_all(
         &mut self,
         first: Slot,
@@ -255,8 +256,8 @@ impl Watches {
         }
     }
 
-    /// Notes news for a watch. `debts` are those of the channel that brought the news, if reading
-    /// waits for watchers.
+    /// Marks a notice as due for a watch. `debts` are those of the channel that caused it, if
+    /// reading waits for watchers.
     pub(crate) fn tell(
         &mut self,
         id: WatchId,
@@ -276,7 +277,7 @@ impl Watches {
             watch.owes.push(debts.channel);
             debts.open += 1;
         }
-        // A watch of many is told once that it is behind; then it is its turn to catch up.
+        // A wildcard or glob watch is notified once that it is behind, and then has to catch up.
         let is_catching_up = watch.pending.behind;
         if watch.target.cursor().is_some() {
             watch.pending.behind = true;
@@ -293,23 +294,23 @@ impl Watch {
         self.queued
     }
 
-    /// The channels whose reading waited for the watcher until now.
+    /// Takes all channels whose reading waits for the watcher.
     pub(crate) fn take_owed(&mut self) -> Vec<ChannelId> {
         self.taken = 0;
         core::mem::take(&mut self.owes)
     }
 
-    /// Those that waited for a notice that is not made: there was nothing left to say.
+    /// Takes the channels that wait for a notice that turned out to be unnecessary.
     pub(crate) fn take_owed_for_nothing(&mut self) -> Vec<ChannelId> {
         self.owes.split_off(self.taken.min(self.owes.len()))
     }
 
-    /// The watcher has a notice of all that is owed.
+    /// Notes that the watcher has polled a notice that covers all waiting channels.
     pub(crate) fn notice_taken(&mut self) {
         self.taken = self.owes.len();
     }
 
-    /// The watcher is done with the notice that it had.
+    /// Notes that the watcher has handled its notice.
     pub(crate) fn notice_done(&mut self) {
         self.taken = 0;
     }
@@ -318,7 +319,7 @@ impl Watch {
         self.pending.behind = false;
     }
 
-    /// Whether a notice is queued or could be made at once.
+    /// Returns whether a notice is queued or due.
     pub(crate) fn has_news(&self) -> bool {
         self.queued || self.pending.changed || self.pending.ambient || self.pending.behind
     }
@@ -331,7 +332,7 @@ impl Watch {
         self.pending.changed
     }
 
-    /// Whether reading on a channel waits for the watcher.
+    /// Returns whether reading on the channel waits for the watcher.
     pub(crate) fn owes(&self, channel: ChannelId) -> bool {
         self.owes.contains(&channel)
     }
@@ -348,13 +349,13 @@ impl Watch {
         self.pending.ambient = true;
     }
 
-    /// Notes that the watcher is told a value.
+    /// Notes that a value is reported.
     pub(crate) fn note_well(&mut self) {
         self.told = Told::Nothing;
     }
 
-    /// Notes that the watcher is told what is wrong beside the value, or that nothing is. False if it was told
-    /// that last.
+    /// Notes that an ambient error, or its end, is reported. Returns whether it differs from the
+    /// last report.
     pub(crate) fn note_beside(&mut self, error: Option<&WatchError>) -> bool {
         match error {
             Some(error) => self.note_wrong(error, Told::Beside(Box::new(error.clone()))),
@@ -362,12 +363,14 @@ impl Watch {
         }
     }
 
-    /// Notes that the watcher is told why there is no value. False if it was told that last.
+    /// Notes that the reason for a missing value is reported. Returns whether it differs from the
+    /// last report.
     pub(crate) fn note_instead(&mut self, error: &WatchError) -> bool {
         self.note_wrong(error, Told::Instead(Box::new(error.clone())))
     }
 
-    /// That a server fails is told for each time that it does (IC27), all else if it has changed.
+    /// Notes that an error is reported. Returns whether it is new; a server failure always is.
+    // IC27
     fn note_wrong(&mut self, error: &WatchError, told: Told) -> bool {
         let is_trouble = matches!(error.kind(), WatchErrorKind::Unavailable(_));
         let is_news = is_trouble || self.told != told;
@@ -380,7 +383,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// IC34: reading waits for who has a notice in hand, and for nobody else.
+    // IC34: reading waits only for watchers with an unhandled notice.
     #[test]
     fn who_is_done_with_a_notice_holds_up_nothing_when_the_next_one_comes_to_nothing() {
         let mut channels = Slab::default();

@@ -1,4 +1,4 @@
-//! The one queue of what the driver is to do.
+//! Queue of actions for the driver.
 
 use alloc::{boxed::Box, collections::VecDeque};
 
@@ -7,22 +7,22 @@ use crate::{
     id::{ChannelId, UpdateId, WatchId},
 };
 
-/// Queued outputs in order. At most one notice per watch and four entries per channel stand in it.
-/// Those of watches that ended meanwhile are swept out before they outnumber the others, so the queue
-/// is bounded by what the application holds.
+/// Queued outputs in order. The queue contains at most one notice per watch and four entries per
+/// channel. Notices of ended watches are removed before they outnumber the others, so its size is
+/// bounded by the number of watches and channels.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Queued>,
-    /// How many notices of ended watches were queued since the last sweep.
+    /// Number of notices of ended watches queued since the last removal.
     dead: usize,
 }
 
-/// Fewer dead notices than this are not worth a sweep.
+/// Minimum number of such notices for a removal.
 const WORTH_SWEEPING: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Queued {
-    /// Rare, and large beside a notice.
+    /// Boxed, because it is rare and larger than a notice.
     Open(ChannelId, Box<Call>),
     Close(ChannelId, Option<Box<ChannelError>>),
     Writable(ChannelId),
@@ -51,7 +51,7 @@ impl Outbox {
         self.queue.push_back(Queued::Update(update));
     }
 
-    /// Notes that a queued notice belongs to a watch that has ended.
+    /// Notes that a queued notice belongs to an ended watch.
     pub(crate) fn note_dead(&mut self, is_alive: impl Fn(WatchId) -> bool) {
         self.dead += 1;
         if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
