@@ -1,8 +1,9 @@
-//! The last accepted version of a type, and the requests that may state it.
+//! Last accepted version of a type, and the requests that may state it.
 //!
-//! A server reads the version in the first request of a subscription as a statement of what the client holds, and may
-//! send nothing if it has nothing newer. A request therefore states the version only if the client holds all that the
-//! server would take it to hold. [`Accepted::state`] is the one place where that is decided:
+//! A server reads the version in the first request of a subscription as a statement of what the
+//! client holds, and may send nothing if it has nothing newer. A request therefore states the
+//! version only if the client holds all resources that the server would conclude from it.
+//! [`Accepted::state`] is the only place where that is decided:
 //!
 //! | request | clean, of everything | clean, of names | partial | stale |
 //! |---|---|---|---|---|
@@ -13,11 +14,11 @@
 //! | begins one by names in a poll | stated | stated | none | none |
 //! | begins one by a wildcard in a poll | stated | none | none | none |
 //!
-//! No version is stated on a stream by a request that begins a subscription of which nothing is held, nor in a poll by
-//! one that asks for something new that is not held.
+//! No version is stated on a stream if the request begins a subscription and no newly requested
+//! resource is held, nor in a poll if any newly requested resource is not held.
 //!
-//! The answer to a response on a stream is no statement of that kind: an ACK states the version of the response, and a
-//! NACK the version accepted before.
+//! The ACK or NACK of a response on a stream follows other rules: an ACK states the version of the
+//! response, and a NACK the version accepted before.
 
 use super::type_state::Machine;
 use crate::{
@@ -25,14 +26,14 @@ use crate::{
     text::Version,
 };
 
-/// The version of a type that was last accepted from a server; empty if there is none to state.
+/// Last accepted version of a type from a server; empty if there is none to state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accepted {
     version: Version,
     state: AcceptedVersion,
 }
 
-/// Whether the client holds what a server takes an accepted version to stand for.
+/// Extent to which the client holds the contents of an accepted version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AcceptedVersion {
     /// No version was accepted since a request stated none.
@@ -40,23 +41,24 @@ pub(crate) enum AcceptedVersion {
     None,
     /// All of it is held.
     Clean(Extent),
-    /// A later response was rejected: something of it may be in use, or the use of something may have ended. The
-    /// server may by now be back at the accepted version.
+    /// A later response was rejected: some of its resources may be in use, or the use of others may
+    /// have ended. The server may have returned to the accepted version.
     Partial,
-    /// Another server or an expired TTL changed what is held, possibly before a version was accepted.
+    /// Resources were changed by another server or an expired TTL, possibly before a version was
+    /// accepted.
     Stale,
 }
 
-/// What is subscribed to.
+/// Scope of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Everything of the type, whether or not also names. A version was accepted for that if its stream began with the
-    /// wildcard.
+    /// All resources of the type, possibly with additional names. A version was accepted for this
+    /// scope if its stream began with the wildcard.
     Everything,
     Names,
 }
 
-/// What decides whether a request may state the accepted version.
+/// Conditions under which a request may state the accepted version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asks {
     pub(crate) over: Over,
@@ -65,24 +67,24 @@ pub(crate) struct Asks {
     pub(crate) held: NewlyAsked,
 }
 
-/// What a request goes over.
+/// Transport of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     Stream,
-    /// A server that is polled knows nothing of the client but what the request says.
+    /// Polling. The server knows nothing of the client but the contents of the request.
     Poll,
 }
 
-/// What a request does to the subscription that its stream, or its series of polls, has had so far.
+/// Effect of a request on the existing subscription of its stream or series of polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is none: the stream is new, or all that was subscribed has ended.
+    /// Starts a subscription: the stream is new, or the previous subscription has ended completely.
     Begins,
-    /// Some of it stays.
+    /// Keeps part of the subscription.
     Continues,
 }
 
-/// How much is held of what a request is the first to ask for.
+/// Amount of cached resources among the newly subscribed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewlyAsked {
     Held,
@@ -95,8 +97,8 @@ impl Accepted {
         &self.version
     }
 
-    /// Accepts a response. It need not contain what another server or a TTL changed before, so it leaves a stale
-    /// version stale.
+    /// Accepts a response. A stale version stays stale, because the response need not contain the
+    /// resources that another server or a TTL changed before.
     pub(crate) fn accept(&mut self, version: Version, of: Extent) {
         self.version = version;
         if self.state != AcceptedVersion::Stale {
@@ -104,7 +106,7 @@ impl Accepted {
         }
     }
 
-    /// Accepts a response with everything that is asked for, whatever happened before.
+    /// Accepts the response to a request for everything, regardless of what happened before.
     pub(crate) fn accept_all(&mut self, version: Version, of: Extent) {
         *self = Self { version, state: AcceptedVersion::Clean(of) };
     }
@@ -116,14 +118,14 @@ impl Accepted {
         }
     }
 
-    /// Accepts a response that has only heartbeats, and so does not say what its version stands for.
+    /// Accepts a response that consists of heartbeats and thus does not define its version.
     pub(crate) fn renew(&mut self, version: Version) {
         if self.version != version {
             *self = Self { version, state: AcceptedVersion::Stale };
         }
     }
 
-    /// Forgets the version. The next one that is accepted stands for as much as if there had been none.
+    /// Forgets the version. The next accepted one counts as if there had been none before.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -132,14 +134,14 @@ impl Accepted {
         self.state = AcceptedVersion::Stale;
     }
 
-    /// Nobody asks for everything any more, so that not everything is held.
+    /// Notes that no wildcard is subscribed any more, so not all resources are held.
     pub(crate) fn end_of_wildcard(&mut self) {
         if let AcceptedVersion::Clean(of) = &mut self.state {
             *of = Extent::Names;
         }
     }
 
-    /// The version that a request states. One that it may not state is forgotten.
+    /// Returns the version that a request states. Forgets a version that it may not state.
     pub(crate) fn state(&mut self, asks: Asks) -> Version {
         if !self.may_be_stated(asks) {
             self.forget();
@@ -166,8 +168,8 @@ impl Accepted {
 }
 
 impl Asks {
-    /// What the next request of a type asks for, given what the server has been told (`machine`) and is asked for
-    /// (`scope`, by authority).
+    /// Determines the conditions for the next request of a type, given the subscriptions sent on
+    /// the channel (`machine`) and the authorities that use the server (`scope`).
     pub(crate) fn of(
         over: Over,
         machine: &Machine,
@@ -189,7 +191,7 @@ impl Asks {
         }
         let (mut holds, mut lacks) = (false, false);
         if wants_wildcard && !had_wildcard {
-            // Whether it holds all can only be told by how the version was accepted.
+            // How the version was accepted decides whether everything is held.
             holds = cache.iter().any(|(_, entry)| !entry.is_foreign && entry.bytes.is_some());
             lacks = !holds || continues;
         }

@@ -1,25 +1,27 @@
-//! What was let go of since the last response, in requests that a further response may cross.
+//! Unsubscribes in requests that may cross a response.
 //!
-//! A server drops a request whose nonce is not that of its newest response (S0.147, M58). What such a
-//! request said is said again by the answer to the response that crossed it, but not that something ended
-//! and was taken up again meanwhile: the answer lists it as if nothing had happened. To the server the
-//! subscription never ended and there is nothing to send, while the client dropped what it held, or passed
-//! over what came when nobody wanted it. So the answer leaves out what is wanted again and has not come, and
-//! the request behind it asks for it anew.
+//! A server ignores a request whose nonce is not that of its newest response. The ACK of the
+//! response that crossed the request repeats the full list of names, except for one case: a name
+//! that was unsubscribed and subscribed again in between is listed as if nothing had happened. For
+//! the server the subscription never ended, so it sends nothing, while the client has dropped the
+//! resource or ignored it in the meantime. The ACK therefore leaves out names that are subscribed
+//! again and not cached, and the next request subscribes to them.
 //!
 //! ```text
 //! client                                   server
 //!   │  [a, b]  nonce 1                        │
 //!   │  [a]     nonce 1 ────────╮ ╭─────────── │  response, nonce 2: a changed
 //!   │  [a, b]  nonce 1 ────────┼─┼──╮         │
-//!   │ ◀────────────────────────┼─╯  ╰───────▶ │  dropped, both
-//!   │  [a]     nonce 2 ────────┼────────────▶ │  the answer: b ends
+//!   │ ◀────────────────────────┼─╯  ╰───────▶ │  both ignored
+//!   │  [a]     nonce 2 ────────┼────────────▶ │  ACK: b ends
 //!   │  [a, b]  nonce 2 ────────┼────────────▶ │  b is sent
 //! ```
 //!
-//! That is exact with servers that wait for the answer before they send more. With one that does not, as
-//! Istio's, the answer may be crossed as well: then what it left out is asked for again only when it ends once
-//! more, and an empty list that ended in an answer may go on to mean everything on that stream.
+//! This is exact for servers that wait for the ACK before they send another response. With other
+//! servers, such as Istio's, the ACK can be crossed as well. Then a name that it left out is only
+//! requested again after its next unsubscribe, and an empty list that ended in an ACK may still
+//! mean a wildcard on that stream.
+// S0.147, M58
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -32,64 +34,67 @@ use crate::{
     text::{Nonce, ResourceName},
 };
 
-/// How many names are remembered one by one.
+/// Maximum number of names remembered individually.
 const MAX_NAMES: usize = 1024;
 
-/// What was let go of in requests with the newest nonce, or with the one before until the answer to the
-/// newest response is written.
+/// Unsubscribes in requests with the newest nonce. Until the ACK of the newest response is
+/// rendered, those with the previous nonce.
 #[derive(Debug, Default)]
 pub(crate) struct LetGo {
-    /// The nonce of these requests.
+    /// Nonce of these requests.
     under: Nonce,
     lost: Lost,
 }
 
-/// What the server may take for subscribed all along, and for sent.
+/// Unsubscribes that the server may have ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     names: BTreeMap<ResourceName, AtItsEnd>,
-    /// Whether it may be anything: what a wildcard covered, or too much to remember.
+    /// Whether any name may be affected: a wildcard ended, or there were too many names.
     pub(crate) is_anything: bool,
-    /// The subscriptions that were said since the first of these ended.
+    /// Subscriptions sent since the first of these unsubscribes.
     since: BTreeSet<Slot>,
-    /// Whether a wildcard of an empty list ended, so that an empty list may still mean everything.
+    /// Whether a wildcard expressed by an empty list ended, so that the server may still read an
+    /// empty list as a wildcard.
     pub(crate) is_legacy: bool,
 }
 
-/// What was known of a name when it was no longer asked for.
+/// State of a name when it was unsubscribed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum AtItsEnd {
-    /// Nothing: the server had yet to send it, and does so unless it has heard of the end.
+    /// Resource not received. The server still sends it unless it sees the unsubscribe.
     Unknown,
     Known,
 }
 
 impl LetGo {
-    /// Whether a request with this nonce is the first one, which is the answer to a response: nothing that
-    /// was sent before crosses it.
+    /// Returns whether a request with this nonce is the first with it, which is the ACK of a
+    /// response. No response crosses requests sent before it.
     pub(crate) fn is_answer(&self, nonce: &Nonce) -> bool {
         *nonce != self.under
     }
 
-    /// What may have been lost before a request with this nonce is written.
+    /// Takes the unsubscribes that may have been ignored, before a request with this nonce is
+    /// rendered.
     pub(crate) fn take(&mut self, nonce: &Nonce) -> Lost {
         self.under = nonce.clone();
         core::mem::take(&mut self.lost)
     }
 
-    /// A request made good that an empty list meant everything; the rest is for the one behind it.
+    /// Puts them back after a request that only ended an empty list's wildcard. The next request
+    /// handles the rest.
     pub(crate) fn put_back(&mut self, lost: Lost) {
         self.lost = Lost { is_legacy: false, ..lost };
     }
 
-    /// A name is asked for.
+    /// Notes that a request subscribes to a name.
     pub(crate) fn note_said(&mut self, subscription: Slot) {
         if !self.lost.is_nothing() {
             self.lost.since.insert(subscription);
         }
     }
 
-    /// A name is no longer asked for.
+    /// Notes that a request unsubscribes from a name.
     pub(crate) fn note_ended(&mut self, subscription: Slot, entry: &Entry) {
         self.lost.since.remove(&subscription);
         if self.lost.names.len() >= MAX_NAMES {
@@ -103,13 +108,13 @@ impl LetGo {
         *known = at_its_end.max(*known);
     }
 
-    /// Everything is no longer asked for.
+    /// Notes that a request ends a wildcard.
     pub(crate) fn note_anything(&mut self) {
         self.lost.is_anything = true;
         self.lost.names = BTreeMap::new();
     }
 
-    /// An empty list no longer means everything.
+    /// Notes that an empty list no longer means a wildcard.
     pub(crate) fn note_end_of_legacy(&mut self) {
         self.lost.is_legacy = true;
     }
@@ -120,8 +125,9 @@ impl Lost {
         !self.is_anything && self.names.is_empty()
     }
 
-    /// Whether the server may take something for sent that a wildcard brings and that is not held from it: what a name
-    /// had brought before it ended stays subscribed to it, if it hears of the wildcard first.
+    /// Returns whether the server may consider a resource sent that a wildcard covers and the
+    /// client does not hold from it: an unsubscribed name stays subscribed if the server sees the
+    /// wildcard first.
     pub(crate) fn is_covered_by_wildcard(&self, cache: &Cache, upstream: usize) -> bool {
         let is_lost = |(name, at_its_end): (&ResourceName, &AtItsEnd)| {
             let entry = cache.find(name.as_str()).and_then(|slot| cache.get(slot));
@@ -131,9 +137,9 @@ impl Lost {
         self.is_anything || self.names.iter().any(is_lost)
     }
 
-    /// Whether the server may take a name for subscribed all along that ended and is wanted again, and for
-    /// sent what is not held from it. What it had yet to send when the name ended it still sends, if the
-    /// name was said again before the response came.
+    /// Returns whether the server may consider a resubscribed name subscribed all along, and its
+    /// resource sent, while the client does not hold it. A resource that was not received before
+    /// the unsubscribe is still sent if the name was subscribed again before the response.
     pub(crate) fn has(
         &self,
         subscription: Slot,

@@ -1,12 +1,11 @@
-//! The incremental protocol of one type on one channel.
+//! Incremental protocol of one type on one channel.
 //!
-//! A request tells the server what changed in interest since the last one, so this file keeps what the
-//! server believes. Only a response's answer carries a nonce; any other request has none (B05, D29).
-//! The first request of a type on a stream lists everything that is wanted, never takes anything back
-//! (DX-22), and alone states the versions of what is held from *this* server, so that only what differs
-//! is sent again (B07, DX-17, DX-18).
+//! A request contains the changes since the previous one, so this module keeps the subscriptions as
+//! the server knows them. Only an ACK or NACK carries a nonce. The first request of a type on a
+//! stream subscribes to everything needed and never unsubscribes. It alone states the versions of
+//! the resources held from *this* server, so that only differences are sent again.
 //!
-//! The wildcard, on the wire (B01, B02, D20):
+//! State of the wildcard in requests:
 //!
 //! ```text
 //!             +[]                +[*]
@@ -16,9 +15,9 @@
 //!                                └─────────────────┘
 //! ```
 //!
-//! A first request that subscribes to nothing is a wildcard, so nothing is sent while nothing is
-//! wanted (DX-21). Later, being subscribed to nothing is a state like any other, from which names are
-//! taken up on demand (DX-41).
+//! A first request without names is a wildcard, so none is sent while nothing is subscribed. Later,
+//! an empty subscription is a state like any other, from which names can be subscribed on demand.
+// B01, B02, B05, B07, D20, D29, DX-17, DX-18, DX-21, DX-22, DX-41
 
 use alloc::vec::Vec;
 
@@ -38,40 +37,40 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// One type on one channel.
+/// State of one type on one channel.
 #[derive(Debug)]
 pub(crate) struct Delta {
     wire: OnWire,
-    /// The names that the server has been told on this channel.
+    /// Names subscribed on this channel.
     pub(crate) sent: SentNames,
 }
 
-/// What the server takes the subscription to everything to be.
+/// Wildcard subscription as the server knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnWire {
     /// No request of the type was sent on this channel.
     Unsent,
-    /// The first request named nothing: everything.
+    /// The first request contained no names, which is a wildcard.
     Legacy,
-    /// `*` was subscribed.
+    /// `*` is subscribed.
     Explicit,
-    /// Everything is not subscribed.
+    /// No wildcard is subscribed.
     No,
 }
 
-/// What a request says beside the subscription.
+/// Fields of a request other than subscriptions.
 pub(crate) struct Envelope<'a> {
-    /// The encoded node, in the first message of a stream only.
+    /// Encoded node, if the request contains it.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a TypeUrl,
-    /// That of the response it answers.
+    /// Nonce of the response that the request ACKs or NACKs.
     pub(crate) nonce: &'a Nonce,
     /// Code and message of `error_detail`, in a NACK only.
     pub(crate) error: Option<(i32, &'a str)>,
 }
 
 impl Delta {
-    /// The state of the type on a new channel.
+    /// Creates the state of the type on a new channel.
     pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
         Self { wire: OnWire::Unsent, sent: SentNames::none(interest, scope).tracking_changes() }
     }
@@ -96,8 +95,8 @@ impl Delta {
         }
     }
 
-    /// Writes the request that tells what changed, and takes it for sent. The first one states the
-    /// versions of what is held from the server.
+    /// Renders a request with the changes and marks them as sent. The first request states the
+    /// versions of resources held from the server.
     pub(crate) fn render(
         &mut self,
         envelope: &Envelope<'_>,
@@ -114,7 +113,7 @@ impl Delta {
         encode::string(out, TYPE_URL, envelope.type_url.as_str());
 
         let mut rendered = Rendered::default();
-        // A list of names that starts with one ends what an empty list meant.
+        // A subscription to names ends the wildcard of an empty first request.
         let names_first = self.wire == OnWire::Legacy && self.sent.is_outdated();
         let wants = interest.wants_wildcard_in(form.scope);
         let may_be_empty = interest.names_in(form.scope) == 0;
@@ -156,8 +155,8 @@ impl Delta {
         rendered
     }
 
-    /// Subscribes to a name or gives it up, unless the server has it right. Protobuf lets the two
-    /// lists come in any order.
+    /// Subscribes to or unsubscribes from a name, unless the server has the right state. In
+    /// Protobuf, the elements of the two lists may be interleaved.
     fn tell(
         &mut self,
         slot: Slot,
@@ -191,7 +190,7 @@ impl Delta {
         }
     }
 
-    /// What is held from this very server, with its version. Returns whether that is anything.
+    /// Writes the versions of the resources held from this server. Returns whether there are any.
     fn write_versions(
         &self,
         interest: &TypeInterest,
@@ -213,7 +212,7 @@ impl Delta {
         out.len() > before
     }
 
-    /// Whether the server was told that the resource is wanted, by its name or with others.
+    /// Returns whether the resource is subscribed on this channel, by name, wildcard or glob.
     fn has_asked_for(&self, entry: &Entry, interest: &TypeInterest, cache: &Cache) -> bool {
         let subscription = interest.subscriptions.at(entry.subscription);
         let by_name = subscription.is_some() && self.sent.has(entry.subscription);

@@ -1,12 +1,12 @@
-//! Ways in which a stream can end, as far as backoff is concerned.
+//! Ways in which a stream can end, for the backoff.
 
-/// How a channel ended.
+/// Way in which a channel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Before there was a connection.
+    /// Before it was connected.
     Unconnected,
-    /// Without a response, or soon after the first.
+    /// Without a response, or shortly after the first one.
     Early,
-    /// After it had served for a while.
+    /// After a sufficiently long time since the first response.
     Served,
 }

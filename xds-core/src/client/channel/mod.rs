@@ -1,4 +1,4 @@
-//! One incarnation of a transport, and what was said on it.
+//! Channels: the state of one stream, from opening to closing.
 
 pub(crate) mod accepted;
 pub(crate) mod ack;
@@ -34,63 +34,67 @@ use super::{
 };
 use crate::time::Time;
 
-/// One incarnation of a transport.
+/// State of one stream, from opening to closing.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    /// The position of its lane.
+    /// Position of its stream slot.
     pub(crate) lane: usize,
-    /// The position of its server.
+    /// Position of its server.
     pub(crate) upstream: usize,
     pub(crate) is_open: bool,
-    /// When the driver was told to open it.
+    /// Time at which the driver was asked to open it.
     pub(crate) started: Time,
-    /// When the first sound response arrived (S1.005).
+    /// Arrival time of the first well-formed response.
+    // S1.005
     pub(crate) responded: Option<Time>,
-    /// When a server that was in trouble, and says nothing, is well again.
+    /// Time at which a failed server that sends nothing counts as recovered.
     pub(crate) trouble_ends: Option<Time>,
-    /// Whether the server was told who the client is now.
+    /// Whether the current node has been sent.
     pub(crate) node_sent: bool,
-    /// The type of the last request.
+    /// Type of the last request.
     pub(crate) last_rendered: Option<usize>,
-    /// The types of which a request has stated that something was held before.
+    /// Types whose first request stated a version of held resources.
     pub(crate) stated_held: Vec<usize>,
-    /// Since when nothing has been subscribed.
+    /// Time since which nothing has been subscribed.
     pub(crate) idle_since: Option<Time>,
-    /// ACKs and NACKs in the order in which the responses arrived (DX-45).
+    /// ACKs and NACKs in the order of the responses.
+    // DX-45
     acks: VecDeque<Ack>,
-    /// Whether the driver was told that there is something to send and has not sent it all.
+    /// Whether the driver was notified of requests to send and has not polled all of them.
     pub(crate) announced: bool,
-    /// The first of the types that the channel carries.
+    /// First of the types that the channel carries.
     first_type: usize,
-    /// One per carried type.
+    /// One element per carried type.
     machines: Vec<Machine>,
     pub(crate) timers: DoesNotExistTimers,
-    /// Responses that wait for a verdict from outside.
+    /// Responses that wait for an external verdict.
     pub(crate) reviews: Reviews,
-    /// When responses are answered.
+    /// Time at which responses are ACKed.
     pub(crate) answers: AnswerTiming,
-    /// `None` where requests may go as fast as they come.
+    /// Rate limit; `None` if there is none.
     pub(crate) bucket: Option<Bucket>,
     pub(crate) nack_pace: NackPace,
     pub(crate) turns: Turns,
-    /// `None` where reading does not wait for watchers.
+    /// Notices that hold back reading; `None` if reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
 
-/// How requests and responses follow each other.
+/// Order of requests and responses.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Turns {
-    /// As they please.
+    /// Requests may be sent at any time.
     #[default]
     Free,
     Polled(Polls),
     OfAFile,
 }
 
-/// How many unsent answers stop reading: a server that does not read must not fill our memory.
+/// Maximum number of unsent ACKs before reading stops. It bounds the memory used for a server that
+/// does not read.
 pub(crate) const MAX_QUEUED_ACKS: usize = 8;
 impl Channel {
-    /// A channel that is on its way; `machines` are those of the types from `first_type` on.
+    /// Creates a channel that is being opened; `machines` are those of the types from `first_type`
+    /// on.
     pub(crate) fn new(
         (lane, upstream): (usize, usize),
         (first_type, machines): (usize, Vec<Machine>),
@@ -121,7 +125,7 @@ impl Channel {
         }
     }
 
-    /// How it has gone, if it ends now.
+    /// Returns how the channel would end now.
     pub(crate) fn end(&self, policy: &BackoffPolicy, now: Time) -> End {
         match self.responded {
             _ if !self.is_open => End::Unconnected,
@@ -144,12 +148,12 @@ impl Channel {
         }
     }
 
-    /// What was said of a type on the channel, if the channel carries it.
+    /// Returns the state of a type, if the channel carries it.
     pub(crate) fn machine(&self, type_index: usize) -> Option<&Machine> {
         self.machines.get(type_index.checked_sub(self.first_type)?)
     }
 
-    /// The client is somebody else now. Who is polled hears of it soon enough.
+    /// Notes that the node has changed. A polled server gets the node with each request anyway.
     pub(crate) fn note_new_node(&mut self) {
         if matches!(self.turns, Turns::Free) {
             self.node_sent = false;
@@ -160,16 +164,16 @@ impl Channel {
         self.machines.get_mut(type_index.checked_sub(self.first_type)?)
     }
 
-    /// The carried types with what was said of them.
+    /// Returns the carried types with their states.
     pub(crate) fn machines(&self) -> impl Iterator<Item = (usize, &Machine)> {
         (self.first_type..).zip(&self.machines)
     }
 
-    /// The first type of which a request would say something that the server does not know, unless an answer of
-    /// the type is queued, which says that as well: a request before it would pass for an ACK. Where requests have to
-    /// wait for one another, types take turns: one that keeps changing must not keep the others from being asked for.
+    /// Returns the next type with unsent changes, unless an ACK of it is queued, which will contain
+    /// the changes; a request before that ACK would be mistaken for it. With a rate limit, types
+    /// take turns, so that a type that keeps changing does not starve the others.
     pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
-        // The node is another one than was said: any type may tell, and one of them does.
+        // If the node has changed, a request of any type can send it.
         let is_answered =
             |type_index: usize| self.acks.iter().any(|answer| answer.type_index == type_index);
         if !self.node_sent
@@ -202,7 +206,7 @@ impl Channel {
         self.acks.push_back(answer);
     }
 
-    /// The first answer that may be sent now. Those to responses of one type keep their order.
+    /// Takes the first ACK or NACK that may be sent now. Those of one type stay in order.
     pub(crate) fn take_answer(&mut self, now: Time) -> Option<Ack> {
         let at = self.answers().find(|(_, due)| *due <= now)?.0;
         let answer = self.acks.remove(at)?;
@@ -212,7 +216,8 @@ impl Channel {
         Some(answer)
     }
 
-    /// For each type the first answer, by its place in the queue, and when it may be sent.
+    /// Returns the first ACK or NACK of each type, as its position in the queue and the time at
+    /// which it may be sent.
     fn answers(&self) -> impl Iterator<Item = (usize, Time)> {
         let answers = self.acks.iter().enumerate().filter(|(at, answer)| {
             let mut earlier = self.acks.iter().take(*at);
@@ -224,8 +229,8 @@ impl Channel {
         })
     }
 
-    /// When the next request may be sent, which may be in the past; `None` if there is nothing to say, or
-    /// something else has to happen first.
+    /// Returns the time at which the next request may be sent, possibly in the past; `None` if
+    /// there is nothing to send or another event is needed first.
     pub(crate) fn next_request(&self, types: &[TypeState], serves: &Scopes) -> Option<Time> {
         let due = match &self.turns {
             _ if self.is_applying() => return None,
@@ -242,23 +247,24 @@ impl Channel {
         Some(self.bucket.map_or(due, |bucket| due.max(bucket.next())))
     }
 
-    /// Whether requests wait for watchers.
+    /// Returns whether requests wait for watchers to handle their notices.
     pub(crate) fn is_applying(&self) -> bool {
         let has_debts = self.debts.as_ref().is_some_and(|debts| debts.open > 0);
         self.answers == AnswerTiming::AfterNotices && has_debts
     }
 
-    /// When the first NACK may be sent that is held at `now`.
+    /// Returns the time at which the first NACK that is delayed at `now` may be sent.
     pub(crate) fn next_held_nack(&self, now: Time) -> Option<Time> {
         self.answers().map(|(_, due)| due).filter(|due| *due > now).min()
     }
 
-    /// Whether the next response may be read (B52).
+    /// Returns whether the next response may be read.
+    // B52
     pub(crate) fn wants_read(&self, now: Time) -> bool {
         self.can_judge() && self.next_held_nack(now).is_none()
     }
 
-    /// Whether a response could be judged, however fast its answer may be sent.
+    /// Returns whether a response could be processed, regardless of when its ACK may be sent.
     fn can_judge(&self) -> bool {
         self.is_open
             && self.acks.len() < MAX_QUEUED_ACKS
@@ -266,8 +272,8 @@ impl Channel {
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 
-    /// Lets the does-not-exist timers run while responses can be judged. They run while NACKs are held: a server
-    /// decides how often that is, and must not put off the timers for ever.
+    /// Runs the does-not-exist timers while responses can be processed. They also run while NACKs
+    /// are delayed, which the server controls and must not use to postpone the timers forever.
     pub(crate) fn settle_timers(&mut self, now: Time) {
         match self.can_judge() {
             true => self.timers.resume(now),

@@ -1,4 +1,4 @@
-//! Responses that wait for the verdicts of the application.
+//! Responses waiting for verdicts of the application.
 
 use alloc::collections::VecDeque;
 
@@ -7,24 +7,24 @@ use bytes::Bytes;
 use super::settlement::Settlement;
 use crate::{client::event::Update, id::UpdateId};
 
-/// What one channel waits for.
+/// Pending verdicts of one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
     pub(crate) open: Option<Review>,
-    /// How many there have been.
+    /// Total number of reviews.
     pub(crate) count: u64,
-    /// Responses that came although nothing was to be read, in order.
+    /// Responses that arrived although nothing should have been read, in order.
     pub(crate) waiting: VecDeque<Bytes>,
 }
 
-/// A response under review.
+/// Response under review.
 #[derive(Debug)]
 pub(crate) struct Review {
     pub(crate) id: UpdateId,
     pub(crate) type_index: usize,
     pub(crate) frame: Bytes,
     pub(crate) settlement: Settlement,
-    /// Until it is polled.
+    /// Update for the application; `None` once it was polled.
     pub(crate) update: Option<Update>,
 }
 

@@ -9,19 +9,19 @@ use crate::{
     time::Time,
 };
 
-/// Where a channel that polls stands.
+/// State of polling on a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Polls {
     policy: PollPolicy,
     state: State,
-    /// The answer to a response that was rejected. It is said again until there is another response: a server
-    /// that remembers nothing would send what was rejected again.
+    /// NACK of the newest response. It is repeated until the next response, because a stateless
+    /// server would otherwise send the rejected resources again.
     rejection: Option<Ack>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The next request is sent then.
+    /// Waiting for the time of the next request.
     Due(Time),
     Outstanding,
 }
@@ -31,7 +31,7 @@ impl Polls {
         Self { policy: policy.clone(), state: State::Due(now), rejection: None }
     }
 
-    /// A request is sent now. Returns what it says of the response before it.
+    /// Notes that a request is sent now. Returns the ACK or NACK that it contains.
     pub(crate) fn take_turn(&mut self, answer: Option<Ack>) -> Option<Ack> {
         self.state = State::Outstanding;
         if let Some(answer) = &answer {
@@ -44,14 +44,15 @@ impl Polls {
         self.state == State::Outstanding
     }
 
-    /// The server has answered.
+    /// Notes that the server has responded, and schedules the next request.
     pub(crate) fn note_answer(&mut self, rng: &mut Rng, now: Time) {
         let delay = self.policy.refresh_delay;
         let longest = delay.saturating_mul(self.policy.jitter_percent) / 100;
         self.state = State::Due(now.after(delay.saturating_add(rng.part_of(longest))));
     }
 
-    /// When a request may be sent, if one is to be; `has_new_names` says whether the server lacks any.
+    /// Returns the time at which a request may be sent. `has_new_names` states whether names are
+    /// subscribed that the server has not been sent.
     pub(crate) fn next(&self, has_new_names: bool) -> Option<Time> {
         match (self.state, self.policy.new_names) {
             (_, NewNames::AtOnce) if has_new_names => Some(Time::ZERO),
@@ -60,7 +61,7 @@ impl Polls {
         }
     }
 
-    /// Whether a request is to say nothing of the response before it but the version.
+    /// Returns whether requests contain only the version, and no other part of an ACK or NACK.
     pub(crate) fn says_only_version(&self) -> bool {
         self.policy.answers == PollAnswers::VersionOnly
     }

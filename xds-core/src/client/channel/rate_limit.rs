@@ -1,21 +1,22 @@
-//! How fast requests go to a server (BO-10).
+//! Rate limits for the requests of one channel.
 //!
-//! Requests are rendered when the transport has room for them, so there is no queue of requests that
-//! could grow: what has to wait is said later, in fewer requests, and is gone with its stream.
+//! Requests are rendered when the transport has room for them, so no queue of requests can grow. A
+//! delayed change is sent later, merged into fewer requests, or not at all if the stream ends.
 //!
-//! [`RequestRate`] bounds all requests of a stream. [`NackPace`] bounds NACKs, which a server could otherwise provoke
-//! without end: one that answers each NACK with the response that was rejected.
+//! [`RequestRate`] limits all requests of a stream. [`NackPace`] limits NACKs, because a server
+//! that answers each NACK with the rejected response would otherwise cause an endless loop.
+// BO-10
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::{client::config::request_rate::RequestRate, time::Time};
 
-/// The bucket of one channel.
+/// Token bucket of one channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     rate: RequestRate,
-    /// How many tokens there were at `counted`.
+    /// Number of tokens at `counted`.
     tokens: u32,
     counted: Time,
 }
@@ -25,7 +26,7 @@ impl Bucket {
         Self { rate, tokens: rate.burst, counted: now }
     }
 
-    /// When a request may be sent; it may be in the past.
+    /// Returns the time at which a request may be sent, possibly in the past.
     pub(crate) fn next(&self) -> Time {
         match self.tokens {
             0 => self.counted.after(self.rate.interval),
@@ -33,7 +34,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token for a request that is sent now.
+    /// Takes a token for a request sent now.
     pub(crate) fn take(&mut self, now: Time) {
         let interval = self.rate.interval.as_nanos().max(1);
         let returned = now.since(self.counted).as_nanos() / interval;
@@ -49,19 +50,19 @@ impl Bucket {
     }
 }
 
-/// When a further NACK of each type may be sent on one channel.
+/// Time at which the next NACK of each type may be sent on one channel.
 ///
 /// ```text
-///  response, rejected ─▶ NACK ─┐ sent at once; the next one of the type at `interval` after it
+///  response rejected ─▶ NACK ──┐ sent at once; the next one for the type after `interval`
 ///                              ▼
-///  response, rejected ─▶ NACK held ── nothing is read, other types' answers and requests are sent
-///                              │ `interval` after the last one
+///  response rejected ─▶ NACK delayed ── nothing is read; ACKs and requests of other types are sent
+///                              │ `interval` after the previous NACK
 ///                              ▼
 ///                            NACK ─▶ the next response is read
 /// ```
 #[derive(Debug, Default)]
 pub(crate) struct NackPace {
-    /// Zero where NACKs have no pace of their own.
+    /// Zero if NACKs are not limited.
     interval: Duration,
     next: BTreeMap<usize, Time>,
 }
@@ -71,12 +72,12 @@ impl NackPace {
         Self { interval, next: BTreeMap::new() }
     }
 
-    /// When a NACK of the type may be sent; it may be in the past.
+    /// Returns the time at which a NACK of the type may be sent, possibly in the past.
     pub(crate) fn next(&self, type_index: usize) -> Time {
         self.next.get(&type_index).copied().unwrap_or(Time::ZERO)
     }
 
-    /// A NACK of the type is sent now.
+    /// Notes that a NACK of the type is sent now.
     pub(crate) fn note(&mut self, type_index: usize, now: Time) {
         if !self.interval.is_zero() {
             self.next.insert(type_index, now.after(self.interval));

@@ -1,31 +1,31 @@
-//! A request of one type before it is encoded.
+//! Form and effects of a request of one type.
 
 use alloc::vec::Vec;
 
 use crate::{client::config::WildcardForm, slab::Slot};
 
-/// What rendering a request brought about.
+/// Effects of rendering a request.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered {
-    /// Subscriptions that the server has now been told of for the first time on this channel.
+    /// Names newly subscribed on this channel.
     pub(crate) subscribed: Vec<Slot>,
-    /// Subscriptions that it has now been told are over, and that no other server knows of.
+    /// Names unsubscribed on this channel and not subscribed on any other.
     pub(crate) unsubscribed: Vec<Slot>,
-    /// Subscriptions that the request leaves out, and one behind it has again.
+    /// Subscribed names that this request leaves out and the next one contains.
     pub(crate) left_out: Vec<Slot>,
     pub(crate) wildcard: WildcardStep,
-    /// Whether the request says that something is held from before.
+    /// Whether the request states a version of resources held before.
     pub(crate) states_held: bool,
 }
 
-/// What became of the wildcard.
+/// Change of the wildcard subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WildcardStep {
     #[default]
     None,
     Subscribed,
     Unsubscribed,
-    /// The request leaves it out, and one behind it has it again.
+    /// Left out of this request, and contained in the next one.
     LeftOut,
 }
 
@@ -39,14 +39,14 @@ impl WildcardStep {
     }
 }
 
-/// How a wildcard of this type may be put on the wire.
+/// Form of a type's requests to a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form<'a> {
     pub(crate) wildcard: WildcardForm,
-    /// Whether a response has everything that is subscribed.
+    /// Whether a response contains all subscribed resources.
     pub(crate) is_complete: bool,
-    /// By authority: whether it uses the server.
+    /// For each authority, whether it uses the server.
     pub(crate) scope: &'a [bool],
-    /// The position of the server.
+    /// Position of the server.
     pub(crate) upstream: usize,
 }

@@ -1,4 +1,5 @@
-//! What the server at the other end of a channel was asked for, and so may speak of (S0.101, IC13, A47).
+//! Resources requested from the server of a channel, which may send only these.
+// S0.101, IC13, A47
 
 use super::sent_names::SentNames;
 use crate::{
@@ -9,14 +10,13 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What a server was asked for of one type.
+/// Resources of one type requested from a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    /// The names that it was told, and the authorities that use it: what else it sends is nobody's, and
-    /// what it leaves out is not deleted by that.
+    /// Subscribed names. The server may not send or delete other resources.
     pub(crate) sent: &'a SentNames,
     pub(crate) scope: &'a [bool],
-    /// Whether it has been told that everything is wanted, and not yet otherwise.
+    /// Whether the server still considers a wildcard subscribed.
     pub(crate) has_wildcard: bool,
 }
 
@@ -25,9 +25,9 @@ impl Asked<'_> {
         self.scope.get(authority) == Some(&true)
     }
 
-    /// Whether a resource was asked for without its name being told: one that states no authority by a
-    /// wildcard, and one that does by a glob. A server must not bring in by a wildcard what another one
-    /// answers for.
+    /// Returns whether a resource is subscribed other than by name: by a wildcard if it has no
+    /// authority, otherwise by a glob. A wildcard must not bring in resources for which other
+    /// servers are responsible.
     pub(crate) fn by_collection(
         &self,
         name: &str,
@@ -45,8 +45,9 @@ impl Asked<'_> {
         })
     }
 
-    /// Whether the server is one that may speak of the entry: names belong to authorities, and only the
-    /// servers of its authority are asked for a name (A47).
+    /// Returns whether the server may send or delete the entry. Only the servers of an entry's
+    /// authority may.
+    // A47
     pub(crate) fn may_speak_of(
         &self,
         entry: &Entry,
@@ -59,8 +60,8 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether the absence of the entry from a complete response means something. What only a glob asks
-    /// for never comes in one.
+    /// Returns whether the absence of the entry from a complete response is significant. Entries
+    /// that only a glob covers are never part of one.
     pub(crate) fn means_absence(&self, entry: &Entry, interest: &TypeInterest) -> bool {
         match interest.subscriptions.at(entry.subscription) {
             Some(subscription) => {

@@ -1,45 +1,45 @@
-//! Which names the server of one channel has been told of, for one type.
+//! Names of one type subscribed on one channel.
 //!
-//! A name is subscribed on every server that its authority uses, so what was sent is kept per
-//! channel: one bit per subscription, and the two counts that say whether a request is due.
+//! A name is subscribed on every server that its authority uses, so the state is kept per channel:
+//! one bit per subscription, and two counters that determine whether a request is due.
 
 use alloc::vec::Vec;
 
 use crate::{client::subscription::TypeInterest, slab::Slot};
 
-/// The names of one type as the server of one channel has been told them.
+/// Names of one type as sent on one channel.
 #[derive(Debug, Default)]
 pub(crate) struct SentNames {
-    /// By the slot of the subscription. A slot is not reused while a bit of it is set anywhere.
+    /// Bits by the slot of the subscription. A slot is not reused while its bit is set anywhere.
     bits: Vec<u64>,
-    /// How many names are wanted of the server that it has not been told.
+    /// Number of subscribed names that were not sent.
     unsent: usize,
-    /// How many names it has been told that are no longer wanted of it.
+    /// Number of sent names that are no longer subscribed.
     leaving: usize,
-    /// The subscriptions that may have changed since the last request; `None` where a request lists
-    /// all names anyhow.
+    /// Subscriptions that may have changed since the last request; `None` if each request lists all
+    /// names.
     changed: Option<Vec<Slot>>,
 }
 
 impl SentNames {
-    /// Nothing was sent yet; `scope` says which authorities use the server.
+    /// Creates the state before the first request; `scope` states which authorities use the server.
     pub(crate) fn none(interest: &TypeInterest, scope: &[bool]) -> Self {
         Self { bits: Vec::new(), unsent: interest.names_in(scope), ..Self::default() }
     }
 
-    /// Remembers which subscriptions change.
+    /// Enables tracking of changed subscriptions.
     pub(crate) fn tracking_changes(mut self) -> Self {
         self.changed = Some(Vec::new());
         self
     }
 
-    /// The subscriptions that may have changed, each once or more, in the order in which they did.
+    /// Takes the subscriptions that may have changed, in order and possibly with duplicates.
     pub(crate) fn take_changed(&mut self) -> Vec<Slot> {
         self.changed.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
-    /// Once all that changed was taken back before it was said, none of it is remembered. While something
-    /// else is outstanding, what goes to and fro is remembered each time, until the next request.
+    /// Tracks a change. The list is cleared when all changes have been reverted before a request;
+    /// otherwise repeated changes of one subscription accumulate until the next request.
     fn note_change(&mut self, subscription: Slot) {
         let is_outdated = self.is_outdated();
         if let Some(changed) = &mut self.changed {
@@ -50,12 +50,12 @@ impl SentNames {
         }
     }
 
-    /// Whether the server's list of names is not the wanted one.
+    /// Returns whether the sent names differ from the subscribed ones.
     pub(crate) fn is_outdated(&self) -> bool {
         self.unsent > 0 || self.leaving > 0
     }
 
-    /// Whether names are wanted of the server that it has not been told.
+    /// Returns whether subscribed names were not sent.
     pub(crate) fn has_unsent(&self) -> bool {
         self.unsent > 0
     }
@@ -65,7 +65,7 @@ impl SentNames {
         self.bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// A subscription is wanted of the server from now on.
+    /// Notes that a name is now subscribed.
     pub(crate) fn note_wanted(&mut self, subscription: Slot) {
         match self.has(subscription) {
             true => self.leaving = self.leaving.saturating_sub(1),
@@ -74,7 +74,7 @@ impl SentNames {
         self.note_change(subscription);
     }
 
-    /// A subscription is no longer wanted of the server.
+    /// Notes that a name is no longer subscribed.
     pub(crate) fn note_unwanted(&mut self, subscription: Slot) {
         match self.has(subscription) {
             true => self.leaving += 1,
@@ -83,7 +83,7 @@ impl SentNames {
         self.note_change(subscription);
     }
 
-    /// Takes a name that is no longer wanted for one that was never sent. Returns whether it was.
+    /// Treats a name that is no longer subscribed as never sent. Returns whether it was sent.
     pub(crate) fn take_back(&mut self, subscription: Slot) -> bool {
         let was_sent = self.has(subscription);
         if was_sent {
@@ -110,19 +110,19 @@ impl SentNames {
         }
     }
 
-    /// The server now knows all that is wanted of it.
+    /// Notes that a request has sent all changes.
     pub(crate) fn note_complete(&mut self) {
         (self.unsent, self.leaving) = (0, 0);
         let _ = self.take_changed();
     }
 
-    /// The server now knows all that is wanted of it but a few names, which it is not told yet.
+    /// Notes that a request has sent all changes except `unsent` names.
     pub(crate) fn note_complete_but(&mut self, unsent: usize) {
         self.note_complete();
         self.unsent = unsent;
     }
 
-    /// Counts anew, after the authorities that use the server have changed.
+    /// Counts again after a change of the authorities that use the server.
     pub(crate) fn recount(&mut self, interest: &TypeInterest, scope: &[bool]) {
         (self.unsent, self.leaving) = (0, 0);
         let _ = self.take_changed();
@@ -136,7 +136,7 @@ impl SentNames {
         }
     }
 
-    /// All subscriptions that were sent, in the order of their slots.
+    /// Returns all sent subscriptions in slot order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.bits.iter().enumerate().flat_map(|(at, &word)| {
             (0..64)
@@ -145,7 +145,7 @@ impl SentNames {
         })
     }
 
-    /// Everything that was sent, which is forgotten.
+    /// Takes all sent subscriptions and forgets them.
     pub(crate) fn take_all(&mut self) -> Vec<Slot> {
         let all = self.iter().collect();
         self.bits = Vec::new();

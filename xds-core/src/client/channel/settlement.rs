@@ -7,7 +7,7 @@ use crate::{
     text::ResourceName,
 };
 
-/// What was said of the resources of a response that have been seen.
+/// Verdicts on the resources that were handed out.
 #[derive(Debug, Default)]
 pub(crate) struct Settlement(pub(crate) BTreeMap<ResourceName, Result<Option<Value>, Rejection>>);
 

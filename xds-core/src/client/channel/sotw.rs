@@ -1,26 +1,27 @@
-//! The state-of-the-world protocol of one type on one channel.
+//! State-of-the-world protocol of one type on one channel.
 //!
-//! A SotW request is a function of what is wanted now: every one lists all names, but for those that it
-//! [leaves to the next one](LetGo), carries the last accepted version and the newest nonce, and so replaces
-//! whatever was said before (S0.095). This
-//! file keeps what the *server* believes is subscribed and renders the request that brings it up to
-//! date. It does not know whether the stream carries other types as well.
+//! A request is a function of the current subscriptions: it lists all names, except those
+//! [left to the next request](LetGo), with the last accepted version and the newest nonce, and
+//! replaces all earlier requests. This module keeps the subscriptions as the *server* knows them,
+//! and renders the request that updates them. It is independent of other types on the stream.
 //!
-//! The wildcard, on the wire (B01, X02):
+//! State of the wildcard in requests:
 //!
 //! ```text
 //!             []                  ["*", ..]
 //!  Unsent ─────────▶ Legacy ─────────────────▶ Named { wildcard }
 //!     │               │  ▲ an empty list here       │      ▲
-//!     │   [names]     │  └ still means everything   ▼      │
+//!     │   [names]     │  └ still is a wildcard      ▼      │
 //!     └───────────────┴───────────────────────▶ Named { no wildcard }
 //! ```
 //!
-//! There is no way from `Legacy` to nothing in one request, so a wildcard that ends without names
-//! goes through `["*"]`. Where a response has crossed that, the way is gone once more (`LeavingLegacy`).
+//! A single request cannot change `Legacy` to an empty subscription, so a wildcard that ends
+//! without names goes through `["*"]`. If a response has crossed that request, the step is repeated
+//! (`LeavingLegacy`).
 //!
-//! Of requests that a response crosses, and that the server drops for their nonce, the answer makes good what
-//! its list can say. [`LetGo`] is about the rest.
+//! The server ignores requests that a response crosses, because of their nonce. The ACK of the
+//! response repeats the list of names; [`LetGo`] handles what this cannot repair.
+// B01, S0.095, X02
 
 use alloc::vec::Vec;
 
@@ -41,39 +42,41 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// One type on one channel.
+/// State of one type on one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Sotw {
-    /// The nonce of the newest response, which every request echoes (IC4).
+    /// Nonce of the newest response, which every request contains.
+    // IC4
     pub(crate) nonce: Nonce,
     wire: OnWire,
-    /// Whether everything was subscribed by the first request, and has been since. A wildcard that comes
-    /// later may cross a response to the names.
+    /// Whether the first request subscribed to a wildcard that has not ended since. A wildcard
+    /// subscribed later may cross a response to a request for names.
     pub(crate) began_with_wildcard: bool,
-    /// The names that the server has been told on this channel.
+    /// Names subscribed on this channel.
     pub(crate) sent: SentNames,
-    /// What crossed requests may have failed to tell the server; `None` where no response crosses any.
+    /// Unsubscribes in requests that may have been ignored; `None` if responses cannot cross
+    /// requests.
     let_go: Option<LetGo>,
 }
 
-/// What the server takes the subscription of the type to be.
+/// Subscription as the server knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OnWire {
     /// No request of the type was sent on this channel.
     #[default]
     Unsent,
-    /// Only empty lists were sent: everything.
+    /// Only empty lists were sent, which are a wildcard.
     Legacy,
-    /// A name was sent once: from now on the list means what it says.
+    /// Names or `*` were sent, so an empty list now means no subscription.
     Named { wildcard: bool },
-    /// The end of `Legacy` may have been lost, and this is the way to nothing once more: the list was
-    /// `["*"]`, though nothing of what it asks for counts.
+    /// Unsubscribing from `Legacy` again, because the server may have ignored it: the list was
+    /// `["*"]`, without the intention to subscribe to a wildcard.
     LeavingLegacy,
 }
 
-/// What a request says beside the subscription.
+/// Fields of a request other than subscriptions.
 pub(crate) struct Envelope<'a> {
-    /// The encoded node, in the first message of a stream only.
+    /// Encoded node, if the request contains it.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a TypeUrl,
     pub(crate) version: &'a Version,
@@ -83,25 +86,26 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl Sotw {
-    /// The state of the type on a new channel.
+    /// Creates the state of the type on a new channel.
     pub(crate) fn new(interest: &TypeInterest, scope: &[bool], exchange: &Exchange) -> Self {
         let let_go = (*exchange == Exchange::Stream).then(LetGo::default);
         Self { sent: SentNames::none(interest, scope), let_go, ..Self::default() }
     }
 
-    /// Whether any request of the type was sent on this channel.
+    /// Returns whether any request of the type was sent on this channel.
     pub(crate) fn was_requested(&self) -> bool {
         self.wire != OnWire::Unsent
     }
 
-    /// Whether a request would say something that the server does not know (IC40).
+    /// Returns whether the server does not know the current subscriptions.
+    // IC40
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
         if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
             return false;
         }
         match self.wire {
-            // An empty first list would subscribe to everything: a type that nobody wants is
-            // skipped on a new stream (WC-05).
+            // WC-05: an empty first list would be a wildcard, so a type without subscriptions is
+            // not requested on a new stream.
             OnWire::Unsent => interest.is_wanted_in(scope),
             OnWire::LeavingLegacy => true,
             OnWire::Legacy | OnWire::Named { .. } => {
@@ -114,7 +118,7 @@ impl Sotw {
         matches!(self.wire, OnWire::Legacy | OnWire::Named { wildcard: true })
     }
 
-    /// Writes the request that states what is wanted now, and takes it for sent.
+    /// Renders a request for the current subscriptions and marks them as sent.
     pub(crate) fn render(
         &mut self,
         envelope: &Envelope<'_>,
@@ -207,7 +211,8 @@ impl Sotw {
         subscription.told = subscription.told.saturating_sub(1);
     }
 
-    /// Whether a request is the answer to the newest response, and the first to have its nonce.
+    /// Returns whether a request is the ACK or NACK of the newest response, the first with its
+    /// nonce.
     fn is_answer(&self, nonce: &Nonce) -> bool {
         let is_first = self.let_go.as_ref().is_some_and(|let_go| let_go.is_answer(nonce));
         is_first && *nonce == self.nonce
@@ -231,7 +236,7 @@ impl Sotw {
         let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy)
             || zoo::is(Bug::EmptyListAfterNames);
         let is_legacy = form.wildcard == WildcardForm::LegacyEmpty;
-        // A complete response to the request that asked for everything has everything.
+        // A complete response to a wildcard request contains everything.
         let may_lack_some = !self.has_wildcard() || !form.is_complete;
         let wants_wildcard = interest.wants_wildcard_in(scope)
             && self.wire != OnWire::LeavingLegacy
@@ -253,10 +258,10 @@ impl Sotw {
         }
     }
 
-    /// What the list about to be sent ends, where a response may have crossed it.
+    /// Notes the unsubscribes of the next list, because a response may cross it.
     fn note_let_go(&mut self, next: OnWire, wants_wildcard: bool, is_answer: bool) {
         let is_without = next == (OnWire::Named { wildcard: false });
-        // The server takes `["*"]` for a wildcard, whatever it was said for.
+        // For the server, `["*"]` is a wildcard, whatever its purpose.
         let is_leaving = self.wire == OnWire::LeavingLegacy;
         let ends_wildcard = is_without && (is_leaving || self.has_wildcard() && !wants_wildcard);
         let ends_legacy = self.wire == OnWire::Legacy && next != OnWire::Legacy;

@@ -1,7 +1,7 @@
-//! What was said of one type on one channel, in either variant of the protocol.
+//! State of one type on one channel, for both variants of the protocol.
 //!
-//! The variants differ in what a request says and in how a response is read. All else, from commands
-//! to notices, does not know which one a server speaks.
+//! The variants differ in how requests are rendered and responses are processed. All other code is
+//! independent of the variant.
 
 use super::{delta::Delta, sent_names::SentNames, sotw::Sotw};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     text::Nonce,
 };
 
-/// One type on one channel.
+/// State of one type on one channel.
 #[derive(Debug)]
 pub(crate) enum Machine {
     Sotw(Sotw),
@@ -21,7 +21,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// The state of the type on a new channel to the server.
+    /// Creates the state of the type on a new channel to the server.
     pub(crate) fn new(server: &ManagementServer, interest: &TypeInterest, scope: &[bool]) -> Self {
         match server.variant {
             Variant::StateOfTheWorld => Self::Sotw(Sotw::new(interest, scope, &server.exchange)),
@@ -29,7 +29,7 @@ impl Machine {
         }
     }
 
-    /// The names that the server has been told on this channel.
+    /// Returns the names subscribed on this channel.
     pub(crate) fn sent(&self) -> &SentNames {
         match self {
             Self::Sotw(sotw) => &sotw.sent,
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Whether any request of the type was sent on this channel.
+    /// Returns whether any request of the type was sent on this channel.
     pub(crate) fn was_requested(&self) -> bool {
         match self {
             Self::Sotw(sotw) => sotw.was_requested(),
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// Whether the server believes that everything is wanted.
+    /// Returns whether the server considers a wildcard subscribed.
     pub(crate) fn has_wildcard(&self) -> bool {
         match self {
             Self::Sotw(sotw) => sotw.has_wildcard(),
@@ -60,16 +60,17 @@ impl Machine {
         }
     }
 
-    /// Whether every response on this channel is one to a request for everything, the last one included.
+    /// Returns whether every response on this channel, including the last one, is one to a wildcard
+    /// request.
     pub(crate) fn began_with_wildcard(&self) -> bool {
         match self {
             Self::Sotw(sotw) => sotw.began_with_wildcard,
-            // What is held of each resource has a version of its own.
+            // In the incremental variant, each resource has its own version.
             Self::Delta(_) => false,
         }
     }
 
-    /// Whether the server believes that something is wanted that an authority is still asked for.
+    /// Returns whether the server knows a current subscription of the authority.
     pub(crate) fn knows_of(&self, interest: &TypeInterest, authority: usize) -> bool {
         let mut subscriptions = interest.subscriptions.iter();
         let knows_name = subscriptions.any(|(slot, subscription)| {
@@ -78,7 +79,8 @@ impl Machine {
         knows_name || (authority == DEFAULT && self.has_wildcard() && interest.wants_wildcard())
     }
 
-    /// Whether a request would say something that the server does not know (IC40).
+    /// Returns whether the server does not know the current subscriptions.
+    // IC40
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
         match self {
             Self::Sotw(sotw) => sotw.is_dirty(interest, scope),
@@ -86,22 +88,22 @@ impl Machine {
         }
     }
 
-    /// Whether something is wanted that the server has not been told.
+    /// Returns whether the server lacks a current subscription.
     pub(crate) fn lacks(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
         let lacks_wildcard = interest.wants_wildcard_in(scope) && !self.has_wildcard();
         lacks_wildcard || self.sent().has_unsent()
     }
 
-    /// Takes the nonce of a response that has come.
+    /// Stores the nonce of a response.
     pub(crate) fn note_nonce(&mut self, nonce: &Nonce) {
         match self {
             Self::Sotw(sotw) => sotw.nonce = nonce.clone(),
-            // Only the answer to a response carries its nonce (B05, D29).
+            // B05, D29: only the ACK or NACK of a response carries its nonce.
             Self::Delta(_) => {}
         }
     }
 
-    /// The nonce of a request that answers no response.
+    /// Returns the nonce of a request that is not an ACK or NACK.
     pub(crate) fn spontaneous_nonce(&self) -> Nonce {
         match self {
             Self::Sotw(sotw) => sotw.nonce.clone(),
