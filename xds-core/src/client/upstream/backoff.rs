@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt to reach a server.
+//! Delays before the next attempt to connect to a server.
 
 use core::time::Duration;
 
@@ -8,10 +8,11 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// Where a lane stands on its way through the delays.
+/// Backoff state of a stream slot.
 ///
-/// Connecting and streaming have series of their own: ten minutes without a connection say nothing of
-/// how long to wait after the first stream that fails (X20, S1.019).
+/// Failures to connect and failed streams are counted separately: a long time without a connection
+/// does not increase the delay after the first failed stream.
+// X20, S1.019
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pauses {
     connecting: Backoff,
@@ -19,7 +20,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// There is a connection: the next failure to connect is a first one again.
+    /// Notes that a connection was established, which resets the delay after failures to connect.
     pub(crate) fn note_connected(&mut self) {
         self.connecting.reset();
         if zoo::is(Bug::BackoffEndsOnConnect) {
@@ -27,42 +28,42 @@ impl Pauses {
         }
     }
 
-    /// A channel was closed on our own account: that is no failure, and after one that has served the next
-    /// failure is a first one again.
+    /// Notes that the client closed a channel. This is not a failure, and resets the delay after
+    /// failed streams if the channel had served.
     pub(crate) fn note_closed(&mut self, end: End) {
         if end == End::Served {
             self.streaming.reset();
         }
     }
 
-    /// Nothing has failed so far.
+    /// Forgets all failures.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// The delay before the next attempt.
+    /// Returns the delay before the next attempt.
     pub(crate) fn after(&mut self, end: End, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
         match end {
             End::Unconnected => self.connecting.next(policy, rng),
             End::Early => self.streaming.next(policy, rng),
             End::Served => {
                 self.streaming.reset();
-                // The wait after a good stream is a floor, not the first of a series.
+                // The delay after a stream that has served is not part of a growing series.
                 Backoff::default().next(policy, rng)
             }
         }
     }
 }
 
-/// One series of delays.
+/// Growing series of delays.
 #[derive(Clone, Debug, Default)]
 struct Backoff {
-    /// The delay after the last failure, before jitter; `None` after a good stream.
+    /// Delay after the last failure, before jitter; `None` after a reset.
     last: Option<Duration>,
 }
 
 impl Backoff {
-    /// The next failure is a first one again.
+    /// Makes the next delay the initial one.
     fn reset(&mut self) {
         self.last = None;
     }

@@ -1,4 +1,4 @@
-//! What is counted of one server and, within it, of each type. Lives as long as the client.
+//! Counters of one server and of each of its types, kept for the lifetime of the client.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,25 +9,26 @@ use crate::{
     time::Time,
 };
 
-/// The counters of one server.
+/// Counters of one server.
 #[derive(Debug)]
 pub(crate) struct Tally {
     health: Health,
-    /// How often the server went from working to not working.
+    /// Number of times that the server became unhealthy.
     failures: u64,
-    /// One per registered type.
+    /// One element per registered type.
     types: Vec<TypeTally>,
 }
 
-/// Whether the server works, as the gauge `connected` has it (CM-12).
+/// Health of a server, as reported by the gauge `connected`.
+// CM-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It has not been tried since anybody was last interested.
+    /// No attempt to connect since it last had subscriptions.
     #[default]
     Untried,
-    /// A stream was opened, and none has failed without a response since.
+    /// A stream was opened, and none has failed without a response since then.
     Working,
-    /// A connection or a stream failed, and no response has come since.
+    /// A connection or stream failed, and no response has arrived since then.
     Failing,
 }
 
@@ -60,7 +61,8 @@ impl Tally {
         self.failures
     }
 
-    /// A stream was opened. After a failure that alone proves nothing.
+    /// Notes that a stream was opened. After a failure, this alone does not make the server
+    /// healthy.
     pub(crate) fn opened(&mut self) {
         if self.health == Health::Untried {
             self.health = Health::Working;
@@ -71,7 +73,7 @@ impl Tally {
         self.health = Health::Working;
     }
 
-    /// The server failed; `wanted` tells which types were waited for.
+    /// Notes a failure of the server; `wanted` states for each type whether it was subscribed.
     pub(crate) fn failed(&mut self, wanted: impl Iterator<Item = bool>) {
         if self.health != Health::Failing {
             self.failures += 1;
@@ -82,12 +84,12 @@ impl Tally {
         }
     }
 
-    /// Nobody is interested any more: how it was says nothing to whoever comes next.
+    /// Notes that the server has no subscriptions any more, which ends the validity of its health.
     pub(crate) fn left_alone(&mut self) {
         self.health = Health::Untried;
     }
 
-    /// A response was judged, which moved the counters of the client.
+    /// Adds the counts of a processed response, as the difference of the client's counters.
     pub(crate) fn judged(&mut self, type_index: usize, before: ClientStats, after: ClientStats) {
         if let Some(tally) = self.types.get_mut(type_index) {
             tally.valid += after.resources_valid - before.resources_valid;
@@ -109,14 +111,14 @@ impl Tally {
         }
     }
 
-    /// A resource or collection of the type did not come in time.
+    /// Counts a resource or collection that was not received in time.
     pub(crate) fn timed_out(&mut self, type_index: usize) {
         if let Some(tally) = self.types.get_mut(type_index) {
             tally.timeouts += 1;
         }
     }
 
-    /// The counters of one type, with what the client keeps beside them.
+    /// Returns the counters of one type.
     pub(crate) fn of_type<'a>(
         &self,
         type_index: usize,
@@ -141,9 +143,10 @@ impl Tally {
     }
 }
 
-/// How often things happened with one type at one server since the client was made.
+/// Counters of one type at one server since the creation of the client.
 ///
-/// Those who know the proxy's statistics of a subscription find them here (CM-14):
+/// They correspond to Envoy's subscription
+/// [statistics](https://www.envoyproxy.io/docs/envoy/latest/configuration/overview/mgmt_server):
 ///
 /// | Envoy | here |
 /// |---|---|
@@ -157,35 +160,38 @@ impl Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeStats<'a> {
-    /// The server's URI.
+    /// URI of the server.
     pub server: &'a str,
-    /// The type.
+    /// Resource type.
     pub type_url: &'a TypeUrl,
-    /// Responses that were accepted whole.
+    /// Completely accepted responses.
     pub accepted: u64,
-    /// Responses in which something was rejected.
+    /// Responses with rejected resources.
     pub rejected: u64,
-    /// Resources that were valid, changed or not.
+    /// Valid resources, changed or unchanged.
     pub resources_valid: u64,
-    /// Resources that were rejected.
+    /// Rejected resources.
     pub resources_invalid: u64,
-    /// Resources that came under a name of version 2 of the API (S4.011).
+    /// Resources with a type URL of API version 2.
+    // S4.011
     pub older_resources: u64,
-    /// Connections and streams that failed without a response, or for what the server sent, while
-    /// the type was wanted.
+    /// Connections and streams that ended without a response, or because of a protocol violation by
+    /// the server, while the type was subscribed.
     pub failures: u64,
-    /// Resources, and collections, that did not come in time.
+    /// Resources and collections that were not received in time.
     pub timeouts: u64,
-    /// The version that the next request states: that of the last response that was accepted whole. A
-    /// rejected one leaves it alone, except under [`NackVersion::Newest`](crate::client::NackVersion::Newest).
+    /// Version of the last completely accepted response, which the next request states. With
+    /// [`NackVersion::Newest`](crate::client::NackVersion::Newest), also that of a partially
+    /// accepted one.
     pub version: &'a Version,
-    /// When that response arrived.
+    /// Arrival time of the last accepted response.
     pub accepted_at: Option<Time>,
 }
 
 impl TypeStats<'_> {
-    /// How often there was something to make of the type: a response or the content of a file, used or not, or none
-    /// where one was waited for (S0.017). An answer to a poll that says there is nothing new is none.
+    /// Returns the number of update attempts: responses or file contents, accepted or not,
+    /// failures, and timeouts. Polling responses without changes are not counted.
+    // S0.017, CM-14
     #[must_use]
     pub fn attempts(&self) -> u64 {
         self.accepted + self.rejected + self.failures + self.timeouts

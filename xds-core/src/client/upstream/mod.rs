@@ -1,23 +1,25 @@
-//! The client's side of its management servers, and of the channels to them.
+//! Management servers of the client and the channels to them.
 //!
 //! ```text
 //!            first watch                 Opened
 //!   Idle ───────────────▶ Open(opening) ────────▶ Open(open) ──┐ messages
 //!    ▲ ▲                      │                       │        │ and requests
-//!    │ └── nothing wanted ──┐ │ Closed                │ Closed ◀┘
-//!    │      for a while     │ ▼                       ▼
+//!    │ └── idle timeout ────┐ │ Closed                │ Closed ◀┘
+//!    │                      │ ▼                       ▼
 //!    └───────────────── BackingOff(until) ────▶ Open(opening) with a fresh channel
-//!       nothing wanted
+//!       no subscription
 //! ```
 //!
-//! That is the state of a *lane*: the stream for all types of a server, or the one for a single type
-//! where streams are not aggregated. A channel that is closed from here right after it was opened, for
-//! lack of interest or to start over, leaves through `BackingOff` as well, so that between two attempts
-//! there is always a pause (IC26), unless the application says that the network is back (BO-06).
+//! This is the state of a *stream slot*: the stream for all types of a server, or the one for a
+//! single type if streams are not aggregated. A channel that the client closes right after opening
+//! it also goes through `BackingOff`, so that there is always a delay between two attempts, unless
+//! the application calls [`Client::reset_backoff`](super::Client::reset_backoff).
 //!
-//! Lifetimes are kept apart: the *server* keeps accepted versions and counters; the *lane* keeps the
-//! backoff and the standing error, so that streams of single types fail each for itself (NA-02); the
-//! *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all of that goes with it.
+//! State is kept at three levels. The *server* keeps accepted versions and counters. The *stream
+//! slot* keeps the backoff and the current error, so that streams of single types fail
+//! independently. The *channel* keeps nonces, sent names, queued ACKs, timers and unhandled
+//! notices, which end with it.
+// IC26, BO-06, NA-02
 
 pub(crate) mod backoff;
 pub(crate) mod counters;
@@ -36,78 +38,80 @@ use super::{
 };
 use crate::{id::ChannelId, slab::Slab, text::Nonce, time::Time, zoo::Keepsake};
 
-/// All servers, the lanes to them, and the authorities that use them.
+/// All servers, their stream slots, and the authorities that use them.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     pub(crate) servers: Vec<Upstream>,
     pub(crate) lanes: Vec<Lane>,
-    /// The first is that of names without an authority.
+    /// Authorities; the first is that of names without an authority.
     pub(crate) authorities: Vec<Authority>,
-    /// How many channels have ended: tells whether an error is older than another.
+    /// Number of channels that have ended, used to compare the ages of errors.
     pub(crate) epoch: u64,
-    /// The token of the timer that was last armed.
+    /// Token of the last armed timer.
     pub(crate) last_timer: u64,
     pub(crate) channels: Slab<Channel>,
 }
 
-/// A server, for the life of the client.
+/// Server, for the lifetime of the client.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) server: Arc<ManagementServer>,
-    /// What the server is called.
+    /// URI of the server with masked credentials.
     pub(crate) name: Arc<str>,
-    /// What errors of each registered type say about where they come from.
+    /// Origin of errors of each registered type.
     pub(crate) sources: Vec<Arc<Source>>,
-    /// The last accepted version of each registered type.
+    /// Last accepted version of each registered type.
     pub(crate) accepted: Vec<Accepted>,
-    /// The last nonce of each registered type, for the bug that uses it on another stream.
+    /// Last nonce of each registered type, for the injected bug that reuses it on another stream.
     pub(crate) nonces: Vec<Keepsake<Nonce>>,
-    /// The position of the first of its lanes.
+    /// Position of its first stream slot.
     pub(crate) first_lane: usize,
     pub(crate) serves: Scopes,
-    /// What is waited for from the moment it is wanted, where that is how long a resource may take.
+    /// Does-not-exist timers that run from the first subscription
+    /// ([`TimerStart::Subscription`](crate::client::TimerStart::Subscription)).
     pub(crate) fetches: DoesNotExistTimers,
     pub(crate) tally: Tally,
 }
 
-/// One stream's place, whether there is a stream at present or not.
+/// Place for one stream, which may or may not exist at present.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The position of the server.
+    /// Position of the server.
     pub(crate) upstream: usize,
     pub(crate) carries: Carries,
     pub(crate) link: Link,
     pub(crate) pauses: Pauses,
-    /// How many channels in a row have ended without a response.
+    /// Number of consecutive channels that ended without a response.
     pub(crate) failures: u32,
-    /// Whether there ever was a response.
+    /// Whether there has ever been a response.
     pub(crate) has_answered: bool,
-    /// Why the server cannot be used, from the first failure until the next response.
+    /// Error of the server, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
-    /// The number of the last channel of this lane that ended, in the count of all.
+    /// Number of the last ended channel of this stream slot, among all ended channels.
     pub(crate) ended: u64,
 }
 
-/// Which of the registered types a stream carries.
+/// Registered types that a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
     Everything,
     Type(usize),
 }
 
-/// Where a lane stands.
+/// State of a stream slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Nothing is wanted.
+    /// No channel.
     Idle,
-    /// A channel is opening or open.
+    /// Channel that is opening or open.
     Open(ChannelId),
-    /// The next channel is opened then.
+    /// Delay until the next attempt.
     BackingOff(Time),
 }
 
 impl Upstreams {
-    /// The servers of a configuration, each distinct one once (FE-16).
+    /// Creates the servers of a configuration, without duplicates.
+    // FE-16
     pub(crate) fn new(config: &ClientConfig) -> Self {
         let node_id: Arc<str> = Arc::from(config.node.id());
         let mut distinct: Vec<Arc<ManagementServer>> = Vec::new();
@@ -156,7 +160,7 @@ impl Upstreams {
         Self { servers, lanes, authorities, epoch: 0, last_timer: 0, channels: Slab::default() }
     }
 
-    /// Starts a channel; its id is fresh.
+    /// Adds a channel with a new id.
     pub(crate) fn start_channel(&mut self, channel: Channel) -> Option<ChannelId> {
         let lane = channel.lane;
         let id = ChannelId(self.channels.push_back(channel)?);
@@ -170,7 +174,7 @@ impl Upstreams {
         self.channels.remove(id.0.slot())
     }
 
-    /// The channel of a lane, opening or open.
+    /// Returns the channel of a stream slot, opening or open.
     pub(crate) fn on_lane(&self, lane: usize) -> Option<ChannelId> {
         match self.lanes.get(lane)?.link {
             Link::Open(id) => Some(id),
@@ -178,7 +182,8 @@ impl Upstreams {
         }
     }
 
-    /// Whether a channel to the server is on its way: one opens at a time (IC26).
+    /// Returns whether a channel to the server is opening. Only one opens at a time.
+    // IC26
     pub(crate) fn is_opening(&self, upstream: usize) -> bool {
         let mut channels = self.channels.iter();
         channels.any(|(_, channel)| channel.upstream == upstream && !channel.is_open)
@@ -192,7 +197,7 @@ impl Upstreams {
         self.channels.get_mut(id.0)
     }
 
-    /// The channel and the server that it leads to.
+    /// Returns the channel and its server.
     pub(crate) fn channel_and_server(
         &mut self,
         id: ChannelId,
@@ -202,14 +207,14 @@ impl Upstreams {
         Some((channel, server))
     }
 
-    /// The server that an authority relies on for a type at present, with the lane of the type.
+    /// Returns the active server of an authority for a type, and the stream slot of the type.
     pub(crate) fn active(&self, authority: usize, type_index: usize) -> Option<(&Upstream, &Lane)> {
         let upstream = self.authorities.get(authority)?.active(type_index);
         let lane = self.lanes.get(self.lane_of(upstream, type_index)?)?;
         Some((self.servers.get(upstream)?, lane))
     }
 
-    /// The servers that an authority may use for a type.
+    /// Returns the servers that an authority may use for a type.
     pub(crate) fn servers_of(
         &self,
         authority: usize,
@@ -220,7 +225,7 @@ impl Upstreams {
         servers.iter().filter_map(|&server| Some(&*self.servers.get(server)?.server))
     }
 
-    /// The position of the lane that carries a type of a server.
+    /// Returns the position of the stream slot for a type of a server.
     pub(crate) fn lane_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
         let server = self.servers.get(upstream)?;
         Some(match server.server.streams {
@@ -229,7 +234,7 @@ impl Upstreams {
         })
     }
 
-    /// What the channels of an authority say of a type.
+    /// Calls `act` with the state of the type on each channel that the authority uses.
     pub(crate) fn machines_of(
         &mut self,
         authority: usize,
@@ -247,7 +252,7 @@ impl Upstreams {
         }
     }
 
-    /// Whether some server believes that everything of a type is wanted.
+    /// Returns whether any server considers a wildcard of the type subscribed.
     pub(crate) fn has_wildcard_on_wire(&self, type_index: usize) -> bool {
         self.channels
             .iter()
