@@ -1,9 +1,10 @@
-//! Resources that are asked for by another name (X06, S0.187-S0.191, DX-40).
+//! Aliases: other names by which a resource was subscribed.
 //!
-//! A server may answer a subscription to one name with a resource of another name, which says that the
-//! first is an alias of it: a virtual host may be asked for by the domain of a request. From then on the
-//! watches of the alias are watches of the resource. The next request says so: it subscribes to the
-//! resource and gives up the alias, and so do all that come after it.
+//! A server may answer a subscription with a resource of another name, which makes the subscribed
+//! name an alias of it; for example, a virtual host can be requested by a domain. The watches of
+//! the alias then become watches of the resource. The next request subscribes to the resource and
+//! unsubscribes from the alias.
+// X06, S0.187-S0.191, DX-40
 
 use alloc::vec::Vec;
 
@@ -21,18 +22,18 @@ use crate::{
     wire::resource::Aliases,
 };
 
-/// Watches went from one subscription to another.
+/// Move of watches from one subscription to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) authority: usize,
-    /// The subscription that nobody wants any more.
+    /// Subscription of the alias, which has no watches any more.
     pub(crate) from: Slot,
-    /// The other one, if nobody wanted it before.
+    /// Subscription of the resource, if it is new.
     pub(crate) to: Option<Slot>,
 }
 
-/// The subscriptions by which a resource is asked for under one of its aliases. They are of the same
-/// authority: nobody may answer for another one.
+/// Returns the subscriptions by which a resource is requested under one of its aliases. An alias
+/// must have the same authority, because a server must not answer for another one.
 pub(crate) fn asked_for_by<'a>(
     naming: Naming<'a>,
     cache: &'a Cache,
@@ -57,8 +58,8 @@ fn authority_of(authority: &Option<alloc::borrow::Cow<'_, str>>) -> Option<alloc
 }
 
 impl Judge<'_> {
-    /// Whoever asks this server for an alias of the resource asks for the resource from now on. That is
-    /// so even if the resource turns out to be bad: it is this one whose error they should hear of.
+    /// Moves watches of aliases subscribed on this server to the resource. This also happens if the
+    /// resource is invalid, so that the watchers get its error.
     pub(crate) fn resolve_aliases(&mut self, name: &str, aliases: Aliases<'_>) {
         if aliases == Aliases::default() {
             return;
@@ -66,7 +67,7 @@ impl Judge<'_> {
         let asked = asked_for_by(self.naming(), self.cache, self.interest, name, aliases);
         let asked: Vec<Slot> = asked.filter(|&slot| self.asked.sent.has(slot)).collect();
         for from in asked {
-            // An alias that is listed twice has been given up by now.
+            // An alias that is listed twice was handled before.
             if self.interest.subscriptions.at(from).is_some_and(Subscription::is_wanted) {
                 self.move_watches(from, name);
             }
@@ -94,7 +95,7 @@ impl Judge<'_> {
             self.watches.get_mut(id)?.target = target;
             self.watches.link(id, subscription.first_watch);
             subscription.first_watch = id.0.slot();
-            // What is known of the resource is news to them.
+            // The state of the resource is new to the watchers.
             self.watches.tell(id, News::Changed, self.outbox, self.debts);
         }
 
@@ -108,7 +109,7 @@ impl Judge<'_> {
         Some(())
     }
 
-    /// The subscription to the entry's name, and whether nobody wanted it before.
+    /// Returns the subscription to the entry's name, and whether it is new.
     fn want(&mut self, entry: Slot, authority: usize) -> Option<(Slot, bool)> {
         let existing = self.cache.get(entry)?.subscription;
         let slot = match self.interest.subscriptions.at_mut(existing) {

@@ -1,4 +1,4 @@
-//! A SotW or incremental response.
+//! Parsed response in either variant of the protocol.
 
 use crate::{
     client::resource::{name::Naming, unwrap::Unwrapped},
@@ -6,7 +6,7 @@ use crate::{
     wire::{Malformed, delta_response::DeltaResponse, response::Response},
 };
 
-/// A response in the variant that the server speaks.
+/// Response in the server's variant of the protocol.
 pub(crate) enum AnyResponse<'f> {
     Sotw(Response<'f>),
     Delta(DeltaResponse<'f>),
@@ -41,8 +41,7 @@ impl<'f> AnyResponse<'f> {
         }
     }
 
-    /// Goes through the resources that can be taken out of what they came in, in wire order.
-    /// They come with their positions.
+    /// Calls `act` with each well-formed resource and its position, in wire order.
     pub(crate) fn for_each_sound(
         &self,
         naming: Naming<'_>,
@@ -62,7 +61,7 @@ impl<'f> AnyResponse<'f> {
         }
     }
 
-    /// That of the response; resources of an incremental one have their own.
+    /// Returns the version of the response. In the incremental variant, each resource has its own.
     pub(crate) fn version(&self) -> &'f str {
         match self {
             Self::Sotw(response) => response.version,

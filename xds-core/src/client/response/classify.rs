@@ -1,17 +1,17 @@
-//! The first half of judging: what each resource of a response is, and what is to be made of it.
+//! First phase of processing a response: classification and validation of each resource.
 //!
 //! ```text
-//!  Any ─▶ byte for byte the expected next? ─▶ unchanged              (the usual case)
+//!  Any ─▶ identical to the expected next one? ─▶ unchanged           (the usual case)
 //!             │ no
 //!             ▼
-//!          unwrap ─▶ named, wanted, single? ─▶ the one in use? ─▶ unchanged
-//!                                                  │ no
-//!                                                  ▼
-//!                                              validate ─▶ candidate
+//!          unwrap ─▶ named, subscribed, unique? ─▶ the one in use? ─▶ unchanged
+//!                                                      │ no
+//!                                                      ▼
+//!                                                  validate ─▶ candidate
 //! ```
 //!
-//! Nothing is committed here but versions of what did not change, and those are taken back from a
-//! name that comes twice.
+//! This phase only changes the versions of unchanged resources, and reverts that for duplicated
+//! names.
 
 use alloc::vec::Vec;
 
@@ -42,28 +42,28 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What reading a response found.
+/// Result of classifying a response.
 #[derive(Debug)]
 pub(crate) struct Reading<'f> {
     pub(crate) candidates: Vec<Candidate<'f>>,
-    /// Entries that the response has more than once.
+    /// Entries that the response contains more than once.
     pub(crate) repeated: Vec<Slot>,
-    /// Entries whose resource in use turned out to be the newest again.
+    /// Entries whose resource in use is the newest version again.
     pub(crate) recovered: Vec<Slot>,
-    /// Unchanged entries whose wrapper may have changed, has come or has gone.
+    /// Unchanged entries whose wrapper may have been changed, added or removed.
     pub(crate) wrapped: Vec<(Slot, Option<Wrapper<'f>>)>,
-    /// Entries of which only the TTL is renewed.
+    /// Entries whose TTL alone is renewed.
     pub(crate) heartbeats: Vec<(Slot, Wrapper<'f>)>,
     pub(crate) faults: Faults,
     pub(crate) strangers: Strangers,
-    /// Whether it consists of heartbeats, of which there are some.
+    /// Whether the response consists of heartbeats, at least one.
     pub(crate) has_heartbeats_alone: bool,
 }
 
-/// A resource that is wanted and not the one in use, and what validation says of it.
+/// Subscribed resource that differs from the one in use, with the result of its validation.
 #[derive(Debug)]
 pub(crate) struct Candidate<'f> {
-    /// The position in the response.
+    /// Position in the response.
     pub(crate) index: usize,
     pub(crate) slot: Slot,
     pub(crate) bytes: Bytes,
@@ -72,16 +72,16 @@ pub(crate) struct Candidate<'f> {
 }
 
 impl Reading<'_> {
-    /// Whether a response with all resources of its type says by this that others do not exist. It does not if some
-    /// resource may be any of them, its name being unknown, nor if it has heartbeats alone, which renew what they are
-    /// for: a server sends these at a time of their own.
+    /// Returns whether the absence of a resource from a complete response is significant. It is not
+    /// if the response contains a resource whose name is unknown, nor if it consists of heartbeats,
+    /// which servers send independently of other resources.
     pub(crate) fn tells_absence(&self) -> bool {
         !self.faults.has_unnamed() && !self.has_heartbeats_alone
     }
 }
 
 impl Judge<'_> {
-    /// Compares every resource with what is known and validates the changed.
+    /// Compares every resource with the cache and validates the changed ones.
     pub(crate) fn read<'f>(&mut self, response: &Response<'f>, frame: &Bytes) -> Reading<'f> {
         let control_plane = nack_message::cut(response.control_plane, self.limits.token_bytes);
         let version = Version::from(response.version);
@@ -90,8 +90,8 @@ impl Judge<'_> {
         if self.asked.has_wildcard {
             self.cache.make_room_for(response.resource_count.min(self.limits.resources_per_type));
         }
-        // A server mostly repeats its resources in the order of the last response, which is that of
-        // the cache: the next entry is guessed before any name is looked at.
+        // Servers usually repeat resources in the order of the previous response, which is that of
+        // the cache. The next entry is therefore tried before its name is looked up.
         let mut guess = self.cache.first();
         let mut has_content = false;
         let overruled = Overruled::in_sotw(self.naming(), response);
@@ -151,7 +151,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Reads a resource that is not simply the expected one; the entry it belongs to, if any.
+    /// Classifies a resource other than a plain repetition of the expected one. Returns its entry,
+    /// if any.
     fn read_one<'f>(
         &mut self,
         index: usize,
@@ -202,16 +203,15 @@ impl Judge<'_> {
         Some(slot)
     }
 
-    /// Counts what comes under a name of the version before, so that one can see when nothing does any more
-    /// (S4.011).
+    /// Counts resources of API version 2, to show whether any server still sends them.
+    // S4.011
     pub(crate) fn note_api(&mut self, one: &Unwrapped<'_>) {
         if one.api == ApiVersion::V2 {
             self.stats.older_resources += 1;
         }
     }
 
-    /// A wrapper that cannot be used is blamed on its name, so that what it was for counts as
-    /// present.
+    /// Rejects an unusable wrapper under its name, so that the resource counts as present.
     pub(crate) fn read_unusable<'f>(
         &mut self,
         index: usize,
@@ -235,8 +235,9 @@ impl Judge<'_> {
         Some(slot)
     }
 
-    /// A wrapper without a resource renews the TTL of the one in use if that is the version meant,
-    /// and is a bad resource otherwise (D22, DX-38).
+    /// Classifies a wrapper without a resource: it renews the TTL if it has the version in use,
+    /// otherwise it is invalid.
+    // D22, DX-38
     fn read_heartbeat<'f>(
         &mut self,
         index: usize,
@@ -247,7 +248,7 @@ impl Judge<'_> {
     ) -> Option<Slot> {
         const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
         let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
-            // Nobody asked this server for it, or everything was asked for and this never came.
+            // Not subscribed on this server, or never received under a wildcard.
             if self.asked.has_wildcard {
                 reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
             }
@@ -267,7 +268,7 @@ impl Judge<'_> {
                 mark => self.note_repeated(slot, mark, reading),
             }
         } else if entry.bytes.is_none() && entry.subscription.is_none() {
-            // Gone already: there is nothing that could be wrong with it.
+            // The resource was dropped before, so it cannot be rejected.
             reading.faults.add(Place::Resource(index), name, NOT_IN_USE);
         } else {
             self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
@@ -293,8 +294,9 @@ impl Judge<'_> {
         }
     }
 
-    /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
-    /// beside it (D15, B54).
+    /// Notes a resource that is identical to the one in use. Watchers are only notified if it
+    /// clears an error.
+    // D15, B54
     #[inline]
     fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
         let mark = self.cache.mark(slot);
@@ -310,7 +312,7 @@ impl Judge<'_> {
         mark
     }
 
-    /// A name came again: what was made of the first copy is taken back.
+    /// Reverts the effects of the first copy of a duplicated name.
     pub(crate) fn note_repeated(&mut self, slot: Slot, mark: Mark, reading: &mut Reading<'_>) {
         if mark != Mark::Second || zoo::is(Bug::DuplicatesAccepted) {
             return;
@@ -321,9 +323,10 @@ impl Judge<'_> {
         }
     }
 
-    /// Reads the errors that the server reports for single resources. The response is at fault only for one that says
-    /// nothing: it cannot be read, its name cannot, or its status is OK. What nobody asked for is passed
-    /// over, and a resource in the same response counts more. Of two errors the first counts.
+    /// Returns the errors that the server reports for single resources. An error is only a fault of
+    /// the response if it cannot be parsed, its name is invalid, or its status is OK. Errors of
+    /// resources that were not requested, or that the response contains, are ignored. The first of
+    /// several errors of a resource is used.
     pub(crate) fn read_errors<'e>(
         &mut self,
         errors: impl Iterator<Item = Result<RawResourceError<'e>, Malformed>>,
@@ -359,8 +362,7 @@ impl Judge<'_> {
         reported
     }
 
-    /// Goes through the response once more to name every copy of what comes more than once, the
-    /// first ones included.
+    /// Adds every copy of a duplicated name to the faults, in a second pass over the response.
     fn name_repeated<'f>(&self, response: &Response<'f>, reading: &mut Reading<'f>) {
         for (index, raw) in response.resources().enumerate() {
             let found = |raw| self.naming().found(self.naming().unwrap(&raw));
@@ -375,7 +377,7 @@ impl Judge<'_> {
         }
     }
 
-    /// How the resources of this response are called.
+    /// Returns the settings for names of this response's resources.
     pub(crate) fn naming(&self) -> Naming<'_> {
         Naming {
             resource_type: self.resource_type,
@@ -384,12 +386,12 @@ impl Judge<'_> {
         }
     }
 
-    /// The entry of a resource.
+    /// Returns the entry of a resource.
     pub(crate) fn find(&self, name: &str) -> Option<Slot> {
         self.find_subject(name).filter(|&slot| !self.is_glob(slot))
     }
 
-    /// The entry of a resource or of a glob.
+    /// Returns the entry of a resource or a glob.
     pub(crate) fn find_subject(&self, name: &str) -> Option<Slot> {
         self.cache.find(&self.naming().kept(name))
     }
@@ -398,7 +400,8 @@ impl Judge<'_> {
         self.cache.get(slot).is_some_and(|entry| entry.is_glob)
     }
 
-    /// What is to be made of a changed resource: what was said of it from outside, if anything was.
+    /// Returns the verdict on a changed resource: the external one if there is one, otherwise that
+    /// of validation.
     pub(crate) fn verdict_on(&self, slot: Slot, bytes: &Bytes) -> Result<Option<Value>, Rejection> {
         let entry = self.cache.get(slot);
         if let Some(said) = entry.and_then(|entry| self.settlement.verdict(entry.name.as_str())) {
@@ -411,9 +414,10 @@ impl Judge<'_> {
         }
     }
 
-    /// The entry of a name that is wanted. Under a wildcard or a glob every name of its kind is; otherwise
-    /// resources that nobody asked for are passed over (S0.101, IC13, FE-22), though not even they may
-    /// come twice.
+    /// Returns the entry of a requested resource. Under a wildcard or glob, a new name gets an
+    /// entry. Resources that were not requested are ignored, except that their names must be unique
+    /// too.
+    // S0.101, IC13, FE-22
     pub(crate) fn find_or_expect(
         &mut self,
         name: &str,
@@ -432,7 +436,7 @@ impl Judge<'_> {
             reading.strangers.note(name);
             return None;
         }
-        // A complete response leaves nothing but what is in it, so only that counts.
+        // A complete response replaces all resources, so only its own resources count.
         let limit = self.limits.resources_per_type;
         let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
         let held = match is_sotw && self.resource_type.full_state_in_sotw() {
@@ -450,5 +454,6 @@ impl Judge<'_> {
     }
 }
 
-/// Why each copy of a name that comes twice is rejected (X10).
+/// Reason for rejecting each copy of a duplicated name.
+// X10
 pub(crate) const DUPLICATE: &str = "the name comes more than once in the response";

@@ -1,9 +1,10 @@
-//! An incremental response: what was added or changed, then what was removed.
+//! Processing of an incremental response: changed resources, then removed ones.
 //!
-//! It differs from the state of the world in three ways. Each resource has a version of its own and is
-//! known by the name in its wrapper, not by the one inside (virtual hosts, for one, have another
-//! inside). Nothing is said by leaving out. And there are two ways to say that a resource does not
-//! exist: its name among the removed, and a wrapper without a resource (D21).
+//! It differs from the state of the world in three ways. Each resource has its own version and is
+//! identified by the name in its wrapper, which may differ from the name inside, as for virtual
+//! hosts. The absence of a resource is not significant. A server can report a nonexistent resource
+//! in two ways: by its name in `removed_resources`, and by a wrapper without a resource.
+// D21
 
 use alloc::vec::Vec;
 
@@ -30,19 +31,19 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What an incremental response has beside changed resources.
+/// Contents of an incremental response other than changed resources.
 #[derive(Debug, Default)]
 struct Beside<'f> {
-    /// Resources that came as they are.
+    /// Unchanged resources.
     unchanged: Vec<(Slot, Wrapper<'f>)>,
-    /// What the server says does not exist.
+    /// Resources reported as nonexistent.
     absent: Vec<Slot>,
-    /// The globs that it says have no members.
+    /// Globs reported as having no members.
     empty: Vec<Slot>,
 }
 
 impl Judge<'_> {
-    /// Judges a sound incremental response and commits it.
+    /// Processes a well-formed incremental response and updates the cache.
     pub(crate) fn judge_delta(mut self, response: &DeltaResponse<'_>, frame: &Bytes) -> Judged {
         let before = self.cache.sequence();
         let (mut reading, beside) = self.read_delta(response, frame);
@@ -54,7 +55,7 @@ impl Judge<'_> {
         self.renew(beside.unchanged);
         self.rewrap(&reading);
         self.commit_delta(core::mem::take(&mut reading.candidates), frame, &mut reading);
-        // What is not about one version of a resource is the whole response's.
+        // Changes other than those of single resources have the version of the response.
         self.cache.begin_version(Version::from(response.system_version));
         for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
@@ -162,10 +163,10 @@ impl Judge<'_> {
         }
     }
 
-    /// A wrapper without a resource: of the version in use it is a heartbeat (DX-33), with a TTL of
-    /// another version it lacks its resource (DX-34), and otherwise it says that the resource, or what
-    /// an alias stands for, does not exist (D21, DX-39). A virtual host has no heartbeats: there it says
-    /// that always (NA-05).
+    /// Handles a wrapper without a resource. With the version in use it is a heartbeat. With a TTL
+    /// and another version it is invalid. Otherwise it reports that the resource, or the resource
+    /// of an alias, does not exist. For virtual hosts, which have no heartbeats, it always does.
+    // D21, DX-33, DX-34, DX-39, NA-05
     fn read_empty<'f>(
         &mut self,
         index: usize,
@@ -192,7 +193,8 @@ impl Judge<'_> {
             Some(slot) if has_heartbeats && wrapper.ttl.is_some() => {
                 self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
             }
-            // It may have expired on the way. Who is told so sends it again.
+            // The resource may have expired in the meantime. After the NACK, the server sends it
+            // again.
             None if has_heartbeats && wrapper.ttl.is_some() && self.asked.has_wildcard => {
                 reading.faults.add(Place::Resource(index), wrapped.name, NOT_IN_USE);
             }
@@ -205,8 +207,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Names that nobody asked for are passed over (DX-13). That a glob has no members may be said as
-    /// often as a server likes.
+    /// Handles a resource reported as nonexistent. Names that were not requested are ignored. The
+    /// name of a glob without members may be repeated.
+    // DX-13
     fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
         let subject = self.find_subject(name).filter(|&slot| self.may_come_from_here(slot));
         let Some(slot) = subject else { return };
@@ -218,7 +221,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Goes through the response once more to name every copy of what comes more than once.
+    /// Adds every copy of a duplicated name to the faults, in a second pass over the response.
     fn name_repeated_in<'f>(
         &self,
         response: &DeltaResponse<'f>,
@@ -238,7 +241,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The version and what else came beside resources that did not change.
+    /// Renews the versions and wrappers of unchanged resources.
     fn renew(&mut self, unchanged: Vec<(Slot, Wrapper<'_>)>) {
         for (slot, wrapper) in unchanged {
             if self.cache.is_duplicate(slot) {
@@ -246,7 +249,7 @@ impl Judge<'_> {
             }
             self.stats.resources_valid += 1;
             self.cache.begin_version(Version::from(wrapper.version));
-            // From now on it is held from this server, whatever another one was told.
+            // From now on the resource is held from this server.
             self.cache.overrule(slot);
             self.cache.renew(slot);
             match worth_keeping(wrapper) {
@@ -274,13 +277,14 @@ impl Judge<'_> {
         }
     }
 
-    /// The server says that there is no such resource: a deletion if there was one (DX-11), otherwise
-    /// the answer to the subscription (B03).
+    /// Handles the server's report that a resource does not exist: a deletion if it existed,
+    /// otherwise the answer to the subscription.
+    // DX-11, B03
     pub(crate) fn conclude_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
         let is_kept = entry.bytes.is_none() || !self.drops(&WatchErrorKind::Deleted);
         if entry.state == EntryState::DoesNotExist && is_kept {
-            return; // It was said before.
+            return; // Reported before.
         }
         let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
         let kind = if was_received { WatchErrorKind::Deleted } else { WatchErrorKind::Absent };
@@ -288,8 +292,7 @@ impl Judge<'_> {
     }
 }
 
-/// Every incremental resource comes in a wrapper. Its version is kept by the cache; the wrapper itself
-/// only where it says more.
+/// Returns the wrapper if it contains more than a version, which the cache stores separately.
 fn worth_keeping(wrapper: Wrapper<'_>) -> Option<Wrapper<'_>> {
     let says_more = wrapper.metadata.is_some()
         || wrapper.ttl.is_some()

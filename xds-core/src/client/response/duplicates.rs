@@ -1,5 +1,7 @@
-//! Names that come more than once in a response, where the last copy is taken for what the server means
-//! (D14, [`Duplicates::LastWins`]). Where they are a fault, `reading.rs` finds them.
+//! Duplicated names in a response with [`Duplicates::LastWins`], where the last copy is used.
+//!
+//! With [`Duplicates::Reject`], `classify` handles them.
+// D14
 
 use alloc::{
     borrow::Cow,
@@ -12,8 +14,8 @@ use crate::{
     wire::{delta_response::DeltaResponse, response::Response},
 };
 
-/// The positions of the copies that a later one overrules. In an incremental response, names that were
-/// removed are counted on from its resources, and so come after them.
+/// Positions of the copies that a later copy replaces. The positions of an incremental response's
+/// removed names follow those of its resources.
 #[derive(Debug, Default)]
 pub(crate) struct Overruled(BTreeSet<usize>);
 

@@ -1,8 +1,9 @@
-//! What a response says of globs: of which it has members, which have none, and what is wrong with one.
+//! Effects of a response on globs.
 //!
-//! Nothing marks what a server sends as the answer to a glob. So a glob counts as received once a response
-//! has one of its members, or says that there are none by naming the glob itself among what was removed
-//! (FE-23). An error that goes by the glob's name is the collection's (DE-24).
+//! Responses do not identify the glob that they answer. A glob therefore counts as received once a
+//! response contains one of its members or, if it has none, the glob itself in `removed_resources`.
+//! An error with the name of the glob is one of the whole collection.
+// FE-23, DE-24
 
 use alloc::vec::Vec;
 
@@ -21,21 +22,21 @@ use crate::{
 };
 
 impl Judge<'_> {
-    /// The response has the resource, good or bad.
+    /// Notes that the response contains the resource, valid or invalid.
     pub(crate) fn note_present(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot).filter(|entry| entry.is_foreign) else { return };
         let name = entry.name.clone();
         self.cache.globs.note_present(name.as_str());
     }
 
-    /// The glob with this entry, if the server was asked for it.
+    /// Returns the glob with this entry, if it is subscribed on the server.
     fn asked_for_glob(&self, slot: Slot) -> Option<Slot> {
         let entry = self.cache.get(slot).filter(|entry| entry.is_glob)?;
         let is_asked_for = self.asked.sent.has(entry.subscription) && self.may_come_from_here(slot);
         self.cache.globs.find(entry.name.as_str()).filter(|_| is_asked_for)
     }
 
-    /// The globs that the response speaks of exist, and nothing is wrong with them any more.
+    /// Marks the globs that the response mentions as received, and clears their errors.
     pub(crate) fn receive_globs(&mut self) {
         for glob in self.cache.globs.take_present() {
             if let Some(known) = self.cache.globs.at(glob)
@@ -64,7 +65,7 @@ impl Judge<'_> {
         Some(())
     }
 
-    /// Nothing of the response counts, but the server has spoken: nothing is waited for any longer.
+    /// Ends the does-not-exist timers of the globs that a completely rejected response mentions.
     pub(crate) fn settle_globs(&mut self) {
         for glob in self.cache.globs.take_present() {
             if let Some(glob) = self.cache.globs.at(glob)
@@ -76,8 +77,9 @@ impl Judge<'_> {
         }
     }
 
-    /// The response has the name of a glob among what was removed: there are no members. The response may
-    /// have some all the same, which count; any may be the one of a name that cannot be determined.
+    /// Handles the name of a glob among the removed resources: it has no members other than those
+    /// in the response. Does nothing if the response contains a resource whose name is unknown,
+    /// because it may be a member.
     pub(crate) fn conclude_empty(&mut self, slot: Slot, reading: &Reading<'_>) {
         let Some(glob) = self.asked_for_glob(slot) else { return };
         self.cache.globs.note_spoken_of(glob);
@@ -89,13 +91,13 @@ impl Judge<'_> {
         }
     }
 
-    /// The members of a glob that are not in the response.
+    /// Returns the members of a glob that are not in the response.
     fn other_members(&self, glob: Slot) -> Vec<Slot> {
         let Some(glob) = self.cache.globs.at(glob) else { return Vec::new() };
         glob.members().filter(|&member| !self.cache.is_in_response(member)).collect()
     }
 
-    /// The server reports an error of a resource or of a glob.
+    /// Handles an error that the server reports for a resource or a glob.
     pub(crate) fn take_report(&mut self, slot: Slot, kind: WatchErrorKind) {
         match self.is_glob(slot) {
             true => self.fail_glob(slot, kind).unwrap_or_default(),
@@ -103,8 +105,9 @@ impl Judge<'_> {
         }
     }
 
-    /// What is wrong with a glob is told beside its members. It ends their use if data errors do, save of
-    /// those that are asked for by name, which have errors of their own.
+    /// Sets the error of a glob, which is ambient if the glob was received. If the data-error
+    /// policy drops resources, the members are dropped, except those subscribed by name, which have
+    /// their own errors.
     fn fail_glob(&mut self, slot: Slot, kind: WatchErrorKind) -> Option<()> {
         let glob = self.asked_for_glob(slot)?;
         if self.drops(&kind) {

@@ -1,14 +1,15 @@
-//! From a response to verdicts, and from verdicts to the cache: the one straight line.
+//! Processing of a response, from classification to the cache and the ACK or NACK.
 //!
 //! ```text
-//! frame ─▶ read: unchanged, heartbeat or candidate, resource by resource    (reading.rs)
+//! frame ─▶ classify each resource: unchanged, heartbeat or candidate    (classify.rs)
 //!                             │ after the last resource
 //!                             ▼
-//!          commit the good, note the bad, delete the absent ─▶ ACK or NACK
+//!          accept valid ones, reject invalid ones, delete absent ones ─▶ ACK or NACK
 //! ```
 //!
-//! Nothing is committed before the whole response has been seen, since a name that comes twice
-//! makes both of its copies invalid (X10).
+//! The cache is only changed after all resources have been seen, because a duplicated name
+//! invalidates both copies.
+// X10
 
 pub(crate) mod aliases;
 pub(crate) mod any_response;
@@ -51,7 +52,7 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What judging needs to know and may change.
+/// State used and changed by the processing of a response.
 pub(crate) struct Judge<'a> {
     pub(crate) resource_type: &'a dyn ResourceType,
     pub(crate) context: Context<'a>,
@@ -65,34 +66,34 @@ pub(crate) struct Judge<'a> {
     pub(crate) debts: &'a mut Option<Debts>,
     pub(crate) stats: &'a mut ClientStats,
     pub(crate) strangers_seed: u64,
-    /// The version of the type that was accepted last from this server.
+    /// Version of the type last accepted from this server.
     pub(crate) accepted: Version,
     pub(crate) now: Time,
-    /// What was said of the response's resources from outside.
+    /// External verdicts on the response's resources.
     pub(crate) settlement: &'a Settlement,
-    /// How many channels had ended before this one.
+    /// Number of channels that had ended before this one.
     pub(crate) epoch: u64,
-    /// What the server was asked for.
+    /// Resources requested from the server.
     pub(crate) asked: Asked<'a>,
-    /// The position of the server.
+    /// Position of the server.
     pub(crate) upstream: usize,
-    /// What the response's aliases did to subscriptions.
+    /// Moves of watches from aliases to resources.
     pub(crate) moved: &'a mut Vec<Moved>,
 }
 
-/// What a response came to.
+/// Result of processing a response.
 #[derive(Debug)]
 pub(crate) struct Judged {
-    /// The message of the NACK, if something was wrong.
+    /// Message of the NACK; `None` for an ACK.
     pub(crate) nack: Option<Arc<str>>,
-    /// Whether it has a resource whose name cannot be determined.
+    /// Whether the response contains a resource whose name is unknown.
     pub(crate) has_unnamed: bool,
-    /// Whether it would be the full state of its type but has only heartbeats.
+    /// Whether the response should be the complete state of its type but consists of heartbeats.
     pub(crate) is_renewal: bool,
 }
 
 impl Judge<'_> {
-    /// Judges a sound response and commits it.
+    /// Processes a well-formed state-of-the-world response and updates the cache.
     pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Judged {
         let before = self.cache.sequence();
         let mut reading = self.read(response, frame);
@@ -133,14 +134,14 @@ impl Judge<'_> {
         judged
     }
 
-    /// What the response came to, once all of it has been judged.
+    /// Returns the result after all resources have been processed.
     pub(crate) fn sum_up(&mut self, reading: Reading<'_>) -> Judged {
         self.stats.resources_invalid += reading.faults.count();
         let has_unnamed = reading.faults.has_unnamed();
         Judged { has_unnamed, nack: reading.faults.into_message(), is_renewal: false }
     }
 
-    /// Renews what came beside resources that did not change. It is no news to watchers.
+    /// Renews the wrappers of unchanged resources and the TTLs of heartbeats, without notices.
     pub(crate) fn rewrap(&mut self, reading: &Reading<'_>) {
         for (slot, wrapper) in &reading.wrapped {
             match wrapper {
@@ -169,14 +170,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Keeps the frame if what will be accepted out of it makes that worth while.
+    /// Retains the frame if the resources accepted from it make that worthwhile.
     pub(crate) fn hold_frame(
         &mut self,
         candidates: &[Candidate<'_>],
         repeated: &[Slot],
         frame: &Bytes,
     ) -> Slot {
-        // Mostly nothing comes twice, and then no entry needs to be looked at here.
+        // Usually there are no duplicates, and then no entry needs to be looked up.
         let comes_once = |slot| repeated.is_empty() || !self.cache.is_duplicate(slot);
         let survivors = candidates
             .iter()
@@ -226,23 +227,25 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a resource of this length can be held beside the others. A complete response leaves nothing but
-    /// what is in it, which its own limit bounds.
+    /// Returns whether a resource of this length fits within the limit. A complete response
+    /// replaces all resources, and its own limit bounds it.
     fn has_room_for(&self, slot: Slot, length: usize) -> bool {
         let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
         let is_complete = is_sotw && self.resource_type.full_state_in_sotw();
         is_complete || self.cache.bytes_with(slot, length) <= self.limits.bytes_per_type
     }
 
-    /// A bad resource counts as present; what becomes of an earlier one is policy (rows 5 to 7 of
-    /// A88's table).
+    /// Rejects a resource. It counts as present; the data-error policy decides about an earlier
+    /// version.
+    // Rows 5 to 7 of A88's table.
     pub(crate) fn reject(&mut self, slot: Slot, rejection: Rejection) {
         self.data_error(slot, EntryState::Nacked, WatchErrorKind::Invalid(rejection));
     }
 
-    /// A resource received earlier that a complete response lacks is deleted (S0.120), one that was
-    /// only asked for is not (S0.127, IC21). An error that this server reported stands until it says
-    /// something new: it is sent once, and the resource is absent ever after (D25, trap 19).
+    /// Deletes received resources that are missing from a complete response. Resources that were
+    /// never received are not deleted. An error reported by this server is sent only once, so it
+    /// stays until the server sends something new for the resource.
+    // S0.120, S0.127, IC21, D25, trap 19
     fn delete_absent(&mut self) {
         if self.cache.is_complete() {
             return;
@@ -266,13 +269,13 @@ impl Judge<'_> {
         for (slot, state, has_resource) in absent {
             let is_kept = !self.drops(&WatchErrorKind::Deleted);
             if has_resource && state == EntryState::DoesNotExist && is_kept {
-                continue; // The deletion was reported and the resource kept: said once (D7).
+                continue; // D7: the deletion of a kept resource is reported once.
             }
             self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
         }
     }
 
-    /// Whether the server is one that may speak of the entry.
+    /// Returns whether the server may send the entry.
     pub(crate) fn may_come_from_here(&self, slot: Slot) -> bool {
         self.cache
             .get(slot)
@@ -283,11 +286,11 @@ impl Judge<'_> {
         self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
     }
 
-    /// Rows 5 to 7 and 9 to 15 of A88's table: the newest state of the resource is an error. First it
-    /// is decided whether a resource in use is dropped, then whether the error is told beside it or in
-    /// its place (S3.028-S3.030).
+    /// Sets the error of a resource whose newest state is an error. The resource in use is dropped
+    /// or kept; if it is kept, the error is ambient.
+    // Rows 5 to 7 and 9 to 15 of A88's table; S3.028-S3.030.
     pub(crate) fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
-        // In a collection, what is deleted but kept must not pile up without end.
+        // Limits the number of deleted but kept resources of a collection.
         let is_full = self.cache.live() > self.limits.resources_per_type
             || self.cache.bytes() > self.limits.bytes_per_type;
         let is_one_too_many = self.is_in_collection_only(slot) && is_full;
@@ -299,7 +302,7 @@ impl Judge<'_> {
         let Some(entry) = self.cache.get_mut(slot) else { return };
         let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
         let is_kept = entry.bytes.is_some();
-        // Who has the resource is told that it goes, though the error be the one that stood beside it.
+        // Watchers that have the resource are notified of its end, even if the error is not new.
         let is_dropped = was_in_use && !is_kept;
         let is_news = is_dropped || entry.error() != Some(&error) || entry.state != state;
         entry.state = state;
@@ -318,8 +321,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether an error ends the use of a resource that came earlier. That is for the server to say that
-    /// reports the error, not for the one that sent the resource (DE-27).
+    /// Returns whether an error ends the use of an earlier version. This depends on the server that
+    /// caused the error, not on the one that sent the resource.
+    // DE-27
     pub(crate) fn drops(&self, kind: &WatchErrorKind) -> bool {
         match self.data_errors {
             DataErrorPolicy::KeepCached => false,
@@ -331,7 +335,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The resource in use turned out to be the newest again.
+    /// Clears the error of a resource whose version in use is the newest one again.
     pub(crate) fn clear_error(&mut self, slot: Slot) {
         self.note_told(slot);
         let Some(entry) = self.cache.get_mut(slot) else { return };
@@ -345,7 +349,7 @@ impl Judge<'_> {
         note_told(slot, self.cache, self.interest, self.watches);
     }
 
-    /// Tells the watchers of the entry's name; wildcard watches are told once per response.
+    /// Notifies the watches of the entry's name. Wildcard watches are notified once per response.
     fn tell(&mut self, slot: Slot, news: News) {
         self.settle(slot);
         let subscription = self.cache.get(slot).map_or(Slot::NONE, |entry| entry.subscription);
@@ -354,7 +358,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The server has spoken of the name: its does-not-exist timer ends (IC24).
+    /// Ends the does-not-exist timer of a name that the server has mentioned.
+    // IC24
     pub(crate) fn settle(&mut self, slot: Slot) {
         let state = self.cache.get(slot).map(|entry| entry.state);
         if zoo::is(Bug::TimerOutlivesReportedError) && state == Some(EntryState::ReceivedError) {
@@ -366,7 +371,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Any response of the type, even an empty one, settles that the collection exists (X22).
+    /// Notes that the collection exists, which follows from any response of the type, even an empty
+    /// one.
+    // X22
     pub(crate) fn note_collection(&mut self, has_changes: bool) {
         let is_first =
             self.asked.has_wildcard && !matches!(self.interest.collection, Collection::Received);
@@ -382,7 +389,7 @@ impl Judge<'_> {
         self.tell_wildcards(has_changes);
     }
 
-    /// Something of the collection has changed, if so, or of some globs.
+    /// Notifies wildcard watches if resources have changed, and watches of changed globs.
     pub(crate) fn tell_wildcards(&mut self, has_changes: bool) {
         if has_changes {
             for &watch in &self.interest.wildcards {

@@ -1,4 +1,4 @@
-//! What is wrong with a response, gathered into the one message of its NACK.
+//! Faults of a response and the message of its NACK.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt, hash::BuildHasher as _};
@@ -6,14 +6,14 @@ use core::{fmt, hash::BuildHasher as _};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// The bad resources of a response, each with its reason, in the order of the response.
+/// Invalid resources of a response with their reasons, in the order of the response.
 ///
-/// Every one is counted; the text is bounded, because it travels in a request whose size servers
-/// limit (AN-09).
+/// All are counted, but the text is limited, because servers limit the size of requests.
+// AN-09
 #[derive(Debug)]
 pub(crate) struct Faults {
     found: Vec<(Place, String)>,
-    /// How long the message will be.
+    /// Current length of the message.
     bytes: usize,
     limit: usize,
     count: u64,
@@ -21,12 +21,13 @@ pub(crate) struct Faults {
     has_unnamed: bool,
 }
 
-/// Where in a response something is wrong.
+/// Location of a fault in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// One of the resources, by position.
+    /// Position among the resources.
     Resource(usize),
-    /// One of the errors that the server reports for single resources (TP3).
+    /// Position among the `resource_errors` of
+    /// [xRFC TP3](https://github.com/cncf/xds/blob/main/proposals/TP3-xds-error-propagation.md).
     Error(usize),
 }
 
@@ -37,12 +38,12 @@ impl Faults {
         Self { found: Vec::new(), bytes: 0, limit, count: 0, left_out: 0, has_unnamed: false }
     }
 
-    /// Adds what is wrong with a resource.
+    /// Adds a fault of a named resource.
     pub(crate) fn add(&mut self, place: Place, name: &str, reason: &str) {
         self.push(place, || alloc::format!("{place} ({name}): {reason}"));
     }
 
-    /// Adds what is wrong with a resource whose name cannot be determined.
+    /// Adds a fault of a resource whose name is unknown.
     pub(crate) fn add_unnamed(&mut self, place: Place, reason: &str) {
         self.has_unnamed = true;
         self.push(place, || alloc::format!("{place}: {reason}"));
@@ -61,8 +62,8 @@ impl Faults {
         self.found.push((place, fault));
     }
 
-    /// Whether there is something wrong with a resource whose name cannot be determined. It may be any of those that
-    /// the response lacks.
+    /// Returns whether there is a fault of a resource whose name is unknown. It may be any of the
+    /// resources missing from the response.
     pub(crate) fn has_unnamed(&self) -> bool {
         self.has_unnamed
     }
@@ -71,7 +72,7 @@ impl Faults {
         self.count
     }
 
-    /// The message, if anything is wrong.
+    /// Returns the message of the NACK, or `None` without faults.
     pub(crate) fn into_message(mut self) -> Option<Arc<str>> {
         if self.count == 0 {
             return None;
@@ -98,16 +99,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// The longest part of `text` within `limit` bytes that ends between characters.
+/// Returns the longest prefix of `text` within `limit` bytes that ends at a character boundary.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
-/// Names in a response that nobody asked for: kept only to see whether one comes twice.
+/// Names in a response that were not requested, used to detect duplicates.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    /// Their hashes under a key that the server does not know, and whether one came twice.
+    /// Hashes of the names under a secret seed, and whether each occurred twice.
     seen: HashTable<(u64, bool)>,
     hasher: FixedState,
     repeated: bool,

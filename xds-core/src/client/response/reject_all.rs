@@ -1,8 +1,9 @@
-//! A response that is refused whole for what is bad in it (D2, [`RejectionUnit::Response`]).
+//! Rejection of a whole response because of one invalid resource ([`RejectionUnit::Response`]).
 //!
-//! It is read like any other, so that its NACK names all that is bad. Then nothing of it is used: no
-//! resource, no heartbeat, no deletion, no error that the server reports. Resources that it would have
-//! changed stay as they are, with the error beside them that their newest version was refused.
+//! The response is classified like any other, so that its NACK lists all invalid resources. Nothing
+//! of it is used: no resource, heartbeat, deletion or reported error. Resources that it would have
+//! changed stay in use, with the error that their newest version was rejected.
+// D2
 
 use alloc::vec::Vec;
 
@@ -22,11 +23,11 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// Why a good resource is refused.
+/// Reason for rejecting a valid resource.
 const NOT_ALONE: &str = "refused with its response, in which something else is bad";
 
 impl Judge<'_> {
-    /// Whether what is bad in the response spoils all of it.
+    /// Returns whether the response must be rejected completely.
     pub(crate) fn refuses_all(&self, reading: &Reading<'_>) -> bool {
         match self.context.profile.rejection_unit {
             RejectionUnit::Resource if !zoo::is(Bug::WholeResponseRejected) => false,
@@ -38,8 +39,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Names that only a refused response brought up are told of and kept until the next one, which is as
-    /// complete: a server that goes on inventing names must not fill our memory.
+    /// Removes entries of names that only an earlier rejected response mentioned, so that a server
+    /// cannot fill the memory with new names.
     fn forget_what_was_refused_before(&mut self) {
         let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
         if !is_sotw || !self.resource_type.full_state_in_sotw() {
@@ -55,7 +56,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses the response; `before` is the number of the newest change before it.
+    /// Rejects the response; `before` is the number of the newest change before it.
     pub(crate) fn refuse_all(mut self, mut reading: Reading<'_>, before: u64) -> Judged {
         self.cache.take_back_renewals();
         for candidate in core::mem::take(&mut reading.candidates) {
@@ -82,7 +83,7 @@ impl Judge<'_> {
         self.forget_what_was_refused_before();
         self.conclude_what_the_file_lacks(reading.tells_absence());
         self.cache.end_response();
-        // The server has spoken, but nothing of it counts: what there is remains unknown.
+        // The server has responded, but the state of the collection remains unknown.
         if self.asked.has_wildcard {
             self.interest.collection_timer = 0;
         }
