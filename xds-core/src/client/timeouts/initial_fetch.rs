@@ -1,9 +1,10 @@
-//! Waiting for a resource from the moment it is wanted ([`TimerStart::Subscription`], D10): Envoy's
-//! `initial_fetch_timeout`.
+//! Does-not-exist timers that start with the subscription: Envoy's `initial_fetch_timeout`.
 //!
-//! These timers belong to a server, not to a channel: they go on while there is no connection, and
-//! through the reading of responses being held back. What the server says of the name ends them, as it
-//! ends those of `requests.rs`.
+//! Used with [`TimerStart::Subscription`].
+//!
+//! These timers belong to a server, not to a channel. They run without a connection and while
+//! reading is held back. Like the timers of channels, they end when the server mentions the name.
+// D10
 
 use crate::{
     client::{
@@ -17,7 +18,7 @@ use crate::{
 };
 
 impl Client {
-    /// A name is wanted. It is waited for unless something is known of it, or it is waited for already.
+    /// Starts the timer of a name, unless its state is known or a timer is running.
     pub(crate) fn start_fetch(&mut self, type_index: usize, subscription: Slot, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(key) = known.interest.subscriptions.key(subscription) else { return };
@@ -35,7 +36,7 @@ impl Client {
         }
     }
 
-    /// Everything of the type is wanted.
+    /// Starts the timer of a wildcard, unless its state is known or a timer is running.
     pub(crate) fn start_fetch_of_everything(&mut self, type_index: usize, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
         let is_unknown = matches!(known.interest.collection, Collection::Requested);
@@ -48,7 +49,8 @@ impl Client {
         }
     }
 
-    /// Starts a timer at the server that the authority relies on; zero where none is wanted.
+    /// Starts a timer at the authority's active server and returns its token; zero if none is
+    /// needed.
     fn arm_fetch(
         &mut self,
         type_index: usize,
@@ -69,13 +71,13 @@ impl Client {
         upstream.fetches.arm(type_index, subject, after, now, self.upstreams.last_timer)
     }
 
-    /// When the next of these timers fires.
+    /// Returns the time at which the next of these timers fires.
     pub(crate) fn next_fetch(&self) -> Option<Deadline> {
         let next = self.upstreams.servers.iter().filter_map(|server| server.fetches.next()).min();
         next.map(|at| Deadline { at, why: Timer::DoesNotExist })
     }
 
-    /// Concludes that what is due does not exist.
+    /// Handles the timers that are due: their resources do not exist.
     pub(crate) fn conclude_fetches(&mut self, now: Time) {
         for upstream in 0..self.upstreams.servers.len() {
             while let Some(server) = self.upstreams.servers.get_mut(upstream)
@@ -88,8 +90,9 @@ impl Client {
         self.discard_settled_fetches();
     }
 
-    /// Takes timers that no longer count off the front of the queues, so that the deadline handed out
-    /// is always that of one that does (IC38).
+    /// Removes invalid timers from the front of the queues, so that the next deadline is that of a
+    /// valid one.
+    // IC38
     pub(crate) fn discard_settled_fetches(&mut self) {
         for upstream in 0..self.upstreams.servers.len() {
             while let Some(server) = self.upstreams.servers.get(upstream)

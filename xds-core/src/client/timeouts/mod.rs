@@ -1,4 +1,4 @@
-//! All timers: the next deadline, and what is done when it has come.
+//! Timers of the client: the next deadline, and the actions when it is due.
 
 pub(crate) mod initial_fetch;
 pub(crate) mod recovery;
@@ -32,7 +32,7 @@ use crate::{
 };
 
 impl Client {
-    /// The earliest deadline; the queue of outputs has been looked at before.
+    /// Returns the earliest deadline, apart from queued outputs.
     pub(crate) fn next_deadline(&self) -> Option<Deadline> {
         let earliest = |lane: &Lane| {
             let channel = match lane.link {
@@ -88,8 +88,8 @@ impl Client {
         self.announce();
     }
 
-    /// What went wrong when somebody was last interested says nothing to whoever comes next. A lane that
-    /// only waits for another one to open has somebody.
+    /// Resets the errors and the health of servers without subscriptions. A slot that waits for
+    /// another channel to open still has subscriptions.
     pub(crate) fn forget_failures_of_idle_servers(&mut self) {
         for lane in 0..self.upstreams.lanes.len() {
             let is_wanted = self.is_lane_wanted(lane);
@@ -118,8 +118,9 @@ impl Client {
         Some(due)
     }
 
-    /// Takes timers whose subject has been heard of, or is gone, off the front of the queues, so that
-    /// the deadline handed out is always that of a timer that counts (IC38).
+    /// Removes invalid timers from the front of the queues, so that the next deadline is that of a
+    /// valid one.
+    // IC38
     pub(crate) fn discard_settled_timers(&mut self) {
         for lane in 0..self.upstreams.lanes.len() {
             while let Some(id) = self.upstreams.on_lane(lane)
@@ -149,8 +150,9 @@ impl Client {
         }
     }
 
-    /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
-    /// server is in trouble (S3.043, S3.044).
+    /// Handles an expired timer: the resource or collection does not exist or, by configuration of
+    /// the server, has timed out.
+    // S1.025, S3.043, S3.044
     pub(crate) fn conclude_missing(&mut self, position: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
@@ -173,8 +175,9 @@ impl Client {
                 let Some(subscription) = known.interest.subscriptions.get_mut(key) else { return };
                 subscription.timer = 0;
                 let Some(entry) = known.cache.get(subscription.entry) else { return };
-                // A timer that races with a resource loses (trap 23, DT-13). A glob with members in use is
-                // no missing one either: a server that takes them to be known need not send them again.
+                // A resource that has arrived takes precedence (trap 23, DT-13). A glob with
+                // members in use is not missing either, because a server need not send known
+                // members again.
                 if entry.bytes.is_some() {
                     return;
                 }
@@ -207,8 +210,8 @@ impl Client {
         }
     }
 
-    /// A channel is gone, and its timers with it. What is still waited for has been asked of another server
-    /// as well, or will be: where it has, the time that server gets begins now.
+    /// Handles the timers of a channel that has ended. Those of resources that are also requested
+    /// on another channel restart there.
     pub(crate) fn hand_over_timers(&mut self, channel: &mut Channel) {
         if zoo::is(Bug::TimerRunsInBackoff)
             && let Some(server) = self.upstreams.servers.get_mut(channel.upstream)
@@ -219,8 +222,7 @@ impl Client {
         self.arm_elsewhere(&orphans);
     }
 
-    /// A channel stays, but its server is no longer asked for the names of an authority: its time for those
-    /// is over.
+    /// Handles the timers of a channel whose server is no longer used by an authority.
     pub(crate) fn hand_over_timers_of(
         &mut self,
         id: ChannelId,
@@ -247,7 +249,7 @@ impl Client {
         }
     }
 
-    /// An open channel on which the server was asked for the same, and still is.
+    /// Returns an open channel on which the timer's subject is requested.
     fn also_asked(&self, armed: &Armed) -> Option<ChannelId> {
         let type_index = armed.type_index;
         let known = self.types.get(type_index)?;
@@ -267,7 +269,7 @@ impl Client {
         )
     }
 
-    /// The authority of what a timer is for.
+    /// Returns the authority of the timer's subject.
     fn authority_of(&self, armed: &Armed) -> usize {
         let known = self.types.get(armed.type_index);
         let of = |it: &TypeState| it.interest.authority_of(armed.subject, &it.cache.globs);

@@ -1,13 +1,12 @@
-//! A server that was in trouble, is back, and has nothing to say.
+//! Recovery of a failed server that reconnects without sending a response.
 //!
-//! Who comes back states what it has (B06, B07), and where that is all there is, a server sends nothing: then
-//! there is no first response that would end the trouble its watchers were told of (X16). What does end it is
-//! that the server has kept the stream, and the requests on it, for as long as a resource is waited for. A
-//! resource that has not come by then does not exist, because there is no transient error any more (S3.014);
-//! and if there is none, watchers are not left with one.
+//! A reconnecting client states the versions it holds, and a server without changes sends nothing,
+//! so no response clears the error that watchers were notified of. Instead, the error is cleared
+//! when the server has kept the stream and its requests open for as long as the does-not-exist
+//! timeout. A resource that has not arrived by then does not exist.
 //!
-//! It is a conclusion and no response: the pauses between attempts (IC26), and the way back from another
-//! server (IC29), still take one.
+//! Without a response, this neither resets the backoff nor ends a fallback.
+// B06, B07, X16, S3.014, IC26, IC29
 
 use crate::{
     client::{
@@ -19,7 +18,8 @@ use crate::{
     time::{Deadline, Time, Timer},
 };
 
-/// When a server that was in trouble, and says nothing on this channel, is well again.
+/// Returns the time at which a failed server that sends nothing on this channel counts as
+/// recovered.
 pub(crate) fn end_of_trouble(lane: &Lane, channel: &Channel) -> Option<Deadline> {
     let is_awaited = lane.error.is_some() && channel.responded.is_none();
     let at = channel.trouble_ends.filter(|_| is_awaited)?;
@@ -27,12 +27,12 @@ pub(crate) fn end_of_trouble(lane: &Lane, channel: &Channel) -> Option<Deadline>
 }
 
 impl Client {
-    /// A request has been handed over. The first one of a channel begins the time.
+    /// Starts the recovery time with the first request of a channel.
     pub(crate) fn await_silence(&mut self, id: ChannelId, type_index: usize, now: Time) {
         let Some(channel) = self.upstreams.channel(id) else { return };
         let lane = self.upstreams.lanes.get(channel.lane);
         let is_first = channel.trouble_ends.is_none() && channel.responded.is_none();
-        // Who is polled answers each request, and a file says what it has.
+        // Polled servers answer each request, and files are read at once.
         let is_of_a_stream = matches!(channel.turns, Turns::Free);
         let error = lane.and_then(|lane| lane.error.as_ref());
         if !is_first || !is_of_a_stream || !error.is_some_and(|error| self.is_reported(error)) {
@@ -43,7 +43,7 @@ impl Client {
         channel.trouble_ends = after.map(|after| now.after(after));
     }
 
-    /// Ends the trouble of a lane whose server has been silent for long enough.
+    /// Clears the error of a stream slot whose server has been silent for long enough.
     pub(crate) fn end_trouble_of_the_silent(&mut self, lane: usize, now: Time) {
         let id = self.upstreams.on_lane(lane);
         let channel = id.and_then(|id| self.upstreams.channel(id));

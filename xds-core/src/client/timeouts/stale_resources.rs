@@ -1,13 +1,13 @@
-//! What a wildcard or a glob brought out of another server than the one that is relied on now, or over another
-//! stream and was rejected.
+//! Resources of a wildcard or glob that the active server never confirmed.
 //!
-//! An incremental server that is turned to sends all that it has, but says nothing of what only the
-//! other one had, and nothing marks the end of what it sends. So it gets as long as a does-not-exist
-//! timer runs; what it has not sent by then does not exist.
+//! After a fallback, an incremental server sends all its resources, but does not mention those that
+//! only the previous server had, and nothing marks the end of the initial resources. Resources that
+//! it has not sent within the does-not-exist timeout do not exist.
 //!
-//! The same server does so on a new stream with what was rejected when it was new, or in place of what another
-//! one had sent: no version is stated of that, so it sends it again if it has it, and does not say if it has
-//! gone meanwhile (IC8, IL4).
+//! The same applies to a server on a new stream, for resources that it sent before and that were
+//! rejected or replaced by those of another server. The client states no version for them, so the
+//! server sends them again if it has them, but does not report that they are gone.
+// IC8, IL4
 
 use alloc::vec::Vec;
 
@@ -32,14 +32,14 @@ use crate::{
 };
 
 impl TypeState {
-    /// What only a wildcard covers and another server sent.
+    /// Returns the resources that only a wildcard covers and another server sent.
     fn leftovers(&self, upstream: usize) -> impl Iterator<Item = Slot> {
         let is_left =
             move |(_, entry): &(Slot, &Entry)| !entry.is_foreign && is_left(entry, upstream);
         self.cache.iter().filter(is_left).map(|(slot, _)| slot)
     }
 
-    /// The members of a glob that nobody asks for by name and another server sent.
+    /// Returns the members of a glob that are not subscribed by name and that another server sent.
     fn leftovers_of(&self, glob: Slot, upstream: usize) -> Vec<Slot> {
         let Some(glob) = self.cache.globs.at(glob) else { return Vec::new() };
         let is_left =
@@ -52,12 +52,13 @@ fn is_left(entry: &Entry, upstream: usize) -> bool {
     let is_ended = entry.state == EntryState::DoesNotExist;
     let is_of_another = entry.source() != upstream;
     let is_known = entry.bytes.is_some() || entry.was_never_accepted();
-    // What the server sent and was rejected, it has.
+    // The server has a resource that it sent and the client rejected.
     let is_spoken_of = entry.bytes.is_some() && entry.is_blamed_by(upstream);
     is_known && entry.subscription.is_none() && is_of_another && !is_ended && !is_spoken_of
 }
 
-/// Whether nothing is stated of it on a new stream of the server that spoke of it on an earlier one.
+/// Returns whether a new stream to the server states no version of the resource, although the
+/// server mentioned it on an earlier one.
 fn is_unstated(entry: &Entry, upstream: usize) -> bool {
     match entry.bytes {
         None => entry.was_never_accepted() && entry.source() == upstream,
@@ -66,8 +67,8 @@ fn is_unstated(entry: &Entry, upstream: usize) -> bool {
 }
 
 impl Client {
-    /// A server is asked for everything of a type on a stream that does not state what was never accepted from
-    /// it: of that nothing is known until it comes again.
+    /// Handles a wildcard subscription on a new stream: the origins of rejected resources are
+    /// forgotten, because the stream does not state them.
     pub(crate) fn forget_what_was_rejected(&mut self, id: ChannelId, type_index: usize) {
         let Some(upstream) = self.incremental_server_of(id) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
@@ -79,7 +80,9 @@ impl Client {
         known.cache.forget_who_spoke(&unstated);
     }
 
-    /// The same for the members of the glob with a subscription, if that is one of a glob.
+    /// Handles a glob subscription on a new stream like
+    /// [`forget_what_was_rejected`](Self::forget_what_was_rejected). Other subscriptions are
+    /// ignored.
     pub(crate) fn forget_rejected_members(
         &mut self,
         id: ChannelId,
@@ -97,14 +100,14 @@ impl Client {
         known.cache.forget_who_spoke(&unstated);
     }
 
-    /// The server that a channel leads to, if it speaks the incremental variant.
+    /// Returns the position of the channel's server, if it uses the incremental variant.
     fn incremental_server_of(&mut self, id: ChannelId) -> Option<usize> {
         let (channel, server) = self.upstreams.channel_and_server(id)?;
         (server.server.variant == Variant::Incremental).then_some(channel.upstream)
     }
 
-    /// A server that is relied on was asked for everything of a type, or is relied on from now on:
-    /// starts the time in which it has to send what another one sent before.
+    /// Starts the timer after which resources of a wildcard that the active server has not sent do
+    /// not exist. Called when it is requested from that server, or the server becomes active.
     pub(crate) fn await_leftovers(&mut self, id: ChannelId, type_index: usize, now: Time) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let upstream = channel.upstream;
@@ -124,7 +127,8 @@ impl Client {
             channel.timers.arm(type_index, Subject::Leftovers, after, now, *token);
     }
 
-    /// The same for the globs of an authority that the server was asked for.
+    /// Starts the timers for members of the globs of an authority that are subscribed on the
+    /// channel.
     pub(crate) fn await_leftovers_of_globs(
         &mut self,
         id: ChannelId,
@@ -147,7 +151,8 @@ impl Client {
         }
     }
 
-    /// The same for the glob with a subscription, if that is one of a glob.
+    /// Starts the timer for members of the glob with this subscription. Other subscriptions are
+    /// ignored.
     pub(crate) fn await_leftovers_of(
         &mut self,
         id: ChannelId,
@@ -180,7 +185,7 @@ impl Client {
         }
     }
 
-    /// The time of a glob's members is over.
+    /// Handles the expiry of a glob's timer.
     pub(crate) fn end_leftovers_of(&mut self, upstream: usize, type_index: usize, glob: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(state) = known.cache.globs.at_mut(glob) else { return };
@@ -195,7 +200,7 @@ impl Client {
         }
     }
 
-    /// The time is over.
+    /// Handles the expiry of a wildcard's timer.
     pub(crate) fn end_leftovers(&mut self, upstream: usize, type_index: usize) {
         if !self.relies_on(upstream, DEFAULT, type_index) {
             return;
@@ -206,8 +211,8 @@ impl Client {
         self.conclude_leftovers((upstream, DEFAULT), type_index, leftovers);
     }
 
-    /// A server that was to send what others had sent has sent a resource whose name cannot be determined. It may be any
-    /// of those, so none is taken not to exist until a new stream asks for all of them again.
+    /// Stops these timers after a resource whose name is unknown. It may be any of the missing
+    /// resources, so they are kept until a new stream requests all of them again.
     pub(crate) fn leave_leftovers(&mut self, upstream: usize, type_index: usize) {
         let relies_on = |authority| self.relies_on(upstream, authority, type_index);
         let authorities: Vec<bool> = (0..self.upstreams.authorities.len()).map(relies_on).collect();
@@ -226,7 +231,7 @@ impl Client {
         }
     }
 
-    /// What is left of other servers when this one had its time does not exist.
+    /// Handles the resources that the server has not sent in time: they do not exist.
     fn conclude_leftovers(
         &mut self,
         (upstream, authority): (usize, usize),
@@ -258,7 +263,7 @@ impl Client {
         self.start_over_where_resources_were_stated(upstream, type_index, now);
     }
 
-    /// The resource of a wildcard stays in use, with an error beside it.
+    /// Sets the error of a wildcard's resource that stays in use.
     fn blame_kept(&mut self, type_index: usize, slot: Slot, error: WatchError) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         note_told(slot, &known.cache, &known.interest, &mut self.watches);
@@ -273,7 +278,7 @@ impl Client {
         authority.is_some_and(|authority| authority.active(type_index) == upstream)
     }
 
-    /// The resource is no more, whatever the data-error policy says. Wildcard watches are told apart.
+    /// Drops a resource, regardless of the data-error policy. The caller notifies wildcard watches.
     pub(crate) fn end_resource(&mut self, type_index: usize, slot: Slot, error: WatchError) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         known.cache.drop_resource(slot);

@@ -1,8 +1,9 @@
-//! Resources whose time to live has run out (B09).
+//! Expiry of resources with a TTL.
 //!
-//! A server gives a resource a TTL so that it goes when the server does. So it goes whatever the
-//! data-error policy says, whether or not there is a channel, and exactly then: a heartbeat that lies
-//! unread in the transport, because watchers hold back reading, comes too late.
+//! A TTL ends the use of a resource when its server is gone. It therefore applies regardless of the
+//! data-error policy and without a channel. A heartbeat that has arrived but was not read in time,
+//! because watchers hold back reading, is too late.
+// B09
 
 use crate::{
     client::{
@@ -15,13 +16,14 @@ use crate::{
 };
 
 impl Client {
-    /// When the next resource expires.
+    /// Returns the time at which the next resource expires.
     pub(crate) fn next_expiry(&self) -> Option<Deadline> {
         let at = self.types.iter().filter_map(|known| known.cache.next_expiry()).min()?;
         Some(Deadline { at, why: Timer::TimeToLive })
     }
 
-    /// Drops every resource that has expired. Each type's watches of many are told once (DX-37).
+    /// Drops all expired resources. Wildcard and glob watches are notified once per type.
+    // DX-37
     pub(crate) fn expire_due(&mut self, now: Time) {
         for type_index in 0..self.types.len() {
             let mut has_expired = false;
@@ -38,8 +40,9 @@ impl Client {
         }
     }
 
-    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39): that of
-    /// the whole state no longer says what is held.
+    /// Drops an expired resource. Its subscription stays. The accepted version of the type becomes
+    /// stale, because it no longer matches the cache.
+    // DX-32, trap 39
     fn expire(&mut self, type_index: usize, slot: Slot, now: Time) {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(crate::client::cache::entry::Entry::source)
