@@ -1,4 +1,4 @@
-//! Beginning and ending watches.
+//! Start and end of watches.
 
 use alloc::boxed::Box;
 
@@ -20,17 +20,19 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What a watch is for.
+/// Subject of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interest<'a> {
-    /// One resource.
+    /// One resource by name.
     Name(&'a str),
-    /// Every resource that the server has for this node (S0.104, B01).
+    /// All resources of the type that the server has for this node.
+    // S0.104, B01
     Wildcard,
-    /// Every resource that a glob stands for: `xdstp://authority/type/path/*?context` is for all of its
-    /// authority and type that lie below the path and have exactly these context parameters (FE-22). It is
-    /// watched as a wildcard is. Only servers of the incremental variant can be asked for it.
+    /// All resources that a glob matches: `xdstp://authority/type/path/*?context` matches those of
+    /// its authority and type that are below the path and have exactly these context parameters.
+    /// The watch works like that of a wildcard. Requires servers that use the incremental variant.
+    // FE-22
     Glob(&'a str),
 }
 
@@ -108,7 +110,8 @@ impl Client {
         Some(watch)
     }
 
-    /// The entry of a name or glob, which there is from now on, and the subscription to it.
+    /// Subscribes to a name or glob and returns its entry, created if necessary, and its
+    /// subscription.
     pub(crate) fn subscribe_to(
         &mut self,
         type_index: usize,
@@ -139,7 +142,9 @@ impl Client {
         Some(watch)
     }
 
-    /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
+    /// Falls back to the next server if the active one has failed and a watched resource is not
+    /// cached.
+    // FB-04
     pub(crate) fn turn_from_failed_server(
         &mut self,
         authority: usize,
@@ -156,7 +161,7 @@ impl Client {
         }
     }
 
-    /// The subscription to an entry's name, made or taken up again where there is none.
+    /// Returns the subscription to an entry's name, created or renewed if necessary.
     pub(crate) fn subscribe(
         &mut self,
         type_index: usize,
@@ -179,7 +184,7 @@ impl Client {
             }
         };
         known.interest.note_wanted(authority);
-        // An alias has had its answer: to get another one, it is asked for anew.
+        // An alias was already answered. A new answer requires a new subscription.
         let asked_anew = known.interest.subscriptions.at_mut(slot)?;
         let was_alias = core::mem::take(&mut asked_anew.was_alias);
         let mut untold = 0;
@@ -197,7 +202,9 @@ impl Client {
         Some(slot)
     }
 
-    /// A new watch gets the value, then what is wrong beside it, as older ones did (IC14).
+    /// Queues a notice for a new watch if anything is known: the value, then the ambient error, in
+    /// the same order as for older watches.
+    // IC14
     fn tell_what_is_known(
         &mut self,
         watch: WatchId,
@@ -261,7 +268,7 @@ impl Client {
         self.announce();
     }
 
-    /// The watch with this link has ended. Returns the position of its authority.
+    /// Unlinks a watch that has ended. Returns the position of its authority.
     pub(crate) fn end_link(&mut self, type_index: usize, link: Link) -> usize {
         let authority = self.authority_of_subscription(type_index, link.subscription);
         if let Some(first) = self.watches.unlink(link) {
@@ -284,8 +291,8 @@ impl Client {
         if !first.is_none() || subscription.authority == OURS {
             return;
         }
-        // The entry stays until every server that was told of the name knows that it is over (B53,
-        // FB-12).
+        // B53, FB-12: the entry stays until all servers that know the subscription have been told
+        // of its end.
         subscription.state = SubscriptionState::Leaving;
         let (authority, is_over) = (subscription.authority, subscription.is_over());
         known.interest.note_unwanted(authority);
@@ -298,8 +305,9 @@ impl Client {
         }
     }
 
-    /// Removes a subscription that the server does not know of, or has been told is over. What is
-    /// known of its resource goes with it unless a wildcard or a glob covers it (IC15, CA-09).
+    /// Removes a subscription that no server knows of any more. Its entry is removed as well,
+    /// unless a wildcard or a glob covers it.
+    // IC15, CA-09
     pub(crate) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.remove(slot) else { return };
@@ -308,7 +316,7 @@ impl Client {
         if entry.is_glob {
             return known.cache.remove_glob(subscription.entry);
         }
-        // A collection covers it until the server is told that nobody wants that any more.
+        // A wildcard covers the entry until the server has been told that the wildcard has ended.
         let covered = match entry.is_foreign {
             true => {
                 let name = entry.name.clone();
@@ -326,7 +334,7 @@ impl Client {
             return;
         }
         if covered && entry.changed > 0 {
-            // Watches of many may have yet to hear of its deletion.
+            // Wildcard and glob watches may not have seen its deletion yet.
             entry.state = EntryState::DoesNotExist;
             known.cache.bury(subscription.entry);
         } else {
@@ -334,8 +342,9 @@ impl Client {
         }
     }
 
-    /// Forgets what only a wildcard covered, once there is none and no server believes that there is
-    /// (WC-06).
+    /// Removes the entries that only a wildcard covered, once no wildcard is watched and no server
+    /// believes that one is subscribed.
+    // WC-06
     pub(crate) fn drop_uncovered(&mut self, type_index: usize) {
         let is_on_wire = self.upstreams.has_wildcard_on_wire(type_index);
         let Some(known) = self.types.get_mut(type_index) else { return };
@@ -353,7 +362,7 @@ impl Client {
         for slot in uncovered {
             known.cache.remove(slot);
         }
-        // A version that still said so would keep servers from sending everything again.
+        // With a version that still covers the wildcard, a server would not send everything again.
         for server in &mut self.upstreams.servers {
             if let Some(accepted) = server.accepted.get_mut(type_index) {
                 accepted.end_of_wildcard();
@@ -370,8 +379,8 @@ impl Client {
                 && let Some(channel) = self.upstreams.channel_mut(id)
             {
                 channel.idle_since.get_or_insert(now);
-                // A request that is under way is given up with what it was for (RJ-09), and a file need not
-                // be watched for nobody.
+                // RJ-09: a poll in flight is cancelled, and a file is not watched without
+                // subscriptions.
                 let is_stream = matches!(channel.turns, Turns::Free);
                 if !is_stream || self.config.profile.idle_close == Some(core::time::Duration::ZERO)
                 {

@@ -1,4 +1,4 @@
-//! Channels opening, failing and ending: the state machine drawn in `upstream.rs`.
+//! Opening, failure and closing of channels: the state machine drawn in `upstream`.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -21,8 +21,9 @@ use crate::{
 };
 
 impl Client {
-    /// Opens the channels that are wanted and have nothing in their way. To each server one opens at
-    /// a time (IC26).
+    /// Opens a channel for each idle stream slot with subscriptions. At most one channel to each
+    /// server opens at a time.
+    // IC26
     pub(crate) fn connect_if_wanted(&mut self, now: Time) {
         for lane in 0..self.upstreams.lanes.len() {
             if !self.is_lane_wanted(lane) {
@@ -43,8 +44,7 @@ impl Client {
         }
     }
 
-    /// What waits for its next attempt need not wait any longer, and what failed before no longer makes
-    /// pauses longer.
+    /// Ends all backoff delays and makes the next failure the first one.
     pub(crate) fn end_pauses(&mut self, now: Time) {
         for lane in &mut self.upstreams.lanes {
             lane.pauses.reset();
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Whether anything is wanted of what a lane carries.
+    /// Returns whether a stream slot carries a type with subscriptions.
     pub(crate) fn is_lane_wanted(&self, lane: usize) -> bool {
         let Some(lane) = self.upstreams.lanes.get(lane) else { return false };
         let Some(upstream) = self.upstreams.servers.get(lane.upstream) else { return false };
@@ -126,7 +126,8 @@ impl Client {
         }
     }
 
-    /// Tells the driver of each channel that has something to send, once until it has sent it all.
+    /// Notifies the driver of each channel with requests to send, once until it has polled all of
+    /// them.
     pub(crate) fn announce(&mut self) {
         let now = self.clock.now();
         for lane in 0..self.upstreams.lanes.len() {
@@ -143,7 +144,7 @@ impl Client {
         }
     }
 
-    /// A sound answer has come: the server works again.
+    /// Handles a well-formed response: the server works.
     pub(crate) fn note_answer(&mut self, id: ChannelId, now: Time) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         channel.responded.get_or_insert(now);
@@ -158,7 +159,8 @@ impl Client {
         self.prefer(lane, now);
     }
 
-    /// The server of a lane is well: whoever was told otherwise hears of it (X16).
+    /// Clears the error of a stream slot's server and notifies watchers that got it.
+    // X16
     pub(crate) fn end_trouble(&mut self, lane: usize) {
         let error = self.upstreams.lanes.get_mut(lane).and_then(|lane| lane.error.take());
         if error.is_some_and(|error| self.is_reported(&error)) {
@@ -180,7 +182,7 @@ impl Client {
         self.on_closed(id, error, now);
     }
 
-    /// The channel is gone, and with it all that was the channel's.
+    /// Handles the end of a channel.
     pub(crate) fn on_closed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
         let Some(mut channel) = self.upstreams.end_channel(id) else {
             self.stats.ignored_events += 1;
@@ -189,7 +191,7 @@ impl Client {
         self.forget_what_was_sent(&mut channel);
         self.upstreams.epoch += 1;
         let epoch = self.upstreams.epoch;
-        // What happens to a stream of which nothing is wanted any more says nothing to the others.
+        // Without subscriptions on the stream, its end is not a failure of the server.
         let is_wanted = self.is_lane_wanted(channel.lane);
 
         let policy = &self.config.profile.backoff;
@@ -201,9 +203,9 @@ impl Client {
             lane.failures = lane.failures.saturating_add(1);
         }
         lane.ended = epoch;
-        // A stream that delivered something ends without an error to anybody, whatever its status
-        // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
-        // such end.
+        // S1.008: the end of a stream that has delivered a response is no error for watchers,
+        // whatever its status, because servers rebalance and age connections. A protocol violation
+        // always is one.
         let is_told =
             channel.responded.is_none() || error.is_fault() || zoo::is(Bug::PlannedEndIsAnError);
         if is_wanted && is_told {
@@ -217,7 +219,7 @@ impl Client {
         self.announce();
     }
 
-    /// The server of a lane cannot be used, until the next sound answer.
+    /// Sets the error of a stream slot's server until the next well-formed response.
     pub(crate) fn note_failure(&mut self, position: usize, error: ChannelError) {
         let Some(lane) = self.upstreams.lanes.get_mut(position) else { return };
         self.stats.server_failures += 1;
@@ -235,7 +237,8 @@ impl Client {
         self.on_server_failure(position, is_news, now);
     }
 
-    /// Whoever relies on the server turns to the next one, or hears of it (FB-02, FB-03).
+    /// Falls back to the next server, or notifies watchers of the failure.
+    // FB-02, FB-03
     fn on_server_failure(&mut self, lane: usize, is_news: bool, now: Time) {
         for authority in 0..self.upstreams.authorities.len() {
             let mut relying = self.relying_on(lane, authority);
@@ -249,8 +252,7 @@ impl Client {
         }
     }
 
-    /// With the channel gone there is nobody left to be told of the end of a subscription, and nothing
-    /// left to read.
+    /// Removes the state that ends with a channel: sent names, unhandled notices and timers.
     pub(crate) fn forget_what_was_sent(&mut self, channel: &mut Channel) {
         if let Some(debts) = &channel.debts {
             self.watches.forget_debts(debts);
@@ -274,8 +276,9 @@ impl Client {
         self.discard_settled_fetches();
     }
 
-    /// The standing connectivity error of the server that an authority relies on for a type, where
-    /// watchers are told of such (D17).
+    /// Returns the current connection error of the authority's active server for a type, if
+    /// watchers are notified of such errors.
+    // D17
     pub(crate) fn reported_error(
         &self,
         authority: usize,
@@ -285,15 +288,17 @@ impl Client {
         error.filter(|error| self.is_reported(error))
     }
 
-    /// Whether watchers are told. That a file is of no use is not about a connection, and nothing else ends
-    /// the wait for what would be in it (FS-02).
+    /// Returns whether watchers are notified of the error. An unreadable file is always reported,
+    /// because it is not a connection error and no timeout ends the wait for its resources.
+    // FS-02
     pub(crate) fn is_reported(&self, error: &ChannelError) -> bool {
         let is_of_a_file = matches!(error, ChannelError::Unreadable(_));
         is_of_a_file || self.config.profile.connectivity_errors == ConnectivityErrors::Reported
     }
 
-    /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
-    /// the reason why there is none (S3.032, S3.033, X16).
+    /// Notifies watchers of a new or cleared connection error. It is ambient for a resource in use,
+    /// and otherwise the reason why there is none.
+    // S3.032, S3.033, X16
     pub(crate) fn tell_of_the_server(&mut self, authority: usize, types: &[usize]) {
         let is_hidden = self.config.profile.connectivity_errors == ConnectivityErrors::Hidden;
         if types.is_empty() || (is_hidden && !self.has_files()) {
@@ -340,7 +345,8 @@ impl Client {
         }
     }
 
-    /// Closes a channel on which nothing is wanted any more (D6).
+    /// Closes a channel without subscriptions.
+    // D6
     pub(crate) fn close_idle(&mut self, lane: usize, now: Time) {
         self.close_lane(lane, now);
         self.forget_failures_of_idle_servers();

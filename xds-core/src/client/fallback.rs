@@ -1,13 +1,16 @@
-//! Authorities and the servers that they use: which one is relied on, and when that changes (A47, A71).
+//! Fallback: the active server of each authority and its changes.
 //!
-//! An authority has servers in order of preference. It relies on the *active* one; those before it
-//! failed, are still tried, and are subscribed to the same names. The first response of one of them
-//! makes it the active one again and ends what comes behind it (FB-08). The next server is turned to
-//! when the active one fails while something is wanted of which nothing is known (FB-03 to FB-05).
-//! Where they [take turns](Fallback::Failover) instead, the active one is the only one that is used.
+//! See [gRFC A71](https://github.com/grpc/proposal/blob/master/A71-xds-fallback.md).
 //!
-//! Names without an authority may have other servers for some types than for the rest, as every type of a
-//! proxy has a source of its own (S0.052).
+//! An authority has servers in order of preference, one of which is *active*. The servers before it
+//! have failed; the client keeps trying to reach them and subscribes to the same names there. The
+//! first response of one of them makes it active again and ends the use of those after it. The next
+//! server becomes active when the active one fails while a watched resource is not cached. With
+//! [`Fallback::Failover`], only the active server is used.
+//!
+//! For names without an authority, each type may have its own servers, like the separate config
+//! sources of each type in Envoy.
+// A47, FB-03 to FB-05, FB-08, S0.052
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::time::Duration;
@@ -32,14 +35,15 @@ use crate::{
 };
 
 impl Client {
-    /// The position of the authority that a name states (FE-05).
+    /// Returns the position of the authority of a name.
+    // FE-05
     pub(crate) fn position_of_authority(&self, name: &KeptName<'_>) -> Result<usize, InvalidWatch> {
         let Some(stated) = name.authority.as_deref() else { return Ok(DEFAULT) };
         let all = &self.upstreams.authorities;
         let answers = |authority: &Authority| match &authority.answers_for {
             Names::Unqualified => false,
             Names::Of(name) => **name == *stated,
-            // It is the last one.
+            // Last in the list.
             Names::OfOthers => true,
         };
         all.iter()
@@ -47,8 +51,9 @@ impl Client {
             .ok_or_else(|| InvalidWatch::UnknownAuthority(ResourceName::from(&*name.name)))
     }
 
-    /// The server of a lane has answered. Authorities that had turned to one behind it come back
-    /// (FB-08, FB-13), and those that had turned to it are served.
+    /// Handles a response on a stream slot. Its server becomes active for authorities that had
+    /// fallen back from it, and a switch to it is complete.
+    // FB-08, FB-13
     pub(crate) fn prefer(&mut self, lane: usize, now: Time) {
         let Some(state) = self.upstreams.lanes.get(lane) else { return };
         let (upstream, carried) = (state.upstream, state.types(self.types.len()));
@@ -84,7 +89,7 @@ impl Client {
         }
     }
 
-    /// A server has changed something: the version of the whole that another one gave says no longer what is held.
+    /// Handles changes of resources by a server: versions accepted from other servers become stale.
     pub(crate) fn outdate_versions_of_others(
         &mut self,
         upstream: usize,
@@ -96,7 +101,7 @@ impl Client {
         }
     }
 
-    /// The version of the whole that a server gave says no longer what is held.
+    /// Marks the version accepted from a server as stale.
     fn outdate_version(&mut self, upstream: usize, type_index: usize, now: Time) {
         let server = self.upstreams.servers.get_mut(upstream);
         if let Some(accepted) = server.and_then(|server| server.accepted.get_mut(type_index)) {
@@ -105,8 +110,9 @@ impl Client {
         self.start_over_if_stated(upstream, type_index, now);
     }
 
-    /// A server has sent what was held from others, changed or not, or what is held from them has ended with it.
-    /// Single resources that were stated to one of these are not held from it any more.
+    /// Handles a server that has sent or ended resources held from other servers. Restarts the
+    /// streams of other incremental servers to which the client stated that it holds resources,
+    /// because it may not hold them from these servers any more.
     pub(crate) fn start_over_where_resources_were_stated(
         &mut self,
         upstream: usize,
@@ -118,8 +124,8 @@ impl Client {
         }
     }
 
-    /// The servers of a variant from which something may be held for the authorities that use this one for a type at
-    /// present.
+    /// Returns the other servers with this variant that currently share an authority with the
+    /// server for a type.
     fn others_beside(
         &self,
         upstream: usize,
@@ -138,8 +144,8 @@ impl Client {
         concerned.flat_map(|it| it.servers(type_index)).copied().filter(is_meant).collect()
     }
 
-    /// What came from a server has expired: no version that another one gave for the same authority stands for all that
-    /// it says, nor does its own.
+    /// Handles the expiry of a server's resource: the versions accepted from all servers of the
+    /// same authorities, including its own, become stale.
     pub(crate) fn outdate_versions_with(&mut self, upstream: usize, type_index: usize, now: Time) {
         let authorities = self.upstreams.authorities.iter();
         let concerned = authorities.map(|it| it.servers(type_index));
@@ -150,8 +156,8 @@ impl Client {
         }
     }
 
-    /// Nothing follows from the silence of a server that was told that something is held which is not, or not from
-    /// it: its stream starts over, unless it has answered.
+    /// Restarts the stream of a server that has not responded since the client stated a version of
+    /// held resources. If these are not held any more, its silence has no meaning.
     fn start_over_if_stated(&mut self, upstream: usize, type_index: usize, now: Time) {
         let Some(lane) = self.upstreams.lane_of(upstream, type_index) else { return };
         let channel = self.upstreams.on_lane(lane).and_then(|id| self.upstreams.channel(id));
@@ -163,7 +169,7 @@ impl Client {
         }
     }
 
-    /// The types of an authority that rely on what a lane carries.
+    /// Returns the types of an authority whose active server uses the stream slot.
     pub(crate) fn relying_on(&self, lane: usize, authority: usize) -> Vec<usize> {
         let authority = self.upstreams.authorities.get(authority);
         let Some((lane, authority)) = self.upstreams.lanes.get(lane).zip(authority) else {
@@ -173,8 +179,8 @@ impl Client {
         carried.filter(|&type_index| authority.active(type_index) == lane.upstream).collect()
     }
 
-    /// The server that an authority relies on for these types has failed: turns to the next one that
-    /// has not, if something is wanted of which nothing is known.
+    /// Handles the failure of the authority's active server for these types: falls back to the next
+    /// server without an error, if a watched resource is not cached.
     pub(crate) fn fall_back(&mut self, authority: usize, types: &[usize], now: Time) {
         let may_turn = |&type_index: &usize| self.has_next_server(authority, type_index);
         let lacks = |type_index| self.lacks_something(authority, type_index);
@@ -207,15 +213,16 @@ impl Client {
         }
     }
 
-    /// Whether there is a server behind the one that an authority relies on for a type.
+    /// Returns whether the authority has a server after the active one for a type.
     pub(crate) fn has_next_server(&self, authority: usize, type_index: usize) -> bool {
         self.upstreams.authorities.get(authority).is_some_and(|authority| {
             authority.reliance(type_index).active + 1 < authority.servers(type_index).len()
         })
     }
 
-    /// A stream of the lane has ended. Where servers take turns, the next one has its own if nobody has to
-    /// wait for this one (FB-22 to FB-24).
+    /// Handles the end of a stream with [`Fallback::Failover`]: switches to the next server if the
+    /// rules of Envoy's failover allow it.
+    // FB-22 to FB-24
     pub(crate) fn fail_over(&mut self, lane: usize, now: Time) {
         for authority in 0..self.upstreams.authorities.len() {
             for type_index in self.relying_on(lane, authority) {
@@ -233,7 +240,9 @@ impl Client {
         }
     }
 
-    /// What is asked for and not concluded; non-existence and a rejection are conclusions (FB-05).
+    /// Returns whether the state of a subscribed resource or collection of the authority is
+    /// unknown. A nonexistent or rejected resource is known.
+    // FB-05
     fn lacks_something(&self, authority: usize, type_index: usize) -> bool {
         let Some(known) = self.types.get(type_index) else { return false };
         let lacks_name = known.interest.subscriptions.iter().any(|(_, subscription)| {
@@ -249,7 +258,7 @@ impl Client {
         lacks_name || lacks_collection
     }
 
-    /// Starts over with the preferred server once nothing is wanted of the authority any more.
+    /// Returns to the preferred server once nothing of the authority is subscribed any more.
     pub(crate) fn reset_if_unused(&mut self, authority: usize, now: Time) {
         if self.types.iter().any(|known| known.interest.is_wanted_by(authority)) {
             return;
@@ -261,8 +270,8 @@ impl Client {
                 continue;
             }
             self.set_active(authority, type_index, 0, now);
-            // It may take itself to be asked for everything still, by whoever comes back before it is told
-            // otherwise.
+            // The server may still consider a wildcard subscribed, if it is watched again before
+            // the server has been told of its end.
             let preferred =
                 self.upstreams.authorities.get(authority).map(|it| it.active(type_index));
             let lane = preferred.and_then(|server| self.upstreams.lane_of(server, type_index));
@@ -291,8 +300,8 @@ impl Client {
         }
     }
 
-    /// Other authorities use the server than before: its stream is asked for other names, or for
-    /// nothing any more, which ends it at once.
+    /// Updates the stream to a server after a change of the authorities that use it: the stream
+    /// requests other names, or is closed if it has no subscriptions any more.
     fn rescope(&mut self, upstream: usize, type_index: usize, authority: usize, now: Time) {
         let Some(lane) = self.upstreams.lane_of(upstream, type_index) else { return };
         if !self.is_lane_wanted(lane) {
@@ -305,8 +314,8 @@ impl Client {
             && let scope = server.serves.of(type_index)
             && let Some(machine) = channel.machine_mut(type_index)
         {
-            // The server was never told that it had stopped being asked for what it is asked for again,
-            // and would not repeat what it said before then.
+            // The server was never told that these subscriptions had ended, so it would not send
+            // their resources again.
             if scope.get(authority) == Some(&true) && machine.knows_of(&known.interest, authority) {
                 self.close_lane(lane, now);
             } else {
@@ -319,7 +328,7 @@ impl Client {
         }
     }
 
-    /// Ends the stream of a lane on which nothing is wanted any more.
+    /// Closes the channel of a stream slot without subscriptions.
     pub(crate) fn close_lane(&mut self, lane: usize, now: Time) {
         if let Some(id) = self.upstreams.on_lane(lane)
             && let Some(next) = self.end_silently(id, now)
@@ -331,7 +340,8 @@ impl Client {
         }
     }
 
-    /// Closes a channel on our own account. Returns when the next one may be opened.
+    /// Closes a channel for reasons of the client. Returns the time at which the next one may be
+    /// opened.
     fn end_silently(&mut self, id: ChannelId, now: Time) -> Option<Time> {
         let mut channel = self.upstreams.end_channel(id)?;
         self.outbox.close(id, None);
@@ -339,7 +349,7 @@ impl Client {
         let policy = &self.config.profile.backoff;
         let lane = self.upstreams.lanes.get_mut(channel.lane)?;
         lane.pauses.note_closed(channel.end(policy, now));
-        // Nobody has to be spared where there is nobody to connect to.
+        // A file needs no delay between attempts.
         let server = self.upstreams.servers.get(channel.upstream)?;
         let pause = match server.server.exchange.is_of_files() {
             true => Duration::ZERO,

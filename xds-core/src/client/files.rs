@@ -1,19 +1,19 @@
-//! Servers that are files (S0.010-S0.018).
+//! Files that serve as management servers.
 //!
-//! A file says everything there is of a type, and says it again whenever it changes. Nothing goes the other
-//! way (FS-11): what is rendered is for the adapter alone. A request means that the file is to be read, which
-//! happens again when a name comes to be wanted, since what nobody wanted before was not kept. An answer says
-//! what became of a content, for logs (S0.017).
+//! A file contains all resources of a type, and is read again whenever it changes. Nothing is sent
+//! to it: rendered requests are for the adapter alone. A request asks the adapter to read the file,
+//! again for each new name, because resources that were not subscribed before were not kept. An ACK
+//! or NACK reports whether contents were accepted, for logs.
 //!
 //! ```text
 //!                      request: read it
 //!   core ◀──────────────────────────────▶ adapter ◀──── the file has changed
-//!            a content, or why there is none
+//!            contents, or an error
 //! ```
 //!
-//! A content that cannot be read is trouble with the server, and what was accepted before stays in use, as it
-//! does beside resources that are rejected (S0.018). The channel stays through both: it ends when nothing is
-//! wanted of it.
+//! An unreadable file is a server error. Accepted resources stay in use, as they do when others are
+//! rejected. The channel stays open in both cases, until nothing is subscribed any more.
+// S0.010-S0.018, FS-11
 
 use super::{
     Client,
@@ -45,7 +45,8 @@ impl Client {
         self.upstreams.servers.iter().any(|server| server.server.exchange.is_of_files())
     }
 
-    /// What became of a content. Nobody is told, and so it says nothing of what is wanted.
+    /// Reports whether contents were accepted. Nothing is sent, so subscriptions are not updated.
+    // S0.017
     pub(crate) fn note_judgement(&self, ack: Ack) -> Option<Transmit> {
         let type_url = self.types.get(ack.type_index)?.resource_type.type_url().clone();
         let cause = match ack.rejection {
@@ -55,7 +56,7 @@ impl Client {
         Some(Transmit { type_url, version: ack.version, nonce: ack.nonce, cause })
     }
 
-    /// The file is not there, or what is in it cannot be read. The next content may be good.
+    /// Handles a missing or unreadable file. Later contents may be valid.
     pub(crate) fn on_unreadable(&mut self, id: ChannelId, error: ChannelError) {
         let Some(lane) = self.upstreams.channel(id).map(|channel| channel.lane) else { return };
         let error = ChannelError::Unreadable(match error {
@@ -75,9 +76,10 @@ impl Client {
 }
 
 impl Judge<'_> {
-    /// Concludes that a resource does not exist which was asked for, is not in the file, and of which nothing is in use,
-    /// whatever the type is: no further response could bring it. It is rejected instead if it may be the
-    /// one in the file whose name cannot be determined. The type decides about a resource that is in use and missing.
+    /// Marks requested resources that are not in the file as nonexistent if no version is in use,
+    /// regardless of their type, because no further response will bring them. If the file has a
+    /// resource whose name is unknown, they are rejected instead, because it may be any of them.
+    /// Resources in use that are missing are handled according to their type.
     pub(crate) fn conclude_what_the_file_lacks(&mut self, tells_absence: bool) {
         if !self.context.server.exchange.is_of_files() || self.cache.is_complete() {
             return;
@@ -97,6 +99,6 @@ impl Judge<'_> {
     }
 }
 
-/// Why a resource is rejected that a file lacks, but for one without a name.
+/// Reason for rejecting a resource that is missing while the file has one whose name is unknown.
 const MAY_BE_UNNAMED: &str =
     "not found, and the name of another resource in the file cannot be determined";

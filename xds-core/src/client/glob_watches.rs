@@ -1,9 +1,8 @@
-//! Watching all resources that a glob stands for.
+//! Watches of globs.
 //!
-//! On the wire a glob is a name among others, and so it is to timers, to fallback and to whoever counts
-//! what was asked for: it has a subscription, and an entry that says whether the collection was received
-//! and what is wrong with it. Its watches are told of the members, each with a cursor, as those of a
-//! wildcard are.
+//! In requests, timers, fallback and counters, a glob is a name like any other: it has a
+//! subscription, and an entry with the state and the error of the collection. Its watches report
+//! the changes of its members, each with its own cursor, like wildcard watches.
 
 use super::{
     Client,
@@ -15,7 +14,7 @@ use super::{
 use crate::{id::WatchId, service::Variant, slab::Slot, time::Time};
 
 impl TypeState {
-    /// The glob that a subscription is for.
+    /// Returns the glob of a subscription, if it is one of a glob.
     pub(crate) fn glob_of(&self, subscription: Slot) -> Option<Slot> {
         let entry = self.interest.subscriptions.at(subscription)?.entry;
         let entry = self.cache.get(entry).filter(|entry| entry.is_glob)?;
@@ -24,7 +23,7 @@ impl TypeState {
 }
 
 impl Client {
-    /// Whether all servers of an authority speak the incremental variant of a type.
+    /// Returns whether all servers of an authority use the incremental variant for a type.
     pub(crate) fn is_incremental(&self, authority: usize, type_index: usize) -> bool {
         let is_incremental = |server: &ManagementServer| server.variant == Variant::Incremental;
         self.upstreams.servers_of(authority, type_index).all(is_incremental)
@@ -61,7 +60,7 @@ impl Client {
         Some(watch)
     }
 
-    /// The watch of a glob with this link has ended. Returns the position of its authority.
+    /// Ends a watch of a glob. Returns the position of its authority.
     pub(crate) fn end_glob_watch(&mut self, type_index: usize, link: Link) -> usize {
         let known = self.types.get_mut(type_index);
         let glob = known.as_ref().and_then(|known| known.glob_of(link.subscription));
@@ -77,7 +76,7 @@ impl Client {
         authority
     }
 
-    /// Forgets deletions of members that every watch of the glob has heard of.
+    /// Removes the tombstones of members that every watch of the glob has seen.
     pub(crate) fn sweep_glob(&mut self, type_index: usize, glob: Slot) {
         let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;
@@ -92,7 +91,7 @@ impl Client {
         cache.sweep_glob(glob, seen, is_awaited);
     }
 
-    /// Lets watches of globs that are too far behind start over rather than keep every deletion.
+    /// Lets glob watches that lag too far behind start over, which bounds the number of tombstones.
     pub(crate) fn limit_tombstones_of_globs(&mut self, type_index: usize) {
         let limit = self.config.limits.tombstones_per_type;
         let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
@@ -116,7 +115,7 @@ impl Client {
     }
 }
 
-/// The newest change that all watches of a glob have seen.
+/// Returns the newest change that all watches of a glob have seen.
 fn slowest(glob: &Glob, interest: &TypeInterest, watches: &Watches) -> u64 {
     let subscription = interest.subscriptions.at(glob.subscription);
     let first = subscription.map_or(Slot::NONE, |subscription| subscription.first_watch);

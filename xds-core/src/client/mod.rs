@@ -1,30 +1,25 @@
-//! The client: watches in, requests and notices out.
+//! The client as a sans-IO state machine: watches in, requests and notices out.
 //!
-//! The way of one response through this folder:
+//! The folders are layers: each imports only from those below it.
 //!
-//! | step | file |
-//! |---|---|
-//! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
-//! | the frame is stepped over, never decoded | `../wire/` |
-//! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
-//! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
-//! | a resource of version 2 of the API is taken for one of version 3 | `older.rs` |
-//! | a name turns out to be an alias of the resource | `aliases.rs` |
-//! | in a proxy's profile, one bad resource spoils the response | `refusal.rs` |
-//! | where a type asks for it, somebody outside has a say | `review.rs` |
-//! | what is not renewed in time goes again | `expiry.rs` |
-//! | what the client has from its own configuration is no server's | `static_resources.rs` |
-//! | it belongs to what a glob stands for | `globs.rs`, `glob_watches.rs`, `judge_globs.rs` |
-//! | who watches it has news | `watches.rs`, `interest.rs` |
-//! | the notice is made when it is polled | `notify.rs` |
-//! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
-//! | it states the version that was accepted last, if that says no more than what is held | `accepted.rs` |
-//! | where a server is polled, it is part of the next request | `polls.rs` |
-//! | where the server is a file, nobody is told | `files.rs` |
+//! ```text
+//! *.rs  timeouts/  report/    methods of `Client`
+//! upstream/  response/        servers and their streams; processing of responses
+//! channel/                    one stream: sent names, nonces, ACKs, accepted versions
+//! watch/                      watches, due notices, the queue of outputs
+//! subscription/               subscribed names, authorities, does-not-exist timers
+//! cache/                      resources of one type, in order of change
+//! event/                      inputs, outputs, errors, status
+//! resource/                   names and wrappers of encoded resources
+//! config/                     settings, resource types
+//! ```
 //!
-//! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
+//! A response goes from [`Client::handle_event`] through `responses` and `response` into the cache,
+//! which marks watches. `notices` builds a notice from the cache when it is polled, and `requests`
+//! renders the ACK or NACK when the transport has room. Frames are parsed in `crate::wire` without
+//! decoding resources.
 //!
-//! This file dispatches: each public method is a few lines, and decides nothing.
+//! The public methods in this file are short and dispatch to the other files.
 
 mod cache;
 pub(crate) mod channel;
@@ -102,11 +97,11 @@ use crate::{
     time::{Clock, Deadline, Time, Timer},
 };
 
-/// An xDS client as a state machine. See the [crate documentation](crate) for how to drive it.
+/// xDS client as a state machine. See the [crate documentation](crate) for how to drive it.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
-    /// The encoded node, as every first message of a stream carries it.
+    /// Encoded node, as sent in the first request of every stream.
     node: Vec<u8>,
     clock: Clock,
     rng: Rng,
@@ -120,9 +115,10 @@ pub struct Client {
 
 /// Commands of the application.
 impl Client {
-    /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
+    /// Creates a client without watches, which opens no connection yet.
     ///
-    /// The same config, seed and calls give the same outputs in every process.
+    /// The same configuration, seed and calls produce the same outputs in every process.
+    // SB-02
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
@@ -146,15 +142,18 @@ impl Client {
         }
     }
 
-    /// Watches a resource, every resource, or those that a glob stands for, of a type.
+    /// Starts a watch of one resource, of all resources of a type, or of the members of a glob.
     ///
-    /// What is known already is told at once: a cached resource, then what is wrong beside it
-    /// (S3.035), or why there is none.
+    /// The watcher is notified at once of the cached state: the resource, followed by an ambient
+    /// error if there is one, or the reason why there is no resource.
     ///
     /// # Errors
     ///
-    /// The type is not registered, or is twice, the name is empty, `*` or too long, a server cannot be asked
-    /// for globs, or the client is shut down. Nothing has changed then.
+    /// Fails without effect if the type is not registered or registered twice, the name is empty,
+    /// `*`, too long or an invalid `xdstp` name, the authority is not configured, a server of a
+    /// glob does not use the incremental variant, there are too many watches, or the client is shut
+    /// down.
+    // S3.035
     pub fn watch(
         &mut self,
         type_url: &TypeUrl,
@@ -165,14 +164,15 @@ impl Client {
         self.start_watch(type_url, interest, now)
     }
 
-    /// Adds a resource that the client has from its own configuration (S4.016-S4.019). Watchers of its name, and
-    /// of everything of its type, get it as if a server had sent it. No server is asked for the name, nor can
-    /// one change or delete what it stands for. Returns the name.
+    /// Adds a resource from the client's own configuration and returns its name. Watchers of its
+    /// name and wildcard watchers of its type get it as if a server had sent it. The name is not
+    /// requested from servers, and no server can change or delete the resource.
     ///
     /// # Errors
     ///
-    /// It is not valid, or its name is watched or known already: static resources are added first. Nothing has
-    /// changed then.
+    /// Fails without effect if the resource is invalid, or its name is already watched or cached.
+    /// Add static resources before starting watches.
+    // S4.016-S4.019
     pub fn add_static_resource(
         &mut self,
         type_url: &TypeUrl,
@@ -183,35 +183,38 @@ impl Client {
         self.take_static_resource(type_url, resource, now)
     }
 
-    /// Ends a watch: nothing is said about it from then on. An id that is not known is ignored.
+    /// Ends a watch, without further notices. An unknown id is ignored.
     pub fn unwatch(&mut self, watch: WatchId, now: Time) {
         let now = self.clock.advance(now);
         self.end_watch(watch, now);
     }
 
-    /// Says that the watcher is done with the last notice, or with the last change of a watch of
-    /// many. Where [`ReadGate::Notices`] holds, the next response is read once all watchers are
-    /// done with the last one (FC-01).
+    /// Reports that the watcher has handled its last notice, or the last change of a wildcard or
+    /// glob watch. With [`ReadGate::Notices`], the next response is read after all watchers have
+    /// handled the notices of the previous one.
+    // FC-01
     pub fn handled(&mut self, watch: WatchId, now: Time) {
         let now = self.clock.advance(now);
         self.end_notice(watch, now);
     }
 
-    /// The next change of a wildcard's or a glob's watch in the order in which resources last changed, or
-    /// `None` once the watch has caught up. A resource that changed several times is told once.
+    /// Returns the next change for the watch of a wildcard or glob, or `None` once the watch has
+    /// caught up. Changes are ordered by the last change of each resource; several changes of one
+    /// resource are reported once.
     #[must_use]
     pub fn next_change(&mut self, watch: WatchId) -> Option<Change> {
         self.step_collection(watch)
     }
 
-    /// Says what of an [`Update`] is rejected, and why. The rest of it is used now, and the response is
-    /// answered: with a NACK if anything in it is rejected or was invalid. Where more of the response has
-    /// come to be wanted since it was handed out, that is handed out first, as another update.
+    /// Gives the verdict on an [`Update`]: the rejected resources with their reasons. All other
+    /// resources are used, and the response is ACKed, or NACKed if any of its resources was
+    /// rejected or invalid. If further resources of the response have been subscribed since the
+    /// update was handed out, another update with these comes first.
     ///
     /// # Errors
     ///
-    /// The update waits for no verdict, or a rejected resource was not part of it. Nothing has changed
-    /// then.
+    /// Fails without effect if the update does not wait for a verdict, or a rejected resource was
+    /// not part of it.
     pub fn settle(
         &mut self,
         update: UpdateId,
@@ -222,20 +225,22 @@ impl Client {
         self.settle_update(update, rejected.into_iter().collect(), now)
     }
 
-    /// Says that the network is back: whatever waits for its next attempt to reach a server makes it now,
-    /// and what failed before no longer makes pauses longer (BO-06). Attempts that are under way go on,
-    /// and to each server one channel opens at a time.
+    /// Ends all backoff delays, for use when the network is back: pending attempts to connect start
+    /// now, and the next failure starts with the initial delay. Attempts in progress continue, and
+    /// at most one channel to each server opens at a time.
     ///
-    /// An application that says so again and again takes away the pauses that spare the servers.
+    /// Do not call this periodically: that would disable the backoff, which protects the servers.
+    // BO-06
     pub fn reset_backoff(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.end_pauses(now);
     }
 
-    /// Changes who the client says it is, as when metadata or dynamic parameters of the node have changed
-    /// (B12). Each open stream is told with its next request, which is sent for that if there is nothing else
-    /// to say; further streams begin with it. Errors of watches go on to name the id with which the client
-    /// began.
+    /// Replaces the node, for example after a change of its metadata or dynamic parameters. Every
+    /// open stream sends the new node with its next request; if no request is due, one is sent for
+    /// that purpose. Later streams start with the new node. Errors of watches keep naming the
+    /// original node id.
+    // B12
     pub fn set_node(&mut self, node: Node, now: Time) {
         self.clock.advance(now);
         let encoded = node.encode(&self.config.profile);
@@ -253,26 +258,26 @@ impl Client {
         self.announce();
     }
 
-    /// Whether an update waits for a verdict. One whose channel has ended does not.
+    /// Returns whether the update waits for a verdict. It no longer does once its channel has
+    /// ended.
     #[must_use]
     pub fn awaits(&self, update: UpdateId) -> bool {
         self.is_under_review(update)
     }
 
-    /// Closes all channels, ends all watches and does nothing any more (SB-17). Watches end without a notice:
-    /// whoever shuts a client down knows what it watched, and an adapter that hands out streams ends them
-    /// (IC39).
+    /// Closes all channels and ends all watches, without notices. The client does nothing
+    /// afterwards.
+    // SB-17, IC39
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
         self.end_everything();
     }
 }
 
-/// News of the transports and of the clock. None of it can fail: there is nothing for an adapter to
-/// decide.
+/// Events of transports and of the clock. These methods cannot fail.
 impl Client {
-    /// Takes news of a transport. What comes from a channel that is closed or never was is ignored
-    /// and counted.
+    /// Handles an event of a transport. Events of closed or unknown channels are ignored and
+    /// counted.
     pub fn handle_event(&mut self, event: ChannelEvent, now: Time) {
         let now = self.clock.advance(now);
         match event {
@@ -286,26 +291,27 @@ impl Client {
         }
     }
 
-    /// Does what is due. Calling early is harmless.
+    /// Performs all actions that are due. Calling it early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.on_timeout(now);
     }
 }
 
-/// What the driver must do next.
+/// Actions for the driver.
 impl Client {
-    /// The next thing to do, if any. Does no work.
+    /// Returns the next action for the driver.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.next_output()
     }
 
-    /// Renders the next request of a channel that has room for one into `frame`. Call it until it
-    /// returns `None`; after that, when [`Output::Writable`] names the channel.
+    /// Renders the next request of a channel into `frame`. Call it when [`Output::Writable`] names
+    /// the channel and the transport has room, until it returns `None`.
     ///
-    /// This is the one poll that does work: it takes an ACK, states the names wanted now, starts
-    /// does-not-exist timers at `now`, and lets go of what was unsubscribed.
+    /// Rendering changes the state of the client: it takes a queued ACK or NACK, marks the current
+    /// subscriptions as sent, starts does-not-exist timers at `now`, and removes subscriptions that
+    /// the request ends.
     #[must_use]
     pub fn poll_transmit(
         &mut self,
@@ -317,7 +323,7 @@ impl Client {
         self.render_request(channel, now, frame)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest.
+    /// Returns the latest time at which [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         if !self.outbox.is_empty() {
@@ -326,8 +332,9 @@ impl Client {
         self.next_deadline()
     }
 
-    /// Whether the next response of the channel should be read from the transport (B52). Ask again
-    /// after every input; the answer is a matter of level, not of edge.
+    /// Returns whether the next response of the channel should be read from the transport. Call it
+    /// again after every input: changes are not signalled.
+    // B52
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {
         let now = self.clock.now();
@@ -335,10 +342,11 @@ impl Client {
     }
 }
 
-/// Looks inside.
+/// Status and counters.
 impl Client {
-    /// The watches whose notices hold back reading on a channel ([`ReadGate::Notices`]) until they are
-    /// [handled](Self::handled), oldest first, each with its type and name. A watch of everything has no name.
+    /// Returns the watches whose notices hold back reading on a channel ([`ReadGate::Notices`])
+    /// until they are [handled](Self::handled), oldest first, each with its type and name. A
+    /// wildcard watch has no name.
     pub fn unhandled(
         &self,
         channel: ChannelId,
@@ -351,7 +359,8 @@ impl Client {
         })
     }
 
-    /// Every resource that is watched by name, or known of under a wildcard or a glob, type by type.
+    /// Returns the status of all resources that are watched by name, or cached for a wildcard or a
+    /// glob, type by type.
     pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
         self.types.iter().flat_map(|known| {
             known.cache.iter().filter(|(_, entry)| known.covers(entry)).map(|(_, entry)| {
@@ -370,13 +379,13 @@ impl Client {
         })
     }
 
-    /// How often things happened.
+    /// Returns the counters of the client.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         self.stats
     }
 
-    /// How often things happened with each type at each server.
+    /// Returns the counters of each type at each server.
     pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
         self.upstreams.servers.iter().flat_map(|upstream| {
             let types = self.types.iter().map(|known| known.resource_type.type_url());
@@ -386,7 +395,7 @@ impl Client {
         })
     }
 
-    /// How many watches there are.
+    /// Returns the number of watches.
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.watches.len()

@@ -1,4 +1,4 @@
-//! Outputs as they are polled: a notice is made from the newest state, so the latest always wins.
+//! Outputs, and the notices for watchers, built from the newest state when they are polled.
 
 use alloc::vec::Vec;
 
@@ -49,8 +49,8 @@ impl Client {
                         watch.notice_taken();
                         return Some(Output::Notify(id, notice));
                     }
-                    // Nothing is left to say, so nobody will call `handled` for it; an earlier notice may
-                    // still be in hand.
+                    // Without a notice, the watcher will not call `handled`, except for an earlier
+                    // notice.
                     let owed = watch.take_owed_for_nothing();
                     self.pay(&owed, self.clock.now());
                 }
@@ -71,8 +71,9 @@ impl Client {
         let entry = known.entry_of(subscription)?;
         let resource = known.cache.resource(entry);
         let error = match (&resource, entry.error()) {
-            // What is wrong with the resource and trouble on the way to it do not clear each other
-            // (X16). The newer one is told; when the trouble is over, the other one again.
+            // X16: an error of the resource and a connection error do not replace each other. The
+            // newer one is reported; when the connection error ends, the other one is reported
+            // again.
             (_, Some(error)) if self.is_newer(entry.error_epoch(), authority, type_index) => {
                 Some(error.clone())
             }
@@ -83,7 +84,7 @@ impl Client {
         let watch = self.watches.get_mut(id)?;
         match (resource, error) {
             (Some(resource), error) if has_changed => {
-                // The value says that all is well. If it is not, that comes next (IC14).
+                // IC14: a value means that there is no error. An ambient error follows.
                 watch.note_well();
                 if error.is_some() {
                     self.watches.tell(id, News::Ambient, &mut self.outbox, &mut None);
@@ -101,7 +102,7 @@ impl Client {
         }
     }
 
-    /// The standing connectivity error as the watchers of one resource, or of a collection, get it.
+    /// Returns the current connection error for the watchers of a resource or collection.
     fn unavailable(
         &self,
         type_index: usize,
@@ -114,13 +115,13 @@ impl Client {
         Some(WatchError::new(kind, name.cloned(), source))
     }
 
-    /// Whether an error came up after the server of an authority last failed.
+    /// Returns whether an error occurred after the last failure of the authority's active server.
     fn is_newer(&self, epoch: u64, authority: usize, type_index: usize) -> bool {
         let active = self.upstreams.active(authority, type_index);
         active.is_some_and(|(_, lane)| epoch > lane.ended)
     }
 
-    /// The next change of a watch of many.
+    /// Returns the next change for a wildcard or glob watch.
     pub(crate) fn step_collection(&mut self, id: WatchId) -> Option<Change> {
         let watch = self.watches.get(id)?;
         let type_index = watch.type_index;
@@ -161,7 +162,8 @@ impl Client {
         None
     }
 
-    /// The next change of the collection as a whole. That it was received follows the resources it then had.
+    /// Returns the next change of the whole collection. Its first receipt is reported after its
+    /// resources.
     fn collection_change(
         &mut self,
         id: WatchId,
@@ -172,7 +174,7 @@ impl Client {
             self.types.get(type_index)?.collection_of(&self.watches.get(id)?.target)?;
         let unavailable = self.unavailable(type_index, authority, name);
         let error = match error {
-            // What was concluded after the failure counts.
+            // An error that occurred after the connection error takes precedence.
             Some((error, epoch)) if self.is_newer(epoch, authority, type_index) => {
                 Some(error.clone())
             }
@@ -201,8 +203,8 @@ impl Client {
         None
     }
 
-    /// Ends a watcher's turn, if it has heard everything. What it is yet to be told may come to nothing:
-    /// then nothing of what reading waits for is in its hands any more.
+    /// Handles [`Client::handled`]. If further notices are due, only the handled one stops holding
+    /// back reading, otherwise the watcher stops holding it back altogether.
     pub(crate) fn end_notice(&mut self, id: WatchId, now: Time) {
         match self.watches.get_mut(id) {
             Some(watch) if watch.has_news() => watch.notice_done(),
@@ -211,7 +213,7 @@ impl Client {
         }
     }
 
-    /// Reading no longer waits for the watcher.
+    /// Stops the watcher from holding back reading.
     pub(crate) fn forgive(&mut self, id: WatchId, now: Time) {
         let owed = self.watches.get_mut(id).map(Watch::take_owed).unwrap_or_default();
         self.pay(&owed, now);
@@ -232,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Forgets deletions that every wildcard watch of the type has heard of.
+    /// Removes the tombstones that every wildcard watch of the type has seen.
     pub(crate) fn sweep(&mut self, type_index: usize) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         if known.cache.tombstones() == 0 {
@@ -247,7 +249,8 @@ impl Client {
         known.cache.sweep(slowest);
     }
 
-    /// Lets watches of many that are too far behind start over rather than keep every deletion.
+    /// Lets wildcard and glob watches that lag too far behind start over, which bounds the number
+    /// of tombstones.
     pub(crate) fn limit_tombstones(&mut self, type_index: usize) {
         self.limit_tombstones_of_globs(type_index);
         let limit = self.config.limits.tombstones_per_type;
@@ -269,8 +272,8 @@ impl Client {
     }
 }
 
-/// One step of a cursor at the entry ahead of it: its value if that is news, then what is wrong beside
-/// it, then on to the next.
+/// Advances a cursor at the entry ahead of it: reports the value if it is new, then the ambient
+/// error, and passes the entry.
 fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<Change> {
     let entry = cache.get(ahead)?;
     let (name, number) = (entry.name.clone(), entry.changed);
@@ -278,7 +281,7 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     let error = entry.error().cloned();
     let told = cursor.told.get(&ahead).copied().filter(|told| told.value == number);
     match told {
-        // Nothing has come of it that a wildcard watch would hear of.
+        // The entry has no change for wildcard watches.
         None if number == 0 => {
             cache.pass(cursor, ahead);
             None
@@ -300,27 +303,27 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     }
 }
 
-/// How far the watch of a collection has come.
+/// Progress of a watch through the resources of a collection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Resources {
-    /// There may be resources that it was not told of.
+    /// Some resources may not have been reported.
     Ahead,
-    /// It was told of all resources.
+    /// All resources have been reported.
     Told,
 }
 
-/// What is known of a collection as a whole.
+/// State of a whole collection.
 pub(crate) struct CollectionState<'a> {
     pub(crate) authority: usize,
-    /// That of a glob.
+    /// Name of a glob; `None` for a wildcard.
     name: Option<&'a ResourceName>,
     pub(crate) is_received: bool,
-    /// What is wrong, and one more than the number of channels that had ended when that came up.
+    /// Error, and the number of channels that had ended when it occurred, plus one.
     pub(crate) error: Option<(&'a WatchError, u64)>,
 }
 
 impl TypeState {
-    /// What the watch of a wildcard or a glob is of; `None` for that of a name.
+    /// Returns the collection of a wildcard or glob watch; `None` for the watch of a name.
     pub(crate) fn collection_of(&self, target: &Target) -> Option<CollectionState<'_>> {
         match target {
             Target::Name(_) => None,
@@ -346,7 +349,7 @@ impl TypeState {
         }
     }
 
-    /// The name or glob that a watch is of.
+    /// Returns the name or glob of a watch.
     pub(crate) fn watched_name(&self, target: &Target) -> Option<&ResourceName> {
         Some(&self.entry_of(target.link()?.subscription)?.name)
     }
@@ -357,7 +360,7 @@ impl TypeState {
 }
 
 impl Cache {
-    /// The entry that a cursor has yet to pass: one of a glob's, or any.
+    /// Returns the next entry for a cursor, among the members of `glob` or all entries.
     fn ahead_of(&self, cursor: &Cursor, glob: Option<Slot>) -> Option<Slot> {
         let ahead = match glob {
             None => self.behind_cursor(cursor.marker),
@@ -366,7 +369,7 @@ impl Cache {
         ahead.filter(|&slot| self.get(slot).is_some())
     }
 
-    /// The resource in use, as watchers get it.
+    /// Returns the resource in use, as given to watchers.
     fn resource(&self, entry: &Entry) -> Option<Resource> {
         Some(Resource {
             name: entry.name.clone(),

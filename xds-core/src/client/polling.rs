@@ -1,16 +1,17 @@
-//! Servers that answer each request once, and are asked again after a while: REST (S0.199-S0.202).
+//! Polling of servers that respond once to each request, as over REST.
 //!
 //! ```text
 //!               the request is rendered
-//!    Due(at) ──────────────────────────▶ Outstanding ──┐ a name is added: asked anew,
-//!      ▲                                   │    ▲      │ what was asked before is given up
+//!    Due(at) ──────────────────────────▶ Outstanding ──┐ a name is subscribed: a new request
+//!      ▲                                   │    ▲      │ replaces the one in flight
 //!      └───────────────────────────────────┘    └──────┘
-//!        a response, or word that nothing has changed:
-//!        due again after the delay, and a random part of it
+//!        a response, or a report of no changes:
+//!        due again after the delay and a random extension
 //! ```
 //!
-//! All else is as on a stream: the channel stays while the exchanges go well, and one that fails ends it,
-//! so that errors, pauses and other servers have the same rules.
+//! All else works as on a stream. The channel stays open while requests succeed, and a failed
+//! request ends it, so that errors, backoff and fallback follow the same rules.
+// S0.199-S0.202
 
 use super::{
     Client,
@@ -21,8 +22,8 @@ use super::{
 use crate::{id::ChannelId, time::Time};
 
 impl Channel {
-    /// When a channel that polls may send its next request; `None` if it waits for an answer, or has nothing
-    /// to ask for.
+    /// Returns the time at which a polling channel may send its next request; `None` while it waits
+    /// for a response or has no subscriptions.
     pub(crate) fn next_poll(
         &self,
         polls: &Polls,
@@ -36,8 +37,8 @@ impl Channel {
         is_asked_for.then(|| polls.next(machine.lacks(interest, scope))).flatten()
     }
 
-    /// The one type that a channel carries which polls, or is of a file; a response over it need not name its
-    /// type.
+    /// Returns the only type of a polling channel or one of a file. A response on it need not state
+    /// its type.
     pub(crate) fn one_type(&self) -> Option<usize> {
         if matches!(self.turns, Turns::Free) {
             return None;
@@ -47,7 +48,7 @@ impl Channel {
 }
 
 impl Client {
-    /// The server has nothing new. That it works counts as after any response.
+    /// Handles a polling response that reports no changes. The server works, as after any response.
     pub(crate) fn on_unchanged(&mut self, id: ChannelId, now: Time) {
         let is_awaited = |channel: &Channel| channel.polls().is_some_and(Polls::is_outstanding);
         if !self.upstreams.channel(id).is_some_and(is_awaited) {

@@ -1,4 +1,4 @@
-//! What goes to the server: answers in the order of the responses, then what changed in interest.
+//! Requests to servers: ACKs and NACKs in the order of the responses, then changed subscriptions.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -30,22 +30,23 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// What judging a response came to. With it, in a NACK, the message of what was wrong.
+/// Result of processing a response, with the error message for a NACK.
 pub(crate) enum Outcome {
     Accepted,
-    /// Nothing was wrong with heartbeats, which say nothing of what else there is under their version.
+    /// Accepted, but consists of heartbeats and thus does not define the contents of its version.
     Renewed,
-    /// Something was wrong, and of the rest something was valid and wanted, changed or not.
+    /// Rejected in part, while other resources were valid and subscribed.
     UsedInPart(Arc<str>),
-    /// Nothing was used, and by policy the use of something was ended.
+    /// Rejected completely, and the data-error policy dropped a resource.
     EndedUse(Arc<str>),
     Rejected(Arc<str>),
 }
 
 impl Client {
-    /// Queues the ACK or, with the message of what was wrong, the NACK of a response. Every one
-    /// gets exactly one (IC1), and only an ACK moves the version (S0.087, S0.088), unless the profile
-    /// has a NACK of what is used in part move it, too (D1, X09).
+    /// Queues the ACK or NACK of a response, exactly one for each. Only an ACK changes the accepted
+    /// version, except with [`NackVersion::Newest`], where the NACK of a partially accepted
+    /// response does as well.
+    // IC1, S0.087, S0.088, D1, X09
     pub(crate) fn queue_answer(
         &mut self,
         id: ChannelId,
@@ -63,7 +64,7 @@ impl Client {
             false => Extent::Names,
         };
         let is_polled = channel.polls().is_some();
-        // A poll is answered with all that it asks for.
+        // A polling response contains everything that was requested.
         let has_all = is_polled
             && machine.zip(self.types.get(type_index)).is_some_and(|(machine, known)| {
                 !machine.is_dirty(&known.interest, server.serves.of(type_index))
@@ -76,7 +77,8 @@ impl Client {
             Outcome::UsedInPart(_) if nack_version == NackVersion::Newest => {
                 accepted.accept(version.clone(), of);
             }
-            // A server that is back at that version would take it to say that there is nothing new.
+            // A server that returns to the accepted version would conclude that the client has it
+            // all.
             Outcome::UsedInPart(_) | Outcome::EndedUse(_) if is_polled => accepted.forget(),
             Outcome::UsedInPart(_) | Outcome::EndedUse(_) | Outcome::Rejected(_) => {
                 accepted.reject();
@@ -148,7 +150,7 @@ impl Client {
             *frame = Frame::default();
             return self.note_judgement(ack);
         }
-        // That something is no longer wanted is a matter between a client and a server that sends it.
+        // Unsubscribing has no effect on a file.
         let lacks_something = channel
             .machine(type_index)?
             .lacks(&types.get(type_index)?.interest, server.serves.of(type_index));
@@ -176,7 +178,8 @@ impl Client {
         let over = if channel.polls().is_some() { Over::Poll } else { Over::Stream };
         let version = match &ack {
             Some(ack) if over == Over::Stream => ack.version.clone(),
-            // Who polls answers later, and more than once: what is held may have become less since.
+            // A polled request may be rendered long after the response, and more than once, when
+            // less is held.
             _ => {
                 let asks = Asks::of(over, machine, &known.interest, scope, &known.cache);
                 accepted.state(asks)
@@ -228,8 +231,8 @@ impl Client {
         Some(Transmit { type_url, version, nonce, cause })
     }
 
-    /// The subscription is on the wire now: timers start (S1.027), and what is no longer subscribed
-    /// goes.
+    /// Handles a rendered request: starts timers and removes ended subscriptions.
+    // S1.027
     fn settle_subscription(
         &mut self,
         id: ChannelId,
@@ -273,7 +276,7 @@ impl Client {
             *last_timer += 1;
             channel.timers.arm(type_index, subject, after, now, *last_timer)
         };
-        // The time of what the next request asks for anew begins then.
+        // The timers of names that the next request subscribes again start with that request.
         if rendered.wildcard == WildcardStep::LeftOut {
             known.interest.collection_timer = 0;
         }
@@ -285,7 +288,7 @@ impl Client {
         for &slot in &rendered.subscribed {
             let Some(key) = known.interest.subscriptions.key(slot) else { continue };
             let Some(subscription) = known.interest.subscriptions.get_mut(key) else { continue };
-            // What is cached or already concluded is not waited for again (IC24, D11).
+            // IC24, D11: no timer for a resource that is cached or already known not to exist.
             let is_unknown = known
                 .cache
                 .get(subscription.entry)
@@ -305,11 +308,11 @@ impl Client {
 }
 
 impl Client {
-    /// When a stream may say what it has to say, of those that have to wait for that.
+    /// Returns the time at which the first delayed request may be sent.
     pub(crate) fn next_request(&self) -> Option<Deadline> {
         let now = self.clock.now();
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
-            // Reading goes on then, whether or not there is room for the NACK by that time.
+            // Reading resumes at that time, even if the transport has no room for the NACK yet.
             if channel.announced
                 && channel.is_open
                 && let Some(at) = channel.next_held_nack(now)

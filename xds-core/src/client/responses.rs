@@ -1,5 +1,6 @@
-//! One response, from the bytes to the queued answer: what belongs to the channel. What belongs to the
-//! type is in `judge.rs`.
+//! Handling of a response message, from checks to the ACK or NACK.
+//!
+//! The `response` folder processes the resources.
 
 use alloc::vec::Vec;
 
@@ -23,7 +24,7 @@ use crate::{
 };
 
 impl Client {
-    /// One response, from the bytes to the queued answer.
+    /// Handles one response message.
     pub(crate) fn on_message(&mut self, id: ChannelId, frame: &Bytes, now: Time) {
         if !self.is_open(id) {
             self.stats.ignored_events += 1;
@@ -66,8 +67,8 @@ impl Client {
         let machine = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
             channel.machine(index).filter(|machine| machine.was_requested())
         });
-        // An answer to a type never asked for would be the type's first request, and its empty list a
-        // wildcard (IC11).
+        // IC11: an ACK for a type that was never requested would be its first request, and the
+        // empty list of names a wildcard.
         let Some(type_index) = type_index.filter(|_| machine.is_some()) else {
             self.stats.unsolicited += 1;
             return;
@@ -83,8 +84,8 @@ impl Client {
         }
     }
 
-    /// The registered type that a response is of: the one it says, by whichever name, or where it says none
-    /// the only one that the channel carries.
+    /// Returns the registered type of a response: the stated one in either API version or, if none
+    /// is stated, the only one that the channel carries.
     fn type_of(&self, id: ChannelId, response: &AnyResponse<'_>) -> Option<usize> {
         let stated = response.type_url();
         if stated.is_empty() {
@@ -118,8 +119,8 @@ impl Client {
         else {
             return;
         };
-        // A subscription to everything that nobody wants any more counts until the server is told: it
-        // sends a change once, and whoever takes the subscription up again asks for nothing (B53).
+        // B53: a wildcard without watches counts until the server has been told of its end. The
+        // server sends a change only once, and a new wildcard watch causes no request.
         let scope = server.serves.of(type_index);
         let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
         let accepted = server.accepted.get(type_index).map(|it| it.version().clone());
@@ -184,7 +185,7 @@ impl Client {
 }
 
 impl Client {
-    /// The streams to the servers of an authority say something else once watches have moved.
+    /// Updates the names to send on all streams of an authority after watches have moved.
     fn note_moved(&mut self, type_index: usize, moved: &[Moved]) {
         for &Moved { authority, from, to } in moved {
             self.upstreams.machines_of(authority, type_index, |machine| {

@@ -1,8 +1,9 @@
-//! Resources that the client has from its own configuration, and no server has a say in (S4.016-S4.019).
+//! Static resources, which come from the client's own configuration.
 //!
-//! They lie among the others and reach the same watchers. To servers they are names of an authority that none
-//! of them serves: what one sends under such a name is passed over, what it leaves out or removes stays, and
-//! nobody is asked for it. A standing subscription that nobody made keeps each.
+//! They are stored in the cache and reach the same watchers as other resources. For servers, they
+//! belong to an authority without servers ([`OURS`]): they are not requested, and a server can
+//! neither replace nor delete them. A permanent subscription without watches keeps each of them.
+// S4.016-S4.019
 
 use alloc::string::String;
 
@@ -22,46 +23,45 @@ use crate::{
     time::Time,
 };
 
-/// The position of an authority that has no servers.
+/// Position of the authority of static resources, which has no servers.
 pub(crate) const OURS: usize = usize::MAX;
 
-/// What validation is told to be the source of a static resource.
+/// Server URI that validation sees for a static resource.
 const SOURCE: &str = "static_resources";
 
-/// Why a resource cannot be a static one. Nothing has changed then.
+/// Error of adding a static resource.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidStaticResource {
-    /// The type is not registered, or is twice.
+    /// The type is not registered, or registered twice.
     #[error("{0} is no registered type, or is registered twice")]
     UnknownType(TypeUrl),
-    /// The resource is not valid, or does not tell its name.
+    /// The resource is invalid, or its name cannot be determined.
     #[error("{name:?}: {why}")]
     Rejected {
-        /// Its name; empty where it does not tell.
+        /// Name of the resource; empty if it cannot be determined.
         name: ResourceName,
-        /// What is wrong.
+        /// Reason for the rejection.
         why: Rejection,
     },
     /// The name is empty, `*`, or longer than the limit.
     #[error("{0:?} is no name of a resource, or too long for one")]
     InvalidName(ResourceName),
-    /// The name states an authority, whose servers have the last word on it.
+    /// The name has an authority, and only servers provide such resources.
     #[error("{0:?} states an authority")]
     HasAuthority(ResourceName),
-    /// The name cannot be read.
+    /// The name is not a valid `xdstp` name.
     #[error("{name:?}: {why}")]
     Structured {
-        /// The name.
+        /// Name of the resource.
         name: ResourceName,
-        /// What is wrong with it.
+        /// Error in the name.
         why: InvalidStructuredName,
     },
-    /// There is a static resource of that name, or the name is known or watched already: static resources
-    /// come first.
+    /// A resource with the name was added before, or the name is already cached or watched.
     #[error("{0:?} is known already")]
     Known(ResourceName),
-    /// The client is shut down, or holds as many resources as it can.
+    /// The client is shut down or cannot hold more resources.
     #[error("the client can hold no more resources, or is shut down")]
     NoRoom,
 }

@@ -1,20 +1,20 @@
-//! Responses that somebody outside has to judge before they are used ([`Verdict::External`]).
+//! Responses that wait for an external verdict ([`Verdict::External`]).
 //!
 //! ```text
 //!            nothing changed
-//!  response ─────────────────────────────────▶ judged as always
-//!     │ changed, and valid                         ▲
-//!     ▼                                            │ nothing unseen
-//!   Output::Update ──▶ settle(rejected) ──▶ looked at again
-//!     ▲                                            │ more has become wanted meanwhile
+//!  response ─────────────────────────────────▶ processed as usual
+//!     │ changed and valid resources                ▲
+//!     ▼                                            │ no further resources
+//!   Output::Update ──▶ settle(rejected) ──▶ classified again
+//!     ▲                                            │ more was subscribed meanwhile
 //!     └────────────────────────────────────────────┘
 //! ```
 //!
-//! A response under review has no effect at all: nothing of it is stored, and its nonce is not used,
-//! since a request that carries it would pass for its ACK. What is kept is its frame, which is read
-//! anew once the verdict is there: watches, expiries and other channels go on in the meantime. It counts
-//! as received at that moment. What the response says does not exist, and errors that the server reports,
-//! take effect with it and are not put to anybody.
+//! A response under review has no effect: nothing is stored, and its nonce is not used, because a
+//! request with it would be an ACK. Only the frame is kept, and parsed again after the verdict,
+//! because watches, expiries and other channels continue meanwhile. The response counts as received
+//! at that time. Reports of nonexistent resources and errors take effect then too, and need no
+//! verdict.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -48,8 +48,8 @@ use crate::{
 };
 
 impl Client {
-    /// Hands a response out for review if its type asks for that and something in it is new. Gives the
-    /// settlement back if there is nothing to review.
+    /// Hands out a response for review if its type requires that and it contains new resources.
+    /// Returns the settlement if there is nothing to review.
     pub(crate) fn open_review(
         &mut self,
         channel_id: ChannelId,
@@ -102,7 +102,7 @@ impl Client {
         None
     }
 
-    /// What the driver is to show for review; `None` if the channel has gone meanwhile.
+    /// Takes the update for the driver; `None` if the channel has ended.
     pub(crate) fn take_update(&mut self, id: UpdateId) -> Option<Update> {
         let review = self.upstreams.channel_mut(id.channel)?.reviews.open.as_mut()?;
         review.update.take_if(|_| review.id == id)
@@ -150,7 +150,7 @@ impl Client {
         Ok(())
     }
 
-    /// Puts a response aside while another one of the channel is under review.
+    /// Queues a response while another one of the channel is under review.
     pub(crate) fn must_wait(&mut self, id: ChannelId, frame: &Bytes, now: Time) -> bool {
         let Some(channel) = self.upstreams.channel_mut(id) else { return false };
         if !channel.reviews.is_open() {
@@ -159,7 +159,7 @@ impl Client {
         if channel.reviews.waiting.len() < MAX_QUEUED_ACKS {
             channel.reviews.waiting.push_back(frame.clone());
         } else {
-            // Only a driver that reads although it must not gets here.
+            // Only reached by a driver that reads despite `wants_read`.
             let error = ChannelError::Undeliverable("too many responses wait for a verdict".into());
             self.on_malformed(id, error, now);
         }
@@ -179,14 +179,14 @@ impl Client {
         }
     }
 
-    /// A frame that was found sound when it came.
+    /// Parses a frame again that was well-formed on arrival.
     fn read_again<'f>(&mut self, id: ChannelId, frame: &'f Bytes) -> Option<AnyResponse<'f>> {
         let (_, server) = self.upstreams.channel_and_server(id)?;
         AnyResponse::parse(server.server.variant, frame).ok()
     }
 }
 
-/// What is needed to see what a response would change.
+/// State for finding the changes that a response contains.
 struct Preview<'a> {
     naming: Naming<'a>,
     context: Context<'a>,
@@ -194,13 +194,13 @@ struct Preview<'a> {
     interest: &'a TypeInterest,
     asked: Asked<'a>,
     settlement: &'a Settlement,
-    /// The entry that is expected next.
+    /// Entry expected next.
     guess: Slot,
 }
 
 impl Preview<'_> {
-    /// The valid resources that are wanted, not in use as they are, and not seen before. What is wrong
-    /// with the others is found when the response is judged.
+    /// Returns the valid, subscribed and changed resources that were not handed out before. Errors
+    /// of others are found when the response is processed.
     fn unseen(mut self, response: &AnyResponse<'_>, frame: &Bytes) -> Vec<Resource> {
         let limit = self.naming.limits.token_bytes;
         let control_plane = Arc::<str>::from(nack_message::cut(response.control_plane(), limit));
@@ -268,7 +268,7 @@ impl Preview<'_> {
     }
 }
 
-/// A resource that nobody outside has seen.
+/// Resource that was not handed out before.
 struct News {
     name: ResourceName,
     bytes: Bytes,
