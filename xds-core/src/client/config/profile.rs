@@ -68,21 +68,23 @@ pub struct Profile {
     /// Form of a wildcard subscription in requests.
     // X02
     pub wildcard: WildcardForm,
-    /// gRPC status code in the `error_detail` of a NACK.
+    /// gRPC status code in the `error_detail` of a NACK: 3 (INVALID_ARGUMENT) in gRPC, 13
+    /// (INTERNAL) in Envoy.
     // D3
     pub nack_code: i32,
     /// Time after which a subscribed resource that was not received is reported as nonexistent,
-    /// counted from [`timer_start`](Self::timer_start). `None` disables the timeout. Can be set per
-    /// type in
+    /// counted from [`timer_start`](Self::timer_start); 15 s by default. `None` disables the
+    /// timeout. Can be set per type in
     /// [`ClientConfig::does_not_exist_after`](crate::client::ClientConfig::does_not_exist_after).
     // S1.025
     pub does_not_exist_after: Option<Duration>,
     /// Replaces `does_not_exist_after` for servers with
     /// [`ServerFeature::ResourceTimerIsTransientError`], where a resource that was not received is
-    /// reported as a transient error.
+    /// reported as a transient error; 30 s by default.
     // S3.042
     pub timeout_after: Option<Duration>,
-    /// Time after which a channel without subscriptions is closed. `None` keeps it open.
+    /// Time after which a channel without subscriptions is closed; 30 s in gRPC. `None`, as in
+    /// Envoy, keeps it open.
     // D6
     pub idle_close: Option<Duration>,
     /// Backoff between connection attempts.
