@@ -1,25 +1,29 @@
-//! How changes are told.
+//! Coalescing of changes before they are sent.
 
 use core::time::Duration;
 
-/// A burst of changes makes one response per client (M225).
+/// Merges a burst of changes into one response per client.
 ///
-/// Only telling waits. What is set is set: a client that asks meanwhile is answered at once with what there
-/// is, and one that was told to wait is sent the newest.
+/// Only the sending of changes is delayed. A transaction takes effect at once: a client that sends
+/// a request meanwhile is answered with the current state, and delayed clients receive the newest
+/// state.
 ///
-/// A name that a client has asked for and that comes into being waits like any change. So `max` should stay below
-/// [15 s](super::DOES_NOT_EXIST_TIMER), after which clients take the resource not to exist.
+/// A requested name that is created is delayed like any other change. Keep `max` below the
+/// [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds, after which clients conclude
+/// that the resource does not exist.
+// M225
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Debounce {
-    /// Changes are told when none has come for so long.
+    /// Time without a change after which the changes are sent.
     pub quiet: Duration,
-    /// And no later than so long after the first of them, even if they go on coming.
+    /// Maximum delay after the first buffered change, even if changes continue to arrive.
     pub max: Duration,
 }
 
 impl Debounce {
-    /// Waits for so long without a change, and no longer than `max` in all.
+    /// Creates a policy that sends changes after `quiet` without a change, and at the latest after
+    /// `max`.
     #[must_use]
     pub const fn new(quiet: Duration, max: Duration) -> Self {
         Self { quiet, max }

@@ -1,108 +1,129 @@
-//! How much a server holds.
+//! Limits on the resources, streams and requests of a server.
 
 use core::time::Duration;
 
 use super::Rate;
 use crate::text::NAME_BYTES;
 
-/// What a single client, or the application, can make the server hold (M242, IS24). What concerns a client may
-/// be another for some of them: [`ClientLimits`].
+/// Limits on what one client, or the application, can make the server hold.
+///
+/// [`ClientLimits`] overrides some of them for single clients.
+// M242, IS24
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Streams open at a time; default 100,000.
+    /// Maximum number of open streams; default 100,000.
     pub streams: usize,
-    /// Streams open at a time of nodes with the same id; default 1,000. A client that restarts has two for
-    /// a while (M18), one that has a stream for each type or for each of its targets many. Streams count from when
-    /// they have both a node and a view.
+    /// Maximum number of open streams of nodes with one id; default 1,000. A restarting client has
+    /// two streams for a while, and a client with one stream per type or per target has many. A
+    /// stream counts once it has both a node and a view.
+    // M18
     pub streams_per_node: usize,
-    /// How fast new streams may come; no limit by default (M17). Others are refused with
-    /// `RESOURCE_EXHAUSTED`, and their clients come back later.
+    /// Rate of new streams; no limit by default. Streams above the rate are refused with
+    /// `RESOURCE_EXHAUSTED`.
+    // M17
     pub new_streams: Option<Rate>,
-    /// How long a stream may be open without a request; default 1 minute, `None` for any time. Such a
-    /// stream says of no node that it is its own, so that
-    /// [`streams_per_node`](Self::streams_per_node) does not bound it.
+    /// Time that a stream may be open without a request; default 1 minute, `None` for no limit.
+    /// Such a stream has no node yet, so [`streams_per_node`](Self::streams_per_node) does not
+    /// limit it.
     pub first_request: Option<Duration>,
-    /// How long a client may wait until somebody has decided what it sees, where the application is asked
-    /// ([`Admission::Asked`](super::Admission::Asked)); default 5 seconds, `None` for any time. Then its stream is closed
-    /// ([`CloseReason::NoDecision`](crate::server::CloseReason::NoDecision)), and it comes back. The same limit applies to
-    /// requests that are held until the server is ready ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
+    /// Time that a client may wait for the application to assign a view
+    /// ([`Admission::Asked`](super::Admission::Asked)); default 5 seconds, `None` for no limit.
+    /// After it the stream is closed
+    /// ([`CloseReason::NoDecision`](crate::server::CloseReason::NoDecision)), and the client
+    /// reconnects. It also limits requests held until the server is ready
+    /// ([`Readiness::HoldRequests`](super::Readiness::HoldRequests)).
     ///
-    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
-    /// client whose stream is open for longer takes what it asks for not to exist, while one whose stream is closed
-    /// knows that there is no server.
+    /// Together with the other delays of an answer it should stay below the [does-not-exist
+    /// timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds: a client whose stream stays open longer
+    /// concludes that its resources do not exist, while one whose stream is closed knows that the
+    /// server is unavailable.
     pub decision: Option<Duration>,
-    /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
-    /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
-    /// as many come at once nevertheless, it closes the stream. A client that keeps to it waits for at most as long as
-    /// a whole burst takes to be refilled, which should stay below [15 s](super::DOES_NOT_EXIST_TIMER).
+    /// Rate of requests of one stream that do not answer a response; default 1,000 per second with
+    /// a burst of 10,000. Above it the server pauses reading the stream; if twice the burst arrives
+    /// nevertheless, it closes the stream. The longest pause is the time to refill the burst, which
+    /// should stay below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds.
     pub requests: Option<Rate>,
-    /// Bytes of a request that count as one in [`requests`](Self::requests): a longer one counts as several, as long
-    /// lists of names cost what they have, but never as more than may come at once; default 16 KiB.
+    /// Bytes of a request that count as one request in [`requests`](Self::requests); default 16
+    /// KiB. A longer request counts as several, at most as the whole burst, because processing time
+    /// grows with its list of names.
     pub request_unit_bytes: usize,
-    /// How fast rejections of one stream are observed; default 1 per second, 20 at once (M241). All of
-    /// them are counted.
+    /// Rate at which NACKs of one stream are reported as observations; default 1 per second with a
+    /// burst of 20. All of them are counted.
+    // M241
     pub observed_nacks: Option<Rate>,
-    /// Resource types subscribed on one stream; default 64.
+    /// Maximum number of resource types subscribed on one stream; default 64.
     pub types_per_stream: usize,
-    /// Names subscribed on one stream, over all types; default 1,000,000. Names repeated within a
-    /// request count, but not those that an incremental client subscribes to already (M96). As many again may be
-    /// remembered for clients that go over to the wildcard, or state the versions that they have when they come back.
+    /// Maximum number of names subscribed on one stream, over all types; default 1,000,000. A name
+    /// repeated within a request counts each time; a name that an incremental client already
+    /// subscribes to does not. The same number of names may be retained for clients that change to
+    /// the wildcard, and for versions that clients state after a reconnect.
     ///
-    /// The members of a glob do not count: the client does not choose how many there are. They take some hundred bytes
-    /// each while it is subscribed, once for each stream however many globs overlap, so that a stream holds no more of
-    /// them than there are names of the type: what [`resources`](Self::resources) bounds, and this limit for each of
-    /// the other streams.
+    /// Members of a glob do not count, because the client does not choose their number. Each takes
+    /// some hundred bytes per stream while it is subscribed, once even if globs overlap. A stream
+    /// holds at most as many as there are names of the type, which is bounded by
+    /// [`resources`](Self::resources) plus this limit for each other stream.
+    // M96
     pub names_per_stream: usize,
-    /// Bytes of a resource name, type URL or node id; default 2,048.
+    /// Maximum length of a resource name, type URL or node id in bytes; default 2,048.
     pub name_bytes: usize,
-    /// Bytes of an encoded node; default 1 MiB. Envoy's, with all its extensions, has some 80 KiB.
+    /// Maximum length of an encoded node in bytes; default 1 MiB. Envoy's node, with all
+    /// extensions, has about 80 KiB.
     pub node_bytes: usize,
-    /// Bytes of one request; no limit by default beyond that of the transport.
+    /// Maximum length of a request in bytes; no limit by default except that of the transport.
     pub request_bytes: usize,
-    /// Views; default 100,000.
+    /// Maximum number of views; default 100,000.
     pub views: usize,
-    /// Requests held back on a stream until a view is assigned to it; default 64.
+    /// Maximum number of requests of a stream that are held until it has a view; default 64.
     pub latched_requests: usize,
-    /// Bytes of the requests held back like that on all streams of nodes with the same id; default 64 MiB. Who gives
-    /// no id shares them with all others who give none.
+    /// Maximum number of bytes of such held requests over all streams of nodes with one id; default
+    /// 64 MiB. Clients without a node id share one allowance.
     pub latched_bytes_per_node: usize,
-    /// Resources in the store, over all types and views; default 10,000,000.
+    /// Maximum number of resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
-    /// Aliases of one resource; default 1,000.
+    /// Maximum number of aliases of one resource; default 1,000.
     pub aliases_per_resource: usize,
-    /// Deletions remembered per type for incremental clients that have not been told of them; default
-    /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
+    /// Maximum number of deletions of one type that are retained for incremental clients that have
+    /// not been sent them; default 10,000. The stream of a client that is further behind is closed;
+    /// on reconnecting it states the versions it has.
+    // M231
     pub deletions_per_type: usize,
-    /// How long they are, and up to an eighth more; default 10 minutes, `None` for as long as it takes. What the
-    /// server itself holds back from a client ([`AckGated`](super::AckGated)) is no reason to close it.
+    /// Time that deletions are retained, plus up to an eighth; default 10 minutes, `None` for no
+    /// limit. A client is not closed for deletions that the server itself holds back from it
+    /// ([`AckGated`](super::AckGated)).
     pub deletions_for: Option<Duration>,
-    /// Messages of the application that may wait for a client to read; default 64.
+    /// Maximum number of custom messages that may be queued for one stream; default 64.
     pub asides_per_stream: usize,
-    /// Names told of each rejected response; default 16.
+    /// Maximum number of names reported for a rejected response; default 16.
     pub rejected_names: usize,
-    /// How long a rejection is remembered after its client has gone, unless it comes back and accepts what
-    /// it is sent; default 10 minutes.
+    /// Time that a rejection is kept after its client has disconnected; default 10 minutes. It is
+    /// removed earlier if the client reconnects and accepts a response.
     pub keep_rejections: Duration,
-    /// Rejections remembered of clients that have gone; default 1,000. The oldest ones go first.
+    /// Maximum number of kept rejections of disconnected clients; default 1,000. The oldest are
+    /// removed first.
     pub remembered_rejections: usize,
-    /// Calls of [`Server::tell_when_converged`](crate::server::Server::tell_when_converged) that may wait at
-    /// a time; default 1,000.
+    /// Maximum number of concurrent
+    /// [`Server::tell_when_converged`](crate::server::Server::tell_when_converged) calls; default
+    /// 1,000.
     pub convergence_waits: usize,
-    /// Resources of one rejected response that are sent one by one to find the culprit, and culprits that
-    /// are remembered, for each subscription; default 64
+    /// Maximum number of resources of a rejected response that are sent again one by one, and of
+    /// rejected resources that are remembered, per subscription; default 64
     /// ([`NackRecovery::Isolate`](super::NackRecovery::Isolate)).
     pub suspects: usize,
-    /// Bytes of one resource; default 64 MiB.
+    /// Maximum length of a resource in bytes; default 64 MiB.
     pub resource_bytes: usize,
-    /// Bytes of resources, names of what is gone, and errors together in one response; default 4 MiB less
-    /// 16 KiB, which fits gRPC's default for what a client takes. What exceeds it is sent in several
-    /// responses, one behind the other's ACK. Of a single resource that is itself longer, who names it is told an
-    /// error instead ([`Observation::ResourceTooLong`](crate::server::Observation::ResourceTooLong)), until it changes;
-    /// to who subscribes to everything it goes alone, which is reported, as it is of a state that is too long
-    /// ([`Observation::Oversize`](crate::server::Observation::Oversize)). The resources of a
-    /// full state cannot be split: a state that is too long is reported instead (M83), and each part of the
-    /// errors beside one comes with all of it (M177).
+    /// Maximum number of bytes of resources, removed names and errors in one response; default 4
+    /// MiB less 16 KiB, which fits gRPC's default message limit.
+    ///
+    /// A larger incremental response, or a larger state-of-the-world response that need not be
+    /// complete, is split; each part is sent after the ACK of the one before. A client that names a
+    /// resource which is itself longer receives an error instead
+    /// ([`Observation::ResourceTooLong`](crate::server::Observation::ResourceTooLong)) until the
+    /// resource changes; a wildcard client receives it in a response of its own. A full-state
+    /// response cannot be split: it is sent whole, and each part of the errors that go with it
+    /// repeats it. Responses above the limit are reported
+    /// ([`Observation::Oversize`](crate::server::Observation::Oversize)).
+    // M83, M177
     pub response_bytes: usize,
 }
 
@@ -141,8 +162,8 @@ impl Default for ServerLimits {
     }
 }
 
-/// What one client can make the server hold, where that is not what [`ServerLimits`] says of everybody: see
-/// [`Server::limit_client`](crate::server::Server::limit_client) (M242).
+/// Limits for one client that replace the corresponding [`ServerLimits`]; see
+/// [`Server::limit_client`](crate::server::Server::limit_client).
 ///
 /// ```
 /// use xds_core::server::{ClientLimits, ServerLimits};
@@ -154,22 +175,23 @@ impl Default for ServerLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
-    /// [`ServerLimits::streams_per_node`], more or less of it: with one more, this stream is closed. It can be more
-    /// where clients are [asked about](super::Admission::Asked) and their limits are set before they are let in;
-    /// elsewhere the first request is measured by what everybody may have.
+    /// Replaces [`ServerLimits::streams_per_node`]. The stream that exceeds it is closed. To raise
+    /// it, use [`Admission::Asked`](super::Admission::Asked) and set the limits before assigning a
+    /// view; otherwise the default limit already applies to the first request.
     pub streams_per_node: usize,
-    /// [`ServerLimits::requests`].
+    /// Replaces [`ServerLimits::requests`].
     pub requests: Option<Rate>,
-    /// [`ServerLimits::types_per_stream`].
+    /// Replaces [`ServerLimits::types_per_stream`].
     pub types_per_stream: usize,
-    /// [`ServerLimits::names_per_stream`].
+    /// Replaces [`ServerLimits::names_per_stream`].
     pub names_per_stream: usize,
-    /// [`ServerLimits::name_bytes`], but of resource names and type URLs alone.
+    /// Replaces [`ServerLimits::name_bytes`] for resource names and type URLs, but not for node
+    /// ids.
     pub name_bytes: usize,
-    /// [`ServerLimits::request_bytes`].
+    /// Replaces [`ServerLimits::request_bytes`].
     pub request_bytes: usize,
-    /// [`ServerLimits::response_bytes`]: more for clients that take longer messages, or less. Clients with the
-    /// same limit share the bytes of what is split.
+    /// Replaces [`ServerLimits::response_bytes`], to match the client's maximum message size.
+    /// Clients with equal limits share the encoded parts of split responses.
     pub response_bytes: usize,
 }
 

@@ -1,9 +1,7 @@
-//! What a server is told at construction: policies where the field disagrees, and limits.
+//! Configuration of a server: protocol policies, limits and presets.
 //!
-//! Everything here is plain data. A default is the decided answer to a disagreement; the ids name
-//! the scenarios in which implementations part ways. What concerns a stream or several types at once
-//! is in [`ServerConfig`], what concerns one subscription in [`TypeConfig`], which every type can have
-//! of its own.
+//! All types are plain data. Settings of streams, or of several types together, are in
+//! [`ServerConfig`]; settings of a subscription are in [`TypeConfig`] and can differ by type.
 
 pub(crate) mod debounce;
 mod lifecycle;
@@ -39,54 +37,55 @@ use crate::{
     types,
 };
 
-/// Everything a [`Server`](super::Server) needs to know.
+/// Configuration of a [`Server`](super::Server).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// What becomes of a stream whose first request names no node.
+    /// Policy for streams whose first request has no node id.
     pub require_node: RequireNode,
-    /// What becomes of a stream on which a later request has another node.
+    /// Policy for streams on which a later request has a different node.
     pub node_changed: NodeChanged,
-    /// Who decides what a client sees.
+    /// Whether the application decides which clients are served, and with which view.
     pub admission: Admission,
-    /// What becomes of a request for a type that the server knows nothing of.
+    /// Policy for requests of a type that the server does not know.
     pub unknown_type: UnknownType,
     /// Whether endpoints are sent again after clusters.
     pub warming: Warming,
-    /// In what order the types of one stream are sent, and what waits for what.
+    /// Order in which the types of one stream are sent.
     pub ordering: OrderingPolicy,
-    /// What else is sent again then.
+    /// Types that are sent again under `warming`.
     pub warmed: Warmed,
-    /// Whether the application is told what is asked for and missing.
+    /// Whether the application is notified of requested resources that do not exist.
     pub on_demand: OnDemand,
-    /// Types of which the server knows nothing but that they are the application's (M21): whatever a client
-    /// says of one is passed on with [`ServerOutput::Aside`](super::ServerOutput::Aside), also before it
-    /// has said who it is, and subscribes to nothing.
-    /// [`Server::send_aside`](super::Server::send_aside) answers.
+    /// Types whose messages the application handles itself. Each request of such a type is passed
+    /// on as [`ServerOutput::Aside`](super::ServerOutput::Aside), even before the client has sent
+    /// its node, and subscribes to nothing. Answer with
+    /// [`Server::send_aside`](super::Server::send_aside).
+    // M21
     pub asides: BTreeSet<TypeUrl>,
-    /// Whether changes that come one after the other are told together; by default each is told at once.
+    /// Coalescing of changes; `None`, the default, sends each change at once.
     pub debounce: Option<Debounce>,
-    /// How long a view is kept that no client sees; for ever by default. The time starts when the view is
-    /// made and whenever the last client has gone, and the view is
-    /// [reported](super::ServerOutput::ViewDropped) to go (M221). Layers of a view that is kept are kept.
+    /// Time that a view without clients is kept; `None`, the default, keeps it forever. The time
+    /// starts when the view is created and whenever its last client leaves, and the removal is
+    /// [reported](super::ServerOutput::ViewDropped). Layers of a kept view are kept too.
+    // M221
     pub idle_views: Option<Duration>,
-    /// Whether the server takes streams from the start.
+    /// Whether the server answers requests from the start.
     pub readiness: Readiness,
-    /// Whether each response is observed ([`Observation::Sent`](super::Observation::Sent)).
+    /// Whether every response is reported ([`Observation::Sent`](super::Observation::Sent)).
     pub observe_responses: ObserveResponses,
-    /// How old a stream may become; no limit by default.
+    /// Maximum age of a stream; no limit by default.
     pub max_stream_age: Option<StreamAge>,
-    /// When a resource with a TTL is renewed.
+    /// Part of its TTL after which a resource is renewed by a heartbeat.
     pub heartbeat_fraction: HeartbeatFraction,
-    /// What counted versions begin with ([`VersionMode::Counter`]): for each run of the server another one,
-    /// such as the time at which it started, since the count begins anew.
+    /// Prefix of counted versions ([`VersionMode::Counter`]). Use a different prefix for each run
+    /// of the server, such as its start time, because counting restarts.
     pub version_prefix: VersionPrefix,
-    /// How types are served that are not in `types`.
+    /// Settings of the types that are not in `types`.
     pub type_defaults: TypeDefaults,
-    /// How the types in it are served. A type listed here is known to the server even while it has
-    /// no resources.
+    /// Settings by type. A type listed here is known to the server even if it has no resources.
     pub types: BTreeMap<TypeUrl, TypeConfig>,
-    /// What a single client, or the application, can make the server hold.
+    /// Limits on what the server holds.
     pub limits: ServerLimits,
 }
 
@@ -98,7 +97,7 @@ impl ServerConfig {
         self
     }
 
-    /// Changes how all types are served, those in `types` included.
+    /// Applies a change to the settings of all types, including those in `types`.
     #[must_use]
     pub fn with_every_type(mut self, mut change: impl FnMut(&mut TypeConfig)) -> Self {
         change(&mut self.type_defaults.full_state);
@@ -123,7 +122,7 @@ impl ServerConfig {
         self.types.get(type_url).copied().unwrap_or(unlisted)
     }
 
-    /// Whether the type is one the server was told of or ships with.
+    /// Whether the type is configured, or one that this crate knows.
     pub(crate) fn names_type(&self, type_url: &str) -> bool {
         self.types.contains_key(type_url) || types::short_name(type_url).is_some()
     }

@@ -1,111 +1,127 @@
-//! What a server does where implementations part ways and several types are concerned, or none.
+//! Policies for protocol questions on which implementations differ, other than those of one type.
 
 use core::time::Duration;
 
-/// What becomes of a stream whose first request names no node, or one with an empty id (M4).
+/// Policy for streams whose first request has no node, or one with an empty id.
+// M4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequireNode {
-    /// It is closed with `INVALID_ARGUMENT`.
+    /// The stream is closed with `INVALID_ARGUMENT`.
     #[default]
     Required,
-    /// It is served; a node in a later request is taken as the first one.
+    /// The stream is served. The first node that a later request states is used.
     Optional,
 }
 
-/// What becomes of a stream on which a later request has another node than the first (M3).
+/// Policy for streams on which a later request has a different node than the first.
+// M3
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeChanged {
-    /// It is observed ([`Observation::NodeChanged`](crate::server::Observation)); the first node
-    /// stays.
+    /// The first node stays, and [`Observation::NodeChanged`](crate::server::Observation) is
+    /// reported.
     #[default]
     Ignored,
-    /// The stream is closed with `INVALID_ARGUMENT`: a client is to say the same every time.
+    /// The stream is closed with `INVALID_ARGUMENT`.
     Closed,
 }
 
-/// What becomes of a request for a type that the server neither ships with, nor is told of in its
-/// configuration, nor has resources of (M8). It is observed in any case
-/// ([`Observation::UnknownType`](crate::server::Observation)).
+/// Policy for requests of an unknown type: one that this crate does not know, that is not
+/// configured, and that has no resources. [`Observation::UnknownType`](crate::server::Observation)
+/// is reported in each case.
+// M8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownType {
-    /// It is held, and answered once there are resources.
+    /// The request is held, and answered once there are resources of the type.
     #[default]
     Held,
-    /// A state-of-the-world client is told `NOT_FOUND` for every name (TP3); an incremental one is
-    /// told that they do not exist, as of any type.
+    /// A state-of-the-world client receives the error `NOT_FOUND` for every name; an incremental
+    /// client receives the names as removed, as for any type.
+    // TP3
     NotFound,
-    /// The stream is closed with `INVALID_ARGUMENT`, all its other types with it.
+    /// The stream is closed with `INVALID_ARGUMENT`, which also ends its other subscriptions.
     Closed,
 }
 
-/// Who decides whether a client is served, and what it sees (S0.105, M9).
+/// Whether the application decides which clients are served, and with which view.
+// S0.105, M9
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admission {
-    /// Nobody: every client is served the default view.
+    /// Every client is served with the default view.
     #[default]
     Everybody,
-    /// The application, which is asked when a client has said who it is
-    /// ([`ServerOutput::Authorize`](crate::server::ServerOutput::Authorize)). Requests wait until it has
-    /// [assigned](crate::server::Server::assign) a view.
+    /// The application decides after the client has sent its node
+    /// ([`ServerOutput::Authorize`](crate::server::ServerOutput::Authorize)). Requests are held
+    /// until it [assigns](crate::server::Server::assign) a view.
     Asked,
 }
 
-/// Whether endpoints are sent again after clusters (M151-M153, S0.157, IS18). A proxy that warms a
-/// changed cluster waits for its endpoints, also for those it has.
+/// Whether endpoints are sent again after clusters.
+///
+/// Envoy warms a changed cluster and waits for its endpoints, even if it already has them.
+// M151-M153, S0.157, IS18
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warming {
-    /// Never only for that reason.
+    /// Endpoints are never sent again for this reason.
     Off,
-    /// When clusters were sent: the stream's next request for endpoints is answered even if it
-    /// looks like an ACK. An incremental client, which would not ask, is sent those of the clusters: of
-    /// other names than the clusters' own only under
-    /// [`AckGated::references`](super::AckGated::references), which finds them.
+    /// Endpoints are sent again after clusters were sent. The next request for endpoints on a
+    /// state-of-the-world stream is answered even if it looks like an ACK. An incremental client,
+    /// which would not ask, is sent the endpoints of the clusters; those with names other than the
+    /// clusters' only under [`AckGated::references`](super::AckGated::references), which finds
+    /// them.
     #[default]
     AfterClusters,
-    /// When clusters were accepted, and then unasked: a client that rejects clusters does not pay for
-    /// their endpoints. It waits for them a round trip longer.
+    /// Endpoints are sent again, without a request, after clusters were ACKed. No endpoints are
+    /// sent for rejected clusters, but they arrive one round trip later.
     AfterAcceptedClusters,
 }
 
-/// What [`Warming`] is about (M155).
+/// Types that are sent again under [`Warming`].
+// M155
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warmed {
     /// Endpoints, after clusters.
     #[default]
     Endpoints,
-    /// Also all secrets that the stream subscribes to by name, after clusters or listeners: which ones
-    /// these refer to, the server does not know.
+    /// Endpoints after clusters, and all secrets that the stream subscribes to by name after
+    /// clusters or listeners, because the server does not know which secrets these refer to.
     EndpointsAndSecrets,
 }
 
-/// Whether the application is told which resources are asked for that it has not set (M254-M256).
+/// Whether the application is notified of requested resources that do not exist.
+// M254-M256
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDemand {
-    /// No. A name that there is no resource of does not exist, and incremental clients are told so at once.
+    /// No notification. A name without a resource does not exist, and incremental clients are told
+    /// so at once.
     #[default]
     Off,
-    /// With [`ServerOutput::Wanted`](crate::server::ServerOutput::Wanted), once, and when nobody asks any
-    /// more with [`ServerOutput::Unwanted`](crate::server::ServerOutput::Unwanted). It answers by setting
-    /// the resource or an error ([`Transaction::mark_missing`](crate::server::Transaction::mark_missing));
-    /// until then clients wait. It should do so within [15 s](super::DOES_NOT_EXIST_TIMER), after which clients take the
-    /// resource not to exist.
+    /// [`ServerOutput::Wanted`](crate::server::ServerOutput::Wanted) is sent when a missing
+    /// resource is first requested, and
+    /// [`ServerOutput::Unwanted`](crate::server::ServerOutput::Unwanted) when no client requests it
+    /// any more. The application answers by setting the resource or marking it as missing
+    /// ([`Transaction::mark_missing`](crate::server::Transaction::mark_missing)); until then
+    /// clients wait. It should do so within the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER)
+    /// of 15 seconds.
     Told,
 }
 
-/// After what part of its TTL a resource is renewed by a heartbeat (M161), counted from its last change or
-/// heartbeat. What is left is for answers that come late and for the way to the client.
+/// Part of its TTL after which a resource is renewed by a heartbeat; default 50 per cent.
+///
+/// It is counted from the last change or heartbeat. The rest of the TTL allows for transmission and
+/// late answers.
+// M161
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatFraction(u8);
 
 impl HeartbeatFraction {
-    /// So many hundredths of the TTL; less than one or more than 99 count as these.
+    /// Creates a fraction in per cent of the TTL, clamped to 1..=99.
     #[must_use]
     pub const fn percent(percent: u8) -> Self {
         match percent {
@@ -115,7 +131,8 @@ impl HeartbeatFraction {
         }
     }
 
-    /// How long after its last change or heartbeat a resource with this TTL is renewed.
+    /// Returns the time from its last change or heartbeat after which a resource with this TTL is
+    /// renewed.
     #[must_use]
     pub fn of(self, ttl: Duration) -> Duration {
         ttl / 100 * u32::from(self.0)
@@ -123,19 +140,19 @@ impl HeartbeatFraction {
 }
 
 impl Default for HeartbeatFraction {
-    /// Half of it.
+    /// 50 per cent.
     fn default() -> Self {
         Self(50)
     }
 }
 
-/// Whether what is sent is observed, as what clients say is.
+/// Whether responses are reported as observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObserveResponses {
-    /// No: a response costs nothing beside itself.
+    /// Responses are not reported, which saves their cost.
     #[default]
     Off,
-    /// Each response, for whoever keeps a record of what clients were sent.
+    /// Every response is reported, for example for an audit log.
     On,
 }

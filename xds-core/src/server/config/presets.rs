@@ -1,4 +1,4 @@
-//! Configurations for the clients that a server mostly has, and for those who come from another server.
+//! Configurations for common kinds of clients.
 
 use super::{
     AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackRecovery, NodeChanged,
@@ -9,26 +9,32 @@ use crate::types;
 
 /// # Presets
 ///
-/// Each differs from the default in what the table says; everything else is as the default has it, and can
-/// be changed in the result.
+/// Each preset differs from the default only as the table says, and can be changed further.
 ///
-/// | | default | [`envoy`](Self::envoy) | [`grpc`](Self::grpc) | [`strict_spec`](Self::strict_spec) | [`go_control_plane_like`](Self::go_control_plane_like) |
+/// | | default | [`envoy`] | [`grpc`] | [`strict_spec`] | [go-control-plane] |
 /// |---|---|---|---|---|---|
-/// | no node, or another one later (M4, M3) | closed; ignored | | | closed; closed | served; ignored |
-/// | empty first list of names (M22, M32) | everything, for listeners and clusters | | nothing | | everything, for all types |
-/// | wildcard dropped (M93) | told what goes with it | | | nothing | |
-/// | names that do not exist, state of the world | held; 4 s in full state | | `NOT_FOUND` | | held |
-/// | names that do not exist, incremental (M127) | told | | | | never told |
-/// | deletions, incremental (M133) | told | not for extension configurations | | | |
-/// | responses of other types than listeners and clusters (M75) | changes | | | | everything, absence included |
-/// | returning client with the current version (M41, M42) | not answered, for everything in full state | | | | not answered |
-/// | rejected resources, unchanged (M107) | ride along once | | | never again | never again |
-/// | endpoints after clusters (M151) | sent again | | not sent again | | not sent again |
-/// | versions of types (M69, M72) | made of content | | | | the application's, where it gives any |
-/// | no answer from the client (M65) | observed after 30 s | | | | waited for |
+/// | first request without node | close | | | close | serve |
+/// | changed node | ignore | | | close | ignore |
+/// | empty first list of names | wildcard for LDS, CDS | | nothing | | wildcard |
+/// | client ends its wildcard | send removed names | | | nothing | |
+/// | missing names, SotW | hold; LDS, CDS 4 s | | `NOT_FOUND` | | hold |
+/// | missing names, incremental | removed at once | | | | never reported |
+/// | deletions, incremental | sent | except ECDS | | | |
+/// | SotW responses except LDS, CDS | changes | | | | full state |
+/// | reconnect with current version | skip full-state wildcard | | | | skip |
+/// | rest of a rejected response | sent once more | | | not sent | not sent |
+/// | endpoints after clusters | sent again | | not sent | | not sent |
+/// | type versions | digest of content | | | | set by application |
+/// | unanswered response | report after 30 s | | | | wait |
+///
+/// [`envoy`]: Self::envoy
+/// [`grpc`]: Self::grpc
+/// [`strict_spec`]: Self::strict_spec
+/// [go-control-plane]: Self::go_control_plane_like
+// M4, M3; M22, M32; M93; M127; M133; M75; M41, M42; M107; M151; M69, M72; M65
 impl ServerConfig {
-    /// For proxies: they warm clusters, reject responses whole, and must not lose an extension
-    /// configuration while a filter refers to it.
+    /// Settings for Envoy, which warms clusters, rejects whole responses, and must not lose an
+    /// extension configuration that a filter refers to.
     #[must_use]
     pub fn envoy() -> Self {
         let mut extensions = TypeConfig::of(types::EXTENSION_CONFIG);
@@ -36,9 +42,13 @@ impl ServerConfig {
         Self::default().with_type(types::EXTENSION_CONFIG, extensions)
     }
 
-    /// For gRPC clients: they name what they want, never mean everything by an empty list, warm nothing, and
-    /// need not wait 15 seconds to learn that something does not exist if they read errors of single
-    /// resources (TP3); those that do not read them are no worse off.
+    /// Settings for gRPC clients, which subscribe by name, never mean the wildcard by an empty
+    /// list, and do not warm clusters. Clients that support resource errors ([gRFC A88][A88]) learn
+    /// of a missing resource without waiting for the does-not-exist timer; other clients ignore
+    /// these errors.
+    ///
+    /// [A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
+    // TP3
     #[must_use]
     pub fn grpc() -> Self {
         let config = Self { warming: Warming::Off, ..Self::default() };
@@ -48,7 +58,8 @@ impl ServerConfig {
         })
     }
 
-    /// Nothing that the specification does not ask for, and no leniency: for tests of clients.
+    /// Settings that do no more than the specification requires and tolerate no faults, for testing
+    /// clients.
     #[must_use]
     pub fn strict_spec() -> Self {
         let config = Self { node_changed: NodeChanged::Closed, ..Self::default() };
@@ -58,12 +69,14 @@ impl ServerConfig {
         })
     }
 
-    /// For those who come from go-control-plane's snapshot cache with clients made for its answers. It is
-    /// followed where a client may depend on it, not where it violates the protocol: a rejected response
-    /// is not sent again and again, a name comes once however often it is covered, what a client asks
-    /// for again it is sent, a request for a part of what there is is answered, and so is one that has an
-    /// empty nonce; one with a made-up nonce is not. Since the cache may give a version to any resources, a client that
-    /// comes back with one is not taken at its word: as with [`VersionMode::Label`].
+    /// Settings for clients made for go-control-plane's snapshot cache.
+    ///
+    /// They reproduce its behavior where a client may depend on it, except where it violates the
+    /// protocol: rejected responses are not sent repeatedly, a name that is covered twice is sent
+    /// once, a resource that is requested again is sent again, and requests for a part of the
+    /// resources or with an empty nonce are answered. A request with an unknown nonce is not.
+    /// Because the cache may assign any version to any resources, the version that a reconnecting
+    /// client states is not trusted ([`VersionMode::Label`]).
     #[must_use]
     pub fn go_control_plane_like() -> Self {
         let config =

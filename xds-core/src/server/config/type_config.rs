@@ -1,4 +1,4 @@
-//! How the resources of one type are served.
+//! Settings of one type.
 
 use super::type_policies::{
     AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
@@ -6,44 +6,47 @@ use super::type_policies::{
 };
 use crate::types;
 
-/// How the resources of one type are served.
+/// Settings for the resources of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeConfig {
-    /// What a state-of-the-world response of the type stands for.
+    /// Content of a state-of-the-world response.
     pub sotw_response: SotwResponse,
-    /// What an empty list of names means before the first name.
+    /// Meaning of an empty list of names before the first name.
     pub legacy_wildcard: LegacyWildcard,
-    /// How an incremental client is told that what it asks for does not exist.
+    /// Form in which an incremental client is told that a requested resource does not exist.
     pub absence: Absence,
-    /// Which names stand for all those below them.
+    /// Names that subscribe to all resources of a directory.
     pub globs: Globs,
-    /// What becomes of a subscription to everything that the client ends.
+    /// Policy for clients that end their wildcard subscription.
     pub wildcard_exit: WildcardExit,
-    /// What a state-of-the-world client is told of names that do not exist.
+    /// Policy for names without a resource in the state-of-the-world variant.
     pub missing: Missing,
-    /// When an incremental client is told that a name does not exist.
+    /// Time at which an incremental client is told that a name does not exist.
     pub absence_grace: AbsenceGrace,
-    /// Whether an incremental client is told of deletions.
+    /// Whether incremental clients are told of deletions.
     pub removals: Removals,
-    /// Whether a client's word on what it holds is taken after a reconnect.
+    /// Whether the versions that a client states after a reconnect are trusted.
     pub reconnect_trust: ReconnectTrust,
-    /// What versions are made of.
+    /// Source of the versions in responses.
     pub versions: VersionMode,
-    /// How a NACK is told from an ACK.
+    /// Criterion that distinguishes a NACK from an ACK.
     pub nack_detection: NackDetection,
-    /// What happens to the unchanged resources of a rejected response.
+    /// Policy for the unchanged resources of a rejected response.
     pub nack_recovery: NackRecovery,
-    /// How many responses may wait for the client's answer.
+    /// Maximum number of responses that may wait for the client's answer.
     pub window: Window,
-    /// What becomes of a client that does not answer a response.
+    /// Policy for clients that do not answer a response.
     pub answer_overdue: AnswerOverdue,
 }
 
 impl TypeConfig {
-    /// The rules of the v3 API: listeners and clusters are full state (S0.112) and know the legacy
-    /// wildcard (S0.104); all other types do not, since proxies send an empty first list of routes
-    /// or endpoints that means "none" (M32).
+    /// Returns the default settings of the v3 API for a type.
+    ///
+    /// Listeners and clusters have full-state responses and the legacy wildcard. Other types do not
+    /// have the legacy wildcard, because Envoy sends an empty first list of routes or endpoints
+    /// that means none.
+    // S0.112, S0.104, M32
     #[must_use]
     pub fn of(type_url: &str) -> Self {
         let defaults = TypeDefaults::default();
@@ -51,18 +54,18 @@ impl TypeConfig {
     }
 }
 
-/// How types are served that the configuration does not list.
+/// Settings of the types that the configuration does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeDefaults {
-    /// Listeners and clusters.
+    /// Settings of listeners and clusters.
     pub full_state: TypeConfig,
-    /// All other types.
+    /// Settings of all other types.
     pub others: TypeConfig,
 }
 
 impl Default for TypeDefaults {
-    /// What [`TypeConfig::of`] gives.
+    /// The settings that [`TypeConfig::of`] returns.
     fn default() -> Self {
         let others = TypeConfig {
             sotw_response: SotwResponse::Changes,
@@ -89,27 +92,31 @@ impl Default for TypeDefaults {
     }
 }
 
-/// How an incremental client is told that a name it subscribes to has no resource (X05). What it was sent
-/// and is deleted later is a removed name in any case.
+/// Form in which an incremental client is told that a requested name has no resource. Deletions of
+/// resources that it was sent are always removed names.
+// X05
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absence {
-    /// By the name, among the removed ones (M127).
+    /// A name in `removed_resources`.
+    // M127
     #[default]
     RemovedName,
-    /// By a `Resource` that has the name and nothing in it, for clients that know only an early edition of
-    /// the protocol (S0.196).
+    /// A `Resource` with the name and without content, for clients of early editions of the
+    /// protocol.
+    // S0.196
     EmptyResource,
 }
 
-/// Which names are globs: subscriptions to all that lies below a directory (M35, TP1).
+/// Names that are globs: subscriptions to all resources of a directory.
+// M35, TP1
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Globs {
-    /// Those of the form `xdstp://authority/type/path/*`. They stand for names with the same context
+    /// Names of the form `xdstp://authority/type/path/*`. They match names with the same context
     /// parameters.
     #[default]
     Xdstp,
-    /// All that end in `/*`.
+    /// All names that end in `/*`.
     AnyName,
 }

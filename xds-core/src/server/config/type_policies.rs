@@ -1,189 +1,219 @@
-//! What a server does with one type where implementations part ways.
+//! Policies of one type for protocol questions on which implementations differ.
 
 use core::{num::NonZeroU16, time::Duration};
 
-/// What a state-of-the-world response of a type stands for.
+/// Content of a state-of-the-world response of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SotwResponse {
-    /// Every subscribed resource that exists; absence is deletion (S0.112, M74, M76).
+    /// All subscribed resources that exist; an absent resource is deleted.
+    // S0.112, M74, M76
     FullState,
-    /// Every subscribed resource that exists, but absence says nothing: deletion is silent (M75, M77).
+    /// All subscribed resources that exist; absence has no meaning and deletions are not sent.
+    // M75, M77
     AlwaysFull,
-    /// The resources that are new to the client or changed; deletion is silent (S0.111, M75, M77).
+    /// The resources that are new to the client or changed; deletions are not sent.
+    // S0.111, M75, M77
     Changes,
 }
 
-/// What an empty list of names means while no request of the type on the stream has named any.
+/// Meaning of an empty list of names before a request of the type on the stream has named any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyWildcard {
-    /// A subscription to everything (M22).
+    /// A wildcard subscription.
+    // M22
     Honored,
-    /// A subscription to nothing (M32); the name `*` still subscribes to everything.
+    /// A subscription to nothing. The name `*` still is the wildcard.
+    // M32
     Ignored,
 }
 
-/// What becomes of a subscription to everything that the client ends: by a list without `*`, or by
-/// unsubscribing `*`.
+/// Policy for a client that ends its wildcard subscription, by a list without `*` or by
+/// unsubscribing from `*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WildcardExit {
-    /// It ends, and an incremental client is told as removed what it no longer has a claim to (M93).
+    /// The wildcard ends, and an incremental client is sent the names that it no longer subscribes
+    /// to as removed.
+    // M93
     #[default]
     Farewell,
-    /// It ends, and nothing is said of it.
+    /// The wildcard ends, and nothing is sent.
     Silent,
-    /// It cannot be ended: names in later requests are ignored. So the protocol was at first (S0.106,
-    /// S0.139); some very old clients count on it (X01).
+    /// The wildcard does not end, and names in later requests are ignored, as in the first edition
+    /// of the protocol. Some very old clients depend on it.
+    // S0.106, S0.139, X01
     Never,
 }
 
-/// What a state-of-the-world client is told of names that do not exist (M39). Incremental clients
-/// are told anyhow ([`AbsenceGrace`]).
+/// Policy for requested names that do not exist, in the state-of-the-world variant.
+/// [`AbsenceGrace`] is the policy for the incremental variant.
 ///
-/// An application that makes resources when they are first asked for leaves this as it is, and
-/// answers with a transaction.
+/// An application that creates resources on demand keeps the default and answers with a
+/// transaction.
+// M39
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
-    /// Nothing: the request is held, and the resource sent when it is created (S0.133).
+    /// The request is held, and the resource is sent when it is created.
+    // S0.133
     Hold,
-    /// The same. But where absence is deletion ([`SotwResponse::FullState`]), a first request is answered
-    /// after this time even if there is still nothing, or nothing any more: a client may have used a part of
-    /// a response that it rejected, and states no version when it comes back, so that nothing tells it from
-    /// one that never had anything; no other message would ever end its use of what was deleted meanwhile.
+    /// Like [`Hold`](Self::Hold), except that where absence means deletion
+    /// ([`SotwResponse::FullState`]) a first request is answered after this time even if no
+    /// resource exists.
     ///
-    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), together with the other waits before an answer: a
-    /// client concludes by itself then that the resource does not exist, without the server having said so.
+    /// A client that used a part of a response that it rejected states no version after a
+    /// reconnect, so the server cannot distinguish it from a new client. The empty response tells
+    /// it of resources that were deleted meanwhile.
+    ///
+    /// Together with the other delays of an answer the time should stay below the [does-not-exist
+    /// timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds, after which a client concludes that the
+    /// resource does not exist.
     HoldFor(Duration),
-    /// A first request is answered, if need be without any resource. Of a client's view nothing is said
-    /// before it is [assigned](crate::server::Server::assign) one (M38).
+    /// A first request is answered, with an empty response if no resource exists. It still waits
+    /// until the client has been [assigned](crate::server::Server::assign) a view.
+    // M38
     EmptyResponse,
-    /// Each is reported as `NOT_FOUND`, also when it is deleted later (TP3, M173).
+    /// Every missing name is reported with the error `NOT_FOUND`, and so are later deletions.
+    // TP3, M173
     NotFound,
 }
 
 impl Default for Missing {
-    /// For 4 seconds.
+    /// [`HoldFor`](Self::HoldFor) 4 seconds.
     fn default() -> Self {
         Self::HoldFor(Duration::from_secs(4))
     }
 }
 
-/// When an incremental client is told that a name it subscribes to does not exist (M127).
+/// Time at which an incremental client is told that a requested name does not exist.
+// M127
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AbsenceGrace {
     /// At once.
     #[default]
     Prompt,
-    /// If it does not exist after this time either: for resources that may come a little later than
-    /// those that refer to them. Deletions are told at once. Whoever comes to see another view meanwhile waits as long
-    /// once more.
+    /// After this time, if the resource still does not exist: for resources that are created a
+    /// little later than those that refer to them. Deletions are sent at once. When the client is
+    /// moved to another view, the time starts again.
     ///
-    /// It should stay below [15 s](super::DOES_NOT_EXIST_TIMER), or below half of that where clients are moved
-    /// between views: a client concludes by itself then that the resource does not exist.
+    /// It should stay below the [does-not-exist timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds,
+    /// or below half of it if clients are moved between views.
     Grace(Duration),
-    /// Never, as long as it has not existed: for clients that no server ever told so.
+    /// Never, unless the resource existed and was deleted: for clients of servers that do not
+    /// report missing names.
     Never,
 }
 
-/// Whether an incremental client is told that a resource was deleted (M129, M133).
+/// Whether an incremental client is told of deletions.
+// M129, M133
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Removals {
-    /// It is.
+    /// Deletions are sent as removed names.
     #[default]
     Send,
-    /// It keeps what it has: for types whose removal hurts while something still refers to them. That a
-    /// name does not exist which it newly asks for, it is told.
+    /// Deletions are not sent and the client keeps the resource, for types whose removal is harmful
+    /// while another resource refers to them. Newly requested names that do not exist are still
+    /// reported.
     Suppress,
 }
 
-/// What the versions are made of that responses state for a type (M69, M72).
+/// Source of the versions that responses of a type state.
 ///
-/// What clients are sent never depends on it: that is decided by content. A single resource has a version of
-/// its own for incremental clients, which is made of its content in every mode, unless the application gives
-/// it one ([`ResourceOptions::version`](crate::server::ResourceOptions::version)).
+/// Whether a response is sent is decided by content, never by versions. Each resource also has a
+/// version for incremental clients, which in all modes is derived from its content unless the
+/// application sets one ([`ResourceOptions::version`](crate::server::ResourceOptions::version)).
+// M69, M72
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionMode {
-    /// The resources: equal versions are equal resources, on whichever server and whenever (M124). A
-    /// response in full state to a client that names some has the version of just these (B06).
+    /// A digest of the resources: equal versions mean equal resources on any server at any time. A
+    /// full-state response to a client that subscribes by name has the version of these resources
+    /// only.
+    // M124, B06
     #[default]
     Content,
-    /// A number that rises with every change, behind
-    /// [`ServerConfig::version_prefix`](super::ServerConfig::version_prefix). No two views of a server have
-    /// the same one; numbers may be left out. What is not all of a type in full state has, instead of a
-    /// number, a `~` and a digest. While there is no prefix, a returning client is sent everything again, as
-    /// if [`ReconnectTrust::WildcardOnly`] were [`ReconnectTrust::Never`].
+    /// A number that increases with every change, after
+    /// [`ServerConfig::version_prefix`](super::ServerConfig::version_prefix). Numbers are unique
+    /// among the views of a server and may have gaps. A response that does not contain all
+    /// resources of a full-state type has a `~` and a digest instead of a number. Without a prefix,
+    /// a reconnecting client is sent everything, as if [`ReconnectTrust::WildcardOnly`] were
+    /// [`ReconnectTrust::Never`].
     Counter,
-    /// What the application says ([`Transaction::set_version`](crate::server::Transaction::set_version)),
-    /// which has to say so whenever it changes a resource, and then something else than before. Another
-    /// version of the same resources is sent to state-of-the-world clients, with all they subscribe to
-    /// (M69); incremental ones are told versions of single resources, and nothing.
+    /// A version that the application sets
+    /// ([`Transaction::set_version`](crate::server::Transaction::set_version)). It has to set a new
+    /// one whenever it changes a resource. A new version of unchanged resources is sent to
+    /// state-of-the-world clients, with everything they subscribe to; incremental clients receive
+    /// versions of single resources, so nothing is sent to them.
     ///
-    /// The version is that of all resources, and stated to all clients alike, be it that they name some. So
-    /// what it says of a returning client is what the application makes of it:
-    /// [`ReconnectTrust::WildcardOnly`] is taken for [`ReconnectTrust::Never`], and with
-    /// [`ReconnectTrust::SameNames`] the application must never give a version to two sets of resources,
-    /// over all views and restarts. Where a response in full state cannot be what the application means,
-    /// as while a deletion is withheld or a rejected resource is looked for, a `~` and a digest follow the
-    /// version.
+    /// The version applies to all resources of the type and is stated to all clients, including
+    /// those that subscribe by name. [`ReconnectTrust::WildcardOnly`] is therefore treated as
+    /// [`ReconnectTrust::Never`]. With [`ReconnectTrust::SameNames`] the application must never use
+    /// a version for two sets of resources, across all views and restarts. If a full-state response
+    /// differs from the application's state, because a deletion is withheld or a rejected resource
+    /// is being isolated, a `~` and a digest are appended to the version.
     ///
-    /// Views made of layers have versions as with [`Content`](Self::Content), since nobody speaks for all of
-    /// them together; and so has a type until the application has said something, which it has to repeat
-    /// when there was neither a resource nor a client of it for a time.
+    /// Views made of layers have versions as in [`Content`](Self::Content). So does a type until
+    /// the application sets a version, and again after a time in which the type had neither
+    /// resources nor clients.
+    // M69
     Caller,
-    /// What the application says, as with [`Caller`](Self::Caller), but as a label, from which nothing
-    /// follows: it may be given to several sets of resources, one after the other, and a change without one
-    /// leaves it as it is. A returning client is sent everything again whatever it states, as with
-    /// [`ReconnectTrust::Never`], and nothing ever follows a label.
+    /// A label that the application sets, as with [`Caller`](Self::Caller), but which does not
+    /// identify the content: several sets of resources may have the same label, and a change
+    /// without a new label keeps the old one. A reconnecting client is always sent everything, as
+    /// with [`ReconnectTrust::Never`], and nothing is ever appended to a label.
     ///
-    /// A NACK is then best known by its `error_detail` alone. Under
-    /// [`NackDetection::ErrorDetailOrVersion`] a client without that field is heard only where the label
-    /// changed: see there.
+    /// Detect NACKs by `error_detail` only in this mode; see
+    /// [`NackDetection::ErrorDetailOrVersion`] for the limits of the alternative.
     Label,
 }
 
 impl VersionMode {
-    /// Whether the application may say what the version is.
+    /// Whether the application can set the version.
     pub(crate) fn is_given(self) -> bool {
         matches!(self, Self::Caller | Self::Label)
     }
 }
 
-/// How a NACK is told from an ACK (M56, M57).
+/// Criterion that distinguishes a NACK from an ACK.
+// M56, M57
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NackDetection {
-    /// By `error_detail`, and nothing else (B04).
+    /// The request has an `error_detail`.
+    // B04
     #[default]
     ErrorDetail,
-    /// Also by a version that is not that of the response (S0.078), for state-of-the-world clients older
-    /// than that field. What is bad at an unchanged version they cannot say.
+    /// The request has an `error_detail`, or states a version other than the response's: for
+    /// state-of-the-world clients older than that field. Such a client cannot reject a response
+    /// whose version is unchanged.
     ///
-    /// With [`VersionMode::Content`] and [`VersionMode::Counter`] another content has another version, so that
-    /// nothing is lost. With [`VersionMode::Caller`] that is so as far as the application keeps to it. With
-    /// [`VersionMode::Label`] it need not be: of two responses with the same label, who rejects the second one
-    /// and goes on stating what it has states the label of both, and is taken to have accepted it. It has what
-    /// the first one had, and is sent the second one's resources again only once they change; what waits for
-    /// its acceptance, as under [`AckGated`](crate::server::AckGated) or in a query for convergence, goes on
-    /// too early. A new label with each change avoids it.
+    /// With [`VersionMode::Content`] and [`VersionMode::Counter`] different content has different
+    /// versions, and with [`VersionMode::Caller`] it has if the application complies with the
+    /// rules. With [`VersionMode::Label`], two responses may have the same label. A client that
+    /// rejects the second states the label of both, and counts as having accepted it: it is sent
+    /// the second response's resources again only when they change, and make before break
+    /// ([`AckGated`](crate::server::AckGated)) or a wait for convergence continue too early. A new
+    /// label with each change avoids this.
+    // S0.078
     ErrorDetailOrVersion,
 }
 
-/// How many responses of one type may wait for a client's answer on a stream (M113, IS16).
+/// Maximum number of responses of one type that may wait for a client's answer on a stream; default
+/// 1.
 ///
-/// With one, which is the default, what changes meanwhile is sent in its newest state only (M64). More
-/// hide the time that an answer takes. On a stream whose types wait for each other's ACKs
-/// ([`OrderingPolicy::AckGated`](super::OrderingPolicy::AckGated)) it is one, whatever this says.
+/// With 1, changes made meanwhile are merged into the next response. A higher number hides the
+/// round-trip time. With make before break
+/// ([`OrderingPolicy::AckGated`](super::OrderingPolicy::AckGated)) it is always 1.
+// M113, IS16, M64
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window(NonZeroU16);
 
 impl Window {
-    /// That many; one if it is zero.
+    /// Creates a window of this many responses; 0 counts as 1.
     #[must_use]
     pub const fn new(responses: u16) -> Self {
         match NonZeroU16::new(responses) {
@@ -192,7 +222,7 @@ impl Window {
         }
     }
 
-    /// How many.
+    /// Returns the number of responses.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0.get()
@@ -205,77 +235,84 @@ impl Default for Window {
     }
 }
 
-/// Whether a client's word on what it holds is taken after a reconnect (M41, M42, X07, B06).
+/// Whether the versions that a client states after a reconnect are trusted.
+// M41, M42, X07, B06
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReconnectTrust {
-    /// Everything subscribed is sent on every new stream.
+    /// Versions are not trusted: everything subscribed is sent on every new stream.
     Never,
-    /// For a type in full state, a first request for the wildcard alone that states the version of
-    /// all resources is not answered. Where versions prove it ([`VersionMode`]), the client was sent just
-    /// these, by whichever replica; a client that has forgotten some of them since must not state
-    /// it.
+    /// Trusted for wildcard subscriptions of full-state types: a first request for the wildcard
+    /// alone that states the current version of all resources is not answered. If versions identify
+    /// the content ([`VersionMode`]), the client was sent exactly these resources, by this or
+    /// another replica. A client that has discarded some of them must not state the version.
     #[default]
     WildcardOnly,
-    /// Also for names: a first request that states the current version is taken to come from a
-    /// client that wants what it wanted before, and was sent all of that (M42). In full state the
-    /// version proves it. For other types only the client can know, and one that has added a name since,
-    /// or read a part of a split response, is not sent what it lacks.
+    /// Trusted for names too: a first request that states the current version counts as coming from
+    /// a client that subscribes to the same names as before and was sent all of them. For
+    /// full-state types the version proves it. For other types it does not: a client that has since
+    /// added a name, or has read only a part of a split response, is not sent what it lacks.
+    // M42
     SameNames,
 }
 
-/// What happens to the unchanged resources of a rejected response (M54, M107, IS4).
+/// Policy for the unchanged resources of a rejected response.
 ///
-/// Nothing is ever sent again until something changes. Types in full state repeat everything then
-/// anyhow; this is about the others.
+/// Nothing is sent again before a change. Full-state responses repeat all resources with any
+/// change, so the policy concerns other responses.
+// M54, M107, IS4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NackRecovery {
-    /// Only what changed is sent.
+    /// Only changed resources are sent.
     Minimal,
-    /// The rest of the rejected response rides along once with the first change: a client that
-    /// drops a whole response for one bad resource gets the good ones after all. A full state that it
-    /// rejected is sent without what it unsubscribes then.
+    /// The unchanged resources of the rejected response are sent once more with the first change,
+    /// because a client that discards a whole response for one invalid resource lacks the valid
+    /// ones. A rejected full state is sent again when the client unsubscribes from a part of it,
+    /// without that part.
     ///
-    /// Of other types, that the client unsubscribes the bad one, or that this goes where nobody is told of it
-    /// (M77), is no change that would be sent: the good ones wait for the next one, of whatever resource, or
-    /// until the client asks for them again. What rode and was rejected again waits for a change of its own.
-    /// The rule asks for no more: what is sent again without a change may be rejected again, and so on.
+    /// For other types, neither the client unsubscribing from the invalid resource, nor a deletion
+    /// that is not sent to the client, is such a change: the valid resources are sent with the next
+    /// change of any resource, or when the client requests them again. Resources that were sent
+    /// again and rejected again are not sent until they change.
     ///
-    /// Only resources ride. That something is gone, told in a rejected response, is told again with the next
-    /// change to an incremental client of everything, which may have refused to look at any of it. It is not to a
-    /// client of names, and not where [make before break](crate::server::OrderingPolicy::AckGated) lets
-    /// deletions wait: there what is gone is told once, when nothing refers to it any more.
+    /// Removed names of a rejected response are repeated with the next change only to incremental
+    /// wildcard clients. They are not repeated to clients that subscribe by name, nor under [make
+    /// before break](crate::server::OrderingPolicy::AckGated), where a removal is sent once, after
+    /// the last reference to it is gone.
+    // M77
     #[default]
     ResendBatch,
-    /// The resources of the rejected response that are unchanged are sent one at a time, each once, to
-    /// learn which of them the client rejects; all others it has after that (M108). In full state it
-    /// is the state that the client accepted last, with one of the new resources at a time; that needs
-    /// the server to keep that state for each client that has rejected what came after. The one is
-    /// observed ([`Observation::Isolated`](crate::server::Observation)).
+    /// The unchanged resources of the rejected response are sent one at a time, each once, to find
+    /// those that the client rejects; afterwards it has all others. For full-state types each
+    /// attempt contains the last ACKed state and one of the new resources, so the server keeps that
+    /// state for each client that has rejected a later one. The rejected resource is reported
+    /// ([`Observation::Isolated`](crate::server::Observation)).
+    // M108
     Isolate,
 }
 
-/// What becomes of a client that does not answer a response (M65). It is sent no more of the type
-/// than the [`Window`] allows until it does, and delays nobody else (IS25).
+/// Policy for a client that does not answer a response. Until it does, it is sent no more of the
+/// type than the [`Window`] allows. Other clients are not delayed.
+// M65, IS25
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnswerOverdue {
-    /// It is waited for as long as it takes, and nothing is said.
+    /// Waits without limit and reports nothing.
     Wait,
-    /// After this time it is observed ([`Observation::AnswerOverdue`](crate::server::Observation)), once for
-    /// each response, and waited for.
+    /// Reports [`Observation::AnswerOverdue`](crate::server::Observation) after this time, once per
+    /// response, and continues to wait.
     Observe(Duration),
-    /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
+    /// Reports the response after this time and closes the stream with `DEADLINE_EXCEEDED`.
     Close(Duration),
-    /// After this time it is observed and no longer waited for: another response may be sent, as soon as
-    /// there is something to send. Who never answers is sent one response in this time at most. A late
-    /// answer counts while the response is one of the newest.
+    /// Reports the response after this time and stops waiting for it: another response may be sent.
+    /// A client that never answers is sent at most one response in this time. A late answer counts
+    /// while the response is one of the newest.
     OpenWindow(Duration),
 }
 
 impl AnswerOverdue {
-    /// How long an answer may take.
+    /// Returns the time after which an answer is overdue, if any.
     #[must_use]
     pub const fn after(self) -> Option<Duration> {
         match self {
@@ -286,7 +323,7 @@ impl AnswerOverdue {
 }
 
 impl Default for AnswerOverdue {
-    /// 30 seconds, then it is observed.
+    /// [`Observe`](Self::Observe) after 30 seconds.
     fn default() -> Self {
         Self::Observe(Duration::from_secs(30))
     }

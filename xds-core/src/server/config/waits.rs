@@ -1,13 +1,14 @@
-//! How long a server keeps a client waiting for what it has asked for.
+//! The does-not-exist timer, and a test of the settings that delay an answer.
 
 use core::time::Duration;
 
-/// How long clients wait for a resource that they have asked for before they conclude that it does not exist.
+/// Time after which clients conclude that a requested resource does not exist: 15 seconds.
 ///
-/// It is what the protocol [recommends][knowing] and what gRPC and Envoy do. A server that answers later makes its
-/// clients report resources as missing that exist. So every default of a [`ServerConfig`](super::ServerConfig) that
-/// delays an answer is shorter, and so is the sum of those that can delay the same one. A configuration may exceed
-/// it, where clients are known to be more patient.
+/// The protocol [recommends][knowing] this time, and gRPC and Envoy use it. If a server answers
+/// later, its clients report existing resources as missing. Every default of a
+/// [`ServerConfig`](super::ServerConfig) that delays an answer is shorter, and so is the sum of the
+/// defaults that can delay the same answer. A configuration may exceed it if its clients wait
+/// longer.
 ///
 /// [knowing]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
 pub const DOES_NOT_EXIST_TIMER: Duration = Duration::from_secs(15);
@@ -22,16 +23,15 @@ mod tests {
         ServerLimits, TypeConfig,
     };
 
-    /// A setting that can delay the answer to a request.
+    /// Setting that can delay the answer to a request.
     #[derive(Debug, PartialEq, Eq)]
     struct Wait {
         setting: &'static str,
         at_most: Duration,
     }
 
-    /// Every setting of the configuration that can delay the answer to a request, and by how much: first those that
-    /// can come one after the other, then those that stand alone. Whoever adds a setting has to say here whether it
-    /// is one of them.
+    /// Every setting that can delay the answer to a request, with the delay: first those that can
+    /// add up, then those that occur alone. A new setting has to be classified here.
     fn waits(config: &ServerConfig) -> (Vec<Wait>, Vec<Wait>) {
         let ServerConfig {
             require_node: _,
@@ -116,8 +116,8 @@ mod tests {
         (serial.map(listed).into(), alone.map(listed).into())
     }
 
-    /// How long a type keeps a client waiting for the news that a name does not exist. A server that never says so does
-    /// not make the client wait either: the client concludes it by itself.
+    /// Time that a type delays the news that a name does not exist. A server that never sends this
+    /// news does not delay it: the client uses its own timer.
     fn of_type(config: &TypeConfig) -> Duration {
         let TypeConfig {
             missing,
@@ -175,7 +175,7 @@ mod tests {
         assert!(AckGated::default().stage_timeout * 3 <= DOES_NOT_EXIST_TIMER);
     }
 
-    /// The list has to show a setting that is too long.
+    /// The test has to find a setting that is too long.
     #[test]
     fn a_setting_that_is_too_long_is_found() {
         let mut config = gated(ServerConfig::default());

@@ -1,4 +1,4 @@
-//! Why a server ends a stream or does not take one, and with which status.
+//! Reasons for closing or refusing a stream, and their gRPC status codes.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
     wire::Malformed,
 };
 
-/// Why the server ends a stream. `Display` is the status message.
+/// Reason for which the server closes a stream. Its `Display` is the status message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -20,145 +20,160 @@ pub enum CloseReason {
     /// The transport could not deliver a request.
     #[error("undeliverable request: {0}")]
     Undeliverable(Arc<str>),
-    /// A request is longer than the transport takes (M242).
+    /// A request exceeds the size limit of the transport or of the server.
+    // M242
     #[error("request too long: {0}")]
     RequestTooLong(Arc<str>),
-    /// The node of the first request is too long.
+    /// The node of the first request exceeds the limit.
     #[error("a node of {bytes} bytes exceeds the limit of {limit}")]
     NodeTooLong {
-        /// Its length in bytes.
+        /// Length of the node in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
-    /// The first request names no node, or one without an id (M4).
+    /// The first request has no node, or a node without an id.
+    // M4
     #[error("the first request has no node id")]
     MissingNode,
-    /// A later request has another node than the first (M3, [`NodeChanged::Closed`](crate::server::NodeChanged)).
+    /// A later request has a different node than the first
+    /// ([`NodeChanged::Closed`](crate::server::NodeChanged)).
+    // M3
     #[error("the node differs from that of the first request")]
     NodeChanged,
-    /// A request is for a type that the server does not know (M8,
-    /// [`UnknownType::Closed`](crate::server::UnknownType)).
+    /// A request is for a type that the server does not know
+    /// ([`UnknownType::Closed`](crate::server::UnknownType)).
+    // M8
     #[error("unknown type {type_url}")]
     UnknownType {
-        /// The type.
+        /// Requested type.
         type_url: TypeUrl,
     },
-    /// A request on an aggregated stream does not say which type it is about (M5).
+    /// A request on an aggregated stream has no type URL.
+    // M5
     #[error("request without type URL on an aggregated stream")]
     MissingTypeUrl,
-    /// A request on the stream of one type is about another one (M7).
+    /// A request on a stream of one type is for another type.
+    // M7
     #[error("request for {asked} on a stream of {served}")]
     ForeignTypeUrl {
-        /// The type of the request.
+        /// Requested type.
         asked: TypeUrl,
-        /// The type of the stream.
+        /// Type of the stream.
         served: TypeUrl,
     },
-    /// A name, type URL or node id is too long.
+    /// A name, type URL or node id exceeds the limit.
     #[error("a name of {bytes} bytes exceeds the limit of {limit}")]
     NameTooLong {
-        /// Its length in bytes.
+        /// Length of the name in bytes.
         bytes: usize,
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
-    /// More names are subscribed on the stream than the server holds.
+    /// The stream subscribes to too many names.
     #[error("more than {limit} resource names on one stream")]
     TooManyNames {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// More types are subscribed on the stream than the server holds.
+    /// The stream subscribes to too many types.
     #[error("more than {limit} resource types on one stream")]
     TooManyTypes {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// More requests wait for a view than the server holds back.
+    /// Too many requests of the stream wait for a view.
     #[error("more than {limit} requests before it is known what the client may see")]
     TooManyRequests {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// More bytes of requests of one node wait for a view than the server holds back.
+    /// Requests of the node with too many bytes in total wait for a view.
     #[error("more than {limit} bytes of requests of one node before it is known what it may see")]
     TooManyLatchedBytes {
-        /// The configured limit in bytes.
+        /// Configured limit in bytes.
         limit: usize,
     },
-    /// Requests come faster than the server reads them, though it stopped reading (M242).
+    /// Requests arrive faster than the rate limit although the server has stopped reading.
+    // M242
     #[error("more than {per_second} requests per second")]
     RequestRate {
-        /// The configured rate.
+        /// Configured rate.
         per_second: u32,
     },
-    /// The node has too many streams already (IS24).
+    /// The node has too many streams.
+    // IS24
     #[error("more than {limit} streams of one node")]
     TooManyStreamsOfNode {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// The client was assigned a view that does not exist yet, and there are as many as may be.
+    /// The client was assigned a new view, and the number of views is at its limit.
     #[error("more than {limit} views")]
     TooManyViews {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// The application refuses the client (M10-M12, M236, M237).
+    /// The application refused the client.
+    // M10-M12, M236, M237
     #[error("{message}")]
     Refused {
-        /// The gRPC status code it gives.
+        /// gRPC status code set by the application.
         code: StatusCode,
-        /// The message it gives.
+        /// Message set by the application.
         message: Arc<str>,
     },
-    /// The application has dropped the view of the client (M213).
+    /// The application dropped the client's view.
+    // M213
     #[error("the configuration for this client is gone")]
     ViewDropped,
-    /// The client took so long to read that deletions were forgotten which it was not told of. It is to
-    /// come back and say what it has (M231).
+    /// The client read so slowly that the server no longer retains all deletions it has not been
+    /// sent. On reconnecting, the client states the versions that it has.
+    // M231
     #[error("too far behind: resync")]
     Behind,
-    /// The client has not answered a response in time (M65).
+    /// The client has not answered a response in time.
+    // M65
     #[error("no answer to the response {nonce} of {type_url} within {after:?}")]
     AnswerOverdue {
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The response's nonce.
+        /// Nonce of the response.
         nonce: Nonce,
-        /// The configured time.
+        /// Configured time.
         after: Duration,
     },
-    /// Nothing was asked on the stream in time.
+    /// The stream has had no request in time.
     #[error("no request within {after:?}")]
     NoRequest {
-        /// The configured time.
+        /// Configured time.
         after: Duration,
     },
-    /// Nobody has decided in time whether the client is served, and what it sees.
+    /// The application has not assigned a view to the client in time.
     #[error("not decided within {after:?} whether this client is served")]
     NoDecision {
-        /// The configured time.
+        /// Configured time.
         after: Duration,
     },
-    /// The server has not become ready while it held the requests of the stream
+    /// The server has not become ready in time while it held the requests of the stream
     /// ([`Readiness::HoldRequests`](crate::server::Readiness::HoldRequests)).
     #[error("the server is not ready yet, after {after:?}")]
     NotReady {
-        /// The configured time.
+        /// Configured time.
         after: Duration,
     },
-    /// The stream has reached the age at which clients spread over the servers again (M239).
+    /// The stream has reached its maximum age ([`StreamAge`](crate::server::StreamAge)).
+    // M239
     #[error("the stream has reached its maximum age")]
     StreamAge,
-    /// The server is shutting down (M14).
+    /// The server is shutting down.
+    // M14
     #[error("the server is shutting down")]
     ShuttingDown,
 }
 
 impl CloseReason {
-    /// The gRPC status code to end the stream with.
+    /// Returns the gRPC status code with which to end the stream.
     #[must_use]
     pub const fn code(&self) -> StatusCode {
         match self {
@@ -191,32 +206,35 @@ impl CloseReason {
     }
 }
 
-/// Why the server does not take a new stream. `Display` is the status message.
+/// Reason for which the server refuses a new stream. Its `Display` is the status message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The server has not loaded its resources yet (M16).
+    /// The server is not ready ([`Readiness`](crate::server::Readiness)).
+    // M16
     #[error("the server is not ready yet")]
     NotReady,
-    /// Streams come faster than the server takes them (M17).
+    /// New streams exceed the rate limit.
+    // M17
     #[error("more than {per_second} new streams per second")]
     TooManyNewStreams {
-        /// The configured rate.
+        /// Configured rate.
         per_second: u32,
     },
-    /// As many streams are open as the server holds.
+    /// The number of open streams is at its limit.
     #[error("more than {limit} streams")]
     TooManyStreams {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
-    /// The server is shutting down (M14).
+    /// The server is shutting down.
+    // M14
     #[error("the server is shutting down")]
     ShuttingDown,
 }
 
 impl Refusal {
-    /// The gRPC status code to refuse the stream with.
+    /// Returns the gRPC status code with which to refuse the stream.
     #[must_use]
     pub const fn code(&self) -> StatusCode {
         match self {
@@ -228,34 +246,34 @@ impl Refusal {
     }
 }
 
-/// The gRPC status codes a server ends streams with; the value is the code on the wire.
+/// gRPC status code with which a server ends a stream. The discriminant is the code on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatusCode {
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     InvalidArgument = 3,
     /// The client took too long.
     DeadlineExceeded = 4,
-    /// There is nothing for this client.
+    /// The server has no configuration for this client.
     NotFound = 5,
-    /// The client may not have this.
+    /// The client is not permitted to receive the configuration.
     PermissionDenied = 7,
-    /// The client asked for more than the server holds.
+    /// The client exceeded a limit of the server.
     ResourceExhausted = 8,
-    /// The server's state does not allow it.
+    /// The server is not in a state that allows the call.
     FailedPrecondition = 9,
-    /// The client asked for a method that the server does not serve.
+    /// The server does not implement the called method.
     Unimplemented = 12,
-    /// Something is wrong with the server.
+    /// The server has an internal error.
     Internal = 13,
-    /// The server cannot serve now; another one may.
+    /// The server is unavailable now; another one may be available.
     Unavailable = 14,
-    /// The client has not proved who it is.
+    /// The client is not authenticated.
     Unauthenticated = 16,
 }
 
 impl StatusCode {
-    /// The code as a number.
+    /// Returns the code as a number.
     #[must_use]
     pub const fn as_i32(self) -> i32 {
         self as i32

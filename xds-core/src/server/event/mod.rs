@@ -1,4 +1,4 @@
-//! Everything that goes into a server and comes out of it, with who sends it and when.
+//! Inputs and outputs of a server: stream events, outputs, observations and status.
 
 pub(crate) mod close_reason;
 pub(crate) mod stats;
@@ -17,40 +17,44 @@ use crate::{
     text::{Nonce, ResourceName, TypeUrl, Version, ViewName},
 };
 
-/// How a client reached the server: which service it called, and in which variant of the protocol.
+/// Service and protocol variant that a client called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Via {
-    /// The aggregated service: all types share the stream, and every request says which one it is about.
+    /// Aggregated service: all types share the stream, and every request states its type URL.
     Aggregated(Variant),
-    /// The service of one type, which requests need not repeat (M6).
+    /// Service of one type. Requests may omit the type URL.
+    // M6
     Single {
-        /// The type.
+        /// Type of the service.
         type_url: TypeUrl,
-        /// The variant.
+        /// Protocol variant.
         variant: Variant,
     },
-    /// The service of one type, for one request and one response in the state-of-the-world variant (M196).
-    /// The stream [ends](ServerOutput::Finished) with the response. Until then it waits: for what is asked for
-    /// to have another version than the request states, which is that of just these names (M185-M187), or,
-    /// with an `error_detail`, than the rejected response had, whose nonce the request states (M189).
+    /// Fetch method of the service of one type: one request and one state-of-the-world response.
+    ///
+    /// The stream [ends](ServerOutput::Finished) with the response. The response is sent once the
+    /// version of the requested resources differs from the version in the request or, if the
+    /// request has an `error_detail`, from that of the rejected response, which the request
+    /// identifies by its nonce.
+    // M196, M185-M187, M189
     Fetch {
-        /// The type.
+        /// Type of the service.
         type_url: TypeUrl,
     },
 }
 
-/// How long a client stays on a stream.
+/// Lifetime of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
     /// Until one side ends it.
     Stays,
-    /// For one response. What the client has is known from its request alone.
+    /// One response. The state of the client is known only from its request.
     Fetches,
 }
 
 impl Via {
-    /// What a client reached by calling a method.
+    /// Returns the service and variant that a method belongs to.
     #[must_use]
     pub fn of(method: Method) -> Self {
         match method {
@@ -62,7 +66,7 @@ impl Via {
         }
     }
 
-    /// How long the client stays.
+    /// Returns the lifetime of the stream.
     pub(crate) const fn visit(&self) -> Visit {
         match self {
             Self::Aggregated(_) | Self::Single { .. } => Visit::Stays,
@@ -70,7 +74,7 @@ impl Via {
         }
     }
 
-    /// The variant of the protocol that is spoken on the stream.
+    /// Returns the protocol variant of the stream.
     #[must_use]
     pub const fn variant(&self) -> Variant {
         match self {
@@ -80,145 +84,165 @@ impl Via {
     }
 }
 
-/// News of a transport, from an adapter.
+/// Event of a transport, reported by an adapter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// One request arrived.
+    /// A request arrived.
     Message(StreamId, Bytes),
     /// A request arrived that the transport could not deliver.
     Malformed(StreamId, Arc<str>),
-    /// A request arrived that is over the transport's size limit.
+    /// A request arrived that exceeds the transport's size limit.
     TooLong(StreamId, Arc<str>),
-    /// The client says no more and waits for what it has asked for (M13). The stream
-    /// [ends](ServerOutput::Finished) when it has been sent what can be sent now, as it cannot answer; if it has yet
-    /// to be [let in](ServerOutput::Authorize), then.
+    /// The client closed its side of the stream and waits for responses.
+    ///
+    /// Because it can no longer answer, the stream [ends](ServerOutput::Finished) when everything
+    /// that can be sent has been sent. A client that waits for a [view](ServerOutput::Authorize) is
+    /// first assigned one.
+    // M13
     HalfClosed(StreamId),
-    /// The stream has ended, whoever ended it and however (M13, M15).
+    /// The stream ended, on either side and for any reason.
+    // M13, M15
     Closed(StreamId),
 }
 
-/// What a driver does next for a server.
+/// Action for the driver of a server.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub enum ServerOutput {
-    /// The stream has something to send: call [`poll_transmit`](super::Server::poll_transmit)
-    /// whenever the transport has room, until it returns `None`. Said once until then.
+    /// The stream has something to send. Call [`poll_transmit`](super::Server::poll_transmit)
+    /// whenever the transport has room, until it returns `None`. Not repeated until then.
     Writable(StreamId),
-    /// Decide what the client sees, with [`assign`](super::Server::assign), or
-    /// [`refuse`](super::Server::refuse) it: it has said who it is and waits
-    /// ([`Admission::Asked`](super::Admission::Asked)). The whole node came before, in
+    /// The client has sent its node and waits for a view
+    /// ([`Admission::Asked`](super::Admission::Asked)): call [`assign`](super::Server::assign) or
+    /// [`refuse`](super::Server::refuse). The whole node was in the preceding
     /// [`Observation::Identified`].
     Authorize {
-        /// The stream.
+        /// Stream to decide about.
         stream: StreamId,
-        /// The id of the client's node; empty if it gave none.
+        /// Id of the client's node; empty if it has none.
         node_id: Arc<str>,
     },
-    /// No client has seen the view for as long as
-    /// [`ServerConfig::idle_views`](super::ServerConfig::idle_views) says, and it was dropped with its
-    /// resources (M221).
+    /// The view was dropped with its resources because it had no client for
+    /// [`ServerConfig::idle_views`](super::ServerConfig::idle_views).
+    // M221
     ViewDropped(ViewName),
-    /// End the stream with this status. Nothing more is said about it.
+    /// End the stream with this status. No further output refers to it.
     Close(StreamId, CloseReason),
-    /// End the stream well, once its last response is written: all that was asked for was sent
-    /// ([`Via::Fetch`], [`StreamEvent::HalfClosed`]). Nothing more is said about it.
+    /// End the stream without an error after its last response is written, because everything
+    /// requested was sent ([`Via::Fetch`], [`StreamEvent::HalfClosed`]). No further output refers
+    /// to it.
     Finished(StreamId),
-    /// A client names resources that the store lacks
-    /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set them, or say that they do not exist. Said once
-    /// of each until it is unwanted, and together of those of one request.
+    /// A client requested resources that do not exist ([`OnDemand::Told`](super::OnDemand::Told)):
+    /// set them, or mark them as missing. The names of one request are reported together, each once
+    /// until it is unwanted.
+    // M254
     Wanted {
-        /// The view of the client.
+        /// View of the client.
         view: ViewName,
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// The names, at least one.
+        /// Requested names; at least one.
         names: Vec<ResourceName>,
     },
-    /// Nobody names resources any more that were wanted, whether or not they have been set since (M256). They
-    /// may stay or be removed. If somebody names one after that, it is [wanted](Self::Wanted) again, also
-    /// while it is still there, so that the application can let go of it after a time (M250). One that the server did
-    /// not have by then, and is set later, is taken to be there unasked, and of those who name it nothing is said: who
-    /// wants to let go of such a one looks whether [somebody names it](super::Server::is_named), and if so again later.
+    /// No client requests these wanted resources any more, whether or not they exist now.
+    ///
+    /// The application may keep or remove them. If a client requests one of them later, it is
+    /// reported as [wanted](Self::Wanted) again even if it still exists, so an application can
+    /// remove unwanted resources after a delay. Exception: a resource that did not exist at this
+    /// time and is set later counts as set independently of requests, and requests for it are not
+    /// reported. Before removing such a resource, check [`is_named`](super::Server::is_named),
+    /// periodically if necessary.
+    // M256, M250
     Unwanted {
-        /// The view of the client.
+        /// View of the clients.
         view: ViewName,
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// The names, at least one.
+        /// Names; at least one.
         names: Vec<ResourceName>,
     },
-    /// A client says something of a type that is the application's
-    /// ([`ServerConfig::asides`](super::ServerConfig), M21).
+    /// A client sent a request of a custom-message type
+    /// ([`ServerConfig::asides`](super::ServerConfig)).
+    // M21
     Aside {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the request.
         type_url: TypeUrl,
-        /// The whole encoded request.
+        /// Encoded request.
         message: Bytes,
     },
-    /// All clients that are connected have accepted the change, as asked for with
+    /// All connected clients have ACKed a change, as requested by
     /// [`tell_when_converged`](super::Server::tell_when_converged).
     Converged {
-        /// The view.
+        /// View of the change.
         view: ViewName,
-        /// The type.
+        /// Type of the change.
         type_url: TypeUrl,
-        /// The number of the transaction.
+        /// Sequence number of the transaction.
         sequence: u64,
     },
-    /// The last stream has ended after [`drain`](super::Server::drain). Said once.
+    /// The last stream has ended after [`drain`](super::Server::drain). Sent once.
     Drained,
-    /// Something worth knowing happened; nothing is to be done.
+    /// Report of an event; requires no action.
     Observed(Observation),
 }
 
-/// What a rendered response is, for logs and tests.
+/// Description of a rendered response, for logs and tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub struct ServerTransmit {
-    /// The type the response is about.
+    /// Type of the response.
     pub type_url: TypeUrl,
-    /// The version it states, derived from content (M72): of all resources of the type or, to a
-    /// client that names what it wants of a type in full state, of those it has.
+    /// Version that the response states: that of all resources of the type or, for a client that
+    /// subscribes to a full-state type by name, of its resources.
+    /// [`VersionMode`](super::VersionMode) is the source.
+    // M72
     pub version: Version,
-    /// What the client will acknowledge it by; unique on the stream (M62).
+    /// Nonce that the client returns in its answer; unique on the stream.
+    // M62
     pub nonce: Nonce,
-    /// The variant of the protocol: which message it is.
+    /// Protocol variant, which is the type of the message.
     pub variant: Variant,
-    /// How many resources it has.
+    /// Number of resources.
     pub resources: usize,
-    /// How many names it has of resources that do not exist, however that is put; an incremental response
-    /// only.
+    /// Number of names reported as not existing, in `removed_resources` or as empty resources;
+    /// incremental responses only.
     pub removed: usize,
-    /// How many errors it has, each instead of a resource (TP3).
+    /// Number of resource errors, each in place of a resource.
+    // TP3
     pub errors: usize,
-    /// Why it is sent.
+    /// Reason for which it is sent.
     pub cause: Cause,
 }
 
-/// Why a response is sent. There is none without a reason (IS5); where several apply, the first in
-/// this order is stated.
+/// Reason for which a response is sent. If several apply, the first in this order is stated.
+// IS5: no response without a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It is part of the first answer to the subscription.
+    /// Part of the first answer to the subscription.
     First,
-    /// A subscribed resource was created, altered or, in full state, deleted.
+    /// A subscribed resource was created, changed or, in full state, deleted.
     Changed,
-    /// The client newly subscribed to something, or again to something it had dropped.
+    /// The client subscribed to more resources, or again to resources that it had unsubscribed
+    /// from.
     Resubscribed,
-    /// The client may be warming clusters and waits for their endpoints (M151, M152).
+    /// The client may be warming clusters and wait for their endpoints.
+    // M151, M152
     Warming,
-    /// It is the application's own message, without version and nonce (M21).
+    /// Custom message of the application, without version and nonce.
+    // M21
     Aside,
-    /// The client is to go on using what it has (M161).
+    /// Heartbeat that renews the TTL of the client's resources.
+    // M161
     Heartbeat,
-    /// It has one of the resources that the client rejected together, to learn whether it is the one
-    /// (M108). Or it is a full state that the client rejected, without what it has dropped since (M107).
+    /// Resource of a rejected response, sent alone to find the invalid one; or a rejected full
+    /// state, sent again without the resources that the client unsubscribed from since.
+    // M108, M107
     Recovery,
 }
 
@@ -236,232 +260,249 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What make before break holds back.
+/// Kind of change that make before break holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeldBack {
-    /// What was set, or newly asked for (M146).
+    /// Resources that were set or newly requested.
+    // M146
     Changes,
-    /// That resources are gone (M147).
+    /// Deletions.
+    // M147
     Deletions,
 }
 
-/// Why the client has not accepted what something waits for.
+/// Reason for which the client has not ACKed the resources that a change waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeldBy {
-    /// It waits itself, or for room on the transport.
+    /// They have not been sent: they are held back themselves, or wait for room on the transport.
     Unsent,
     /// The client has not answered.
     Unanswered,
-    /// The client has rejected it.
+    /// The client has rejected them.
     Rejected,
-    /// The client was sent a cluster, and has not asked for these endpoints that it names.
+    /// The client was sent a cluster, and has not requested these endpoints, which the cluster
+    /// names.
     NotAsked(ResourceName),
-    /// The client was sent clusters whose endpoints it has, and has not asked for these again, as one
-    /// does that warms them.
+    /// The client was sent clusters whose endpoints it has, and has not requested the endpoints
+    /// again, as a client that warms these clusters does.
     NotAskedAgain,
 }
 
-/// Something worth knowing that happened on a stream. A request causes a handful of them at most.
+/// Event on a stream that is reported for information. A request causes a handful of them at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
     /// A client opened a stream.
     Connected {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
     },
-    /// The client said who it is (M1).
+    /// The client sent its node.
+    // M1
     Identified {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The node's id.
+        /// Id of the node.
         node_id: Arc<str>,
-        /// The whole encoded `Node`. The server itself keeps only the id.
+        /// Encoded `Node`. The server itself keeps only the id.
         node: Bytes,
     },
-    /// A later request has another node; the first one stays (M3).
+    /// A later request has a different node; the first one stays.
+    // M3
     NodeChanged {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
     },
-    /// The client asks for a type that the server neither knows nor has resources of. It is held,
-    /// and answered once there are any (M8). Said once per stream and type.
+    /// The client requests a type that the server does not know and has no resources of. The
+    /// request is held, and answered once there are any. Reported once per stream and type.
+    // M8
     UnknownType {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Requested type.
         type_url: TypeUrl,
     },
-    /// The client subscribes, or unsubscribes, by locators with dynamic parameters, which the server does not look
-    /// at: each is taken for its name alone, whose resource may not be the variant that was meant (M36). Said once
-    /// per stream and type; [`ServerStats::ignored_parameters`](super::ServerStats) counts the requests.
+    /// The client uses resource locators with dynamic parameters, which the server ignores: it uses
+    /// the name alone, whose resource may not be the requested variant. Reported once per stream
+    /// and type; [`ServerStats::ignored_parameters`](super::ServerStats) counts the requests.
+    // M36
     ParametersIgnored {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Requested type.
         type_url: TypeUrl,
     },
-    /// The client changed what it subscribes to.
+    /// The client changed its subscription.
     Subscribed {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the subscription.
         type_url: TypeUrl,
-        /// What it subscribes to now.
+        /// Subscription after the change.
         interest: Interest,
     },
-    /// A response was rendered, which counts as sent (M73). Only if the configuration
-    /// [asks](super::ServerConfig::observe_responses) for it; messages of the application's own are not observed.
+    /// A response was rendered, which counts as sent. Reported only if
+    /// [configured](super::ServerConfig::observe_responses), and not for custom messages.
+    // M73
     Sent {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The id of the client's node; empty if it gave none.
+        /// Id of the client's node; empty if it has none.
         node_id: Arc<str>,
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The version that the response states.
+        /// Version that the response states.
         version: Version,
-        /// Its nonce.
+        /// Nonce of the response.
         nonce: Nonce,
-        /// How many resources it has.
+        /// Number of resources.
         resources: usize,
-        /// How many names it has of resources that do not exist; an incremental response only.
+        /// Number of names reported as not existing; incremental responses only.
         removed: usize,
-        /// How many errors it has, each instead of a resource (TP3).
+        /// Number of resource errors, each in place of a resource.
+        // TP3
         errors: usize,
-        /// Why it is sent.
+        /// Reason for which it is sent.
         cause: Cause,
     },
-    /// The client accepted a response.
+    /// The client ACKed a response.
     Acked {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The accepted version.
+        /// Accepted version.
         version: Version,
-        /// The response's nonce.
+        /// Nonce of the response.
         nonce: Nonce,
     },
-    /// The client rejected a response (B04).
+    /// The client NACKed a response.
+    // B04
     Nacked {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The rejected version.
+        /// Rejected version.
         version: Version,
-        /// The response's nonce.
+        /// Nonce of the response.
         nonce: Nonce,
-        /// The status code of the error, as the client put it.
+        /// Status code in the client's `error_detail`.
         code: i32,
-        /// The client's message, cut to 4,096 bytes.
+        /// Message in the client's `error_detail`, cut to 4,096 bytes.
         message: Arc<str>,
     },
-    /// It is known that this resource is one that the client rejects as it is (M108).
+    /// The client is known to reject this resource with its current content.
+    // M108
     Isolated {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the resource.
         type_url: TypeUrl,
-        /// The resource.
+        /// Name of the resource.
         name: ResourceName,
     },
-    /// A request accepts a response but states another version than the response had (M57).
+    /// A request ACKs a response and states a version other than the response's.
+    // M57
     VersionMismatch {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the request.
         type_url: TypeUrl,
-        /// The version that was sent.
+        /// Version that was sent.
         version: Version,
     },
-    /// A request answers a response that a newer one has replaced; it is dropped (M58, S0.147).
+    /// A request answers a response that a newer one has replaced. The request is dropped.
+    // M58, S0.147
     StaleNonce {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the request.
         type_url: TypeUrl,
     },
-    /// A request has a nonce that was never given out on the stream; it is dropped (M61).
+    /// A request has a nonce that was never sent on the stream. The request is dropped.
+    // M61
     BogusNonce {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the request.
         type_url: TypeUrl,
     },
-    /// The client has not answered a response in time (M65).
+    /// The client has not answered a response in time.
+    // M65
     AnswerOverdue {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The response's nonce.
+        /// Nonce of the response.
         nonce: Nonce,
-        /// How long it has been waited for.
+        /// Time that the server has waited.
         after: Duration,
     },
-    /// Make before break has held something back for as long as it is meant to (M148).
+    /// Make before break has held back a change for the configured time.
+    // M148
     Held {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type of what is held back.
+        /// Type of the change.
         type_url: TypeUrl,
-        /// What is held back of it.
+        /// Kind of the change.
         what: HeldBack,
-        /// The type that it waits for.
+        /// Type that it waits for.
         waits_for: TypeUrl,
-        /// Why that takes so long.
+        /// Reason for the wait.
         why: HeldBy,
-        /// The configured time.
+        /// Configured time.
         after: Duration,
     },
-    /// Under make before break, the resources of a type that a client has asked for and never received have been held
-    /// back for as long as they may be. They are sent now, whatever they refer to: the client would soon take them not
-    /// to exist.
+    /// Requested resources that the client has never received were held back by make before break
+    /// for the maximum time. They are sent now, whatever they refer to, because the client would
+    /// soon conclude that they do not exist.
     SentOutOfOrder {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the resources.
         type_url: TypeUrl,
-        /// The configured time ([`AckGated::stage_timeout`](super::AckGated::stage_timeout)).
+        /// Configured time ([`AckGated::stage_timeout`](super::AckGated::stage_timeout)).
         after: Duration,
     },
-    /// A response is longer than the limit for responses and was sent all the same: a full state, which cannot be
-    /// split (M83), or a resource of a client that subscribes to everything, which cannot be told an error instead
-    /// (IS26).
+    /// A response was sent although it exceeds the limit, because it cannot be split: a full state,
+    /// or a single resource for a wildcard client, which cannot be sent an error instead.
+    // M83, IS26
     Oversize {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the response.
         type_url: TypeUrl,
-        /// The length of its resources in bytes.
+        /// Length of the resources in bytes.
         bytes: usize,
     },
-    /// A resource is longer than a response to this client may be
-    /// ([`ClientLimits::response_bytes`](super::ClientLimits::response_bytes)). The client, which names it, was told the
-    /// error `RESOURCE_EXHAUSTED` instead (IS26, TP3).
+    /// A resource exceeds the response limit of a client that subscribes to it by name
+    /// ([`ClientLimits::response_bytes`](super::ClientLimits::response_bytes)). The client was sent
+    /// the resource error `RESOURCE_EXHAUSTED` instead.
+    // IS26, TP3
     ResourceTooLong {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
-        /// The type.
+        /// Type of the resource.
         type_url: TypeUrl,
-        /// The resource.
+        /// Name of the resource.
         name: ResourceName,
-        /// Its length in bytes.
+        /// Length of the resource in bytes.
         bytes: usize,
     },
-    /// The stream is gone, and all that was held for it.
+    /// The stream has ended, and its state was discarded.
     Disconnected {
-        /// The stream.
+        /// Stream of the client.
         stream: StreamId,
     },
 }
 
 impl Observation {
-    /// The stream it is about.
+    /// Returns the stream of the observation.
     #[must_use]
     pub const fn stream(&self) -> StreamId {
         match self {
@@ -488,7 +529,7 @@ impl Observation {
     }
 }
 
-/// Whether a request asks for something.
+/// Whether a request subscribes to something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Something,

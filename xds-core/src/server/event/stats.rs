@@ -1,99 +1,111 @@
-//! How often things happened, and what is held now: for operators (M240: nothing here is kept by node).
+//! Counters and gauges of a server for operators.
+// M240: none of them is kept per node.
 
 use super::{Asked, Cause, CloseReason, Refusal, Via};
 use crate::{service::Variant, types};
 
-/// How often things happened since the server was made, and what it holds now.
+/// Counters since the server was created, and gauges of its current state.
+///
+/// Fields of type `usize` are gauges; fields of type `u64` are counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// Streams open now.
+    /// Open streams.
     pub streams: usize,
-    /// Of these, in the incremental variant.
+    /// Open streams in the incremental variant.
     pub incremental_streams: usize,
-    /// Of these, calls that end with their first response.
+    /// Open streams of the fetch method, which end with their first response.
     pub fetches: usize,
-    /// Of these, where something is held back now until another type is accepted (M146).
+    /// Open streams on which make before break holds back a change now.
+    // M146
     pub holding_streams: usize,
-    /// Subscriptions held now, one per stream and type.
+    /// Subscriptions, one per stream and type.
     pub subscriptions: usize,
-    /// Resources held now, over all types and views.
+    /// Resources, over all types and views.
     pub resources: usize,
-    /// Types held now, over all views: those with resources, and those somebody subscribes to.
+    /// Types, over all views: those with resources, and those with subscriptions.
     pub types: usize,
-    /// Views held now, the default one included.
+    /// Views, including the default view.
     pub views: usize,
-    /// Different payloads held now: what several views have in common is stored once.
+    /// Distinct payloads. Equal resources of several views are stored once.
     pub payloads: usize,
-    /// Names held now: those of resources, and those that are subscribed and do not exist.
+    /// Names: those of resources, and subscribed names without a resource.
     pub names: usize,
-    /// Calls that wait now to be told that a change is accepted
+    /// Pending waits for convergence
     /// ([`tell_when_converged`](crate::server::Server::tell_when_converged)).
     pub convergence_waits: usize,
     /// Requests read.
     pub requests: u64,
-    /// Bytes of these.
+    /// Bytes of the requests read.
     pub request_bytes: u64,
-    /// Requests that could not be read; each ended its stream.
+    /// Requests that could not be decoded; each ended its stream.
     pub malformed_requests: u64,
-    /// Requests dropped because a newer response had replaced the one they answer.
+    /// Requests dropped because they answer a response that a newer one had replaced.
     pub stale_requests: u64,
-    /// Requests dropped because their nonce was never given out.
+    /// Requests dropped because their nonce was never sent.
     pub bogus_requests: u64,
-    /// Requests with locators that have dynamic parameters, which the server does not look at: each was taken for
-    /// its name (M36).
+    /// Requests with resource locators that have dynamic parameters, which the server ignores.
+    // M36
     pub ignored_parameters: u64,
-    /// Requests that asked for nothing and answered nothing that was not answered before: what some servers send a
-    /// response to, and then are asked again (M111, IS4).
+    /// Requests that neither changed a subscription nor answered a response. A server that responds
+    /// to them can cause a loop of requests and responses.
+    // M111, IS4
     pub repeated_requests: u64,
     /// Responses rendered.
     pub responses: u64,
-    /// Bytes of these, and of the application's own messages.
+    /// Bytes of the responses rendered, and of custom messages.
     pub response_bytes: u64,
-    /// Responses accepted.
+    /// ACKs received.
     pub acks: u64,
-    /// Responses rejected.
+    /// NACKs received.
     pub nacks: u64,
-    /// Rejections that were counted and not observed, because too many came (M241).
+    /// NACKs that exceeded the rate limit for observations, and were counted but not reported.
+    // M241
     pub unobserved_nacks: u64,
-    /// Responses rendered, by the reason for them.
+    /// Responses rendered, by reason.
     pub causes: Responses,
-    /// Streams not taken, by reason.
+    /// Streams refused, by reason.
     pub refused: RefusedStreams,
     /// Streams ended, by reason.
     pub closed: ClosedStreams,
-    /// Times that something began to be held back on a stream until another type is accepted (M146).
+    /// Number of times that make before break began to hold back a change on a stream.
+    // M146
     pub holds: u64,
-    /// Of these, how often that lasted for as long as it may (M148).
+    /// Number of changes that were held back for the configured maximum time.
+    // M148
     pub overdue_holds: u64,
-    /// Times that a stream was read no more for a while, because its requests came too fast (M242).
+    /// Number of times that the server paused reading a stream because of its request rate.
+    // M242
     pub throttled: u64,
-    /// Deletions forgotten before every incremental client was told of them (M231).
+    /// Deletions discarded before all incremental clients had been sent them.
+    // M231
     pub forgotten_deletions: u64,
-    /// Events of streams that are closed or never were, which are ignored (contract rule 7).
+    /// Events ignored because their stream was closed or unknown.
+    // Contract rule 7.
     pub ignored_events: u64,
 }
 
-/// What happened on the streams of one type since the server was made, over all views
+/// Counters of one type since the server was created, over all views
 /// ([`Server::stats_of`](crate::server::Server::stats_of)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeStats {
-    /// Requests taken.
+    /// Requests accepted for processing.
     pub requests: u64,
     /// Responses rendered.
     pub responses: u64,
-    /// Bytes of these.
+    /// Bytes of the responses rendered.
     pub response_bytes: u64,
-    /// Responses accepted.
+    /// ACKs received.
     pub acks: u64,
-    /// Responses rejected.
+    /// NACKs received.
     pub nacks: u64,
-    /// Requests dropped because a newer response had replaced the one they answer.
+    /// Requests dropped because they answer a response that a newer one had replaced.
     pub stale_requests: u64,
 }
 
-/// What happened, by type. Types that are not the API's own count together, since their names are the clients'.
+/// Counters by type. Types unknown to this crate are counted together, because clients choose their
+/// names.
 #[derive(Debug, Default)]
 pub(crate) struct StatsByType {
     known: [TypeStats; types::RANKS],
@@ -111,7 +123,7 @@ impl StatsByType {
         counts.response_bytes += bytes as u64;
     }
 
-    /// Of the two, one is from before the request.
+    /// Adds the difference of the statistics before and after a request.
     pub(crate) fn note_request(&mut self, rank: u8, before: &ServerStats, after: &ServerStats) {
         let counts = self.at(rank);
         counts.requests += 1;
@@ -125,77 +137,88 @@ impl StatsByType {
     }
 }
 
-/// Responses rendered since the server was made, by [`Cause`].
+/// Responses rendered since the server was created, by [`Cause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Responses {
-    /// Parts of a first answer.
+    /// Responses that are part of a first answer.
     pub first: u64,
-    /// A resource was created, altered or deleted.
+    /// Responses because a resource was created, changed or deleted.
     pub changed: u64,
-    /// The client asked for more, or again.
+    /// Responses because the client subscribed to more resources, or again.
     pub resubscribed: u64,
-    /// The client may wait for endpoints.
+    /// Responses because the client may be warming clusters.
     pub warming: u64,
-    /// Messages of the application itself (M21). They are no responses otherwise.
+    /// Custom messages of the application. They are not counted as responses elsewhere.
+    // M21
     pub asides: u64,
-    /// The client is to go on using what it has.
+    /// Heartbeats that renew a TTL.
     pub heartbeats: u64,
-    /// The client had rejected it together with others (M108).
+    /// Responses that isolate the invalid resource of a rejected response.
+    // M108
     pub recovery: u64,
 }
 
-/// Streams not taken since the server was made, by [`Refusal`].
+/// Streams refused since the server was created, by [`Refusal`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefusedStreams {
-    /// The server had not been told that it is ready (M16).
+    /// The server was not ready.
+    // M16
     pub not_ready: u64,
-    /// As many were open as the server holds.
+    /// The number of open streams was at its limit.
     pub too_many: u64,
-    /// They came too fast (M17).
+    /// New streams exceeded the rate limit.
+    // M17
     pub too_fast: u64,
-    /// The server was draining or shut down (M14).
+    /// The server was draining or shut down.
+    // M14
     pub shutting_down: u64,
 }
 
-/// Streams ended since the server was made, by [`CloseReason`].
+/// Streams ended since the server was created, by [`CloseReason`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClosedStreams {
-    /// The client, or the connection to it, ended them.
+    /// Ended by the client or the connection to it.
     pub by_clients: u64,
-    /// The client broke the protocol, or a request did not arrive whole.
+    /// Closed for a protocol violation or an undeliverable request.
     pub invalid: u64,
-    /// A limit was reached (M242): all those of the group below, together.
+    /// Closed because of a limit: the sum of `streams_per_node`, `views`, `subscriptions`,
+    /// `requests` and `lengths`.
+    // M242
     pub limits: u64,
-    /// Of these, because the node had too many streams.
+    /// Closed because the node had too many streams.
     pub streams_per_node: u64,
-    /// Of these, because there would have been too many views.
+    /// Closed because there would have been too many views.
     pub views: u64,
-    /// Of these, because of too many names or types.
+    /// Closed because of too many names or types.
     pub subscriptions: u64,
-    /// Of these, because of too many requests, at once or while no view was assigned.
+    /// Closed because of too many requests, either per second or waiting for a view.
     pub requests: u64,
-    /// Of these, because something in a request, or all of it, was too long.
+    /// Closed because a request, or a part of it, was too long.
     pub lengths: u64,
-    /// The application refused the client.
+    /// Refused by the application.
     pub refused: u64,
-    /// The application dropped what it saw.
+    /// Closed because the application dropped the client's view.
     pub view_dropped: u64,
-    /// It was too far behind to be told what is gone (M231).
+    /// Closed because the client was too far behind to be sent all deletions.
+    // M231
     pub behind: u64,
-    /// It did not answer a response in time (M65).
+    /// Closed because the client did not answer a response in time.
+    // M65
     pub answer_overdue: u64,
-    /// It asked for nothing in time.
+    /// Closed because the stream had no request in time.
     pub no_request: u64,
-    /// Nobody decided in time whether its client is served.
+    /// Closed because the application assigned no view in time.
     pub no_decision: u64,
-    /// The server did not become ready while it held their requests.
+    /// Closed because the server did not become ready while it held the requests.
     pub not_ready: u64,
-    /// The stream reached the age at which clients spread again (M239).
+    /// Closed at the maximum age.
+    // M239
     pub aged: u64,
-    /// The server drained or was shut down (M14).
+    /// Closed because the server drained or was shut down.
+    // M14
     pub shutting_down: u64,
 }
 
@@ -210,7 +233,7 @@ impl ServerStats {
         self.fetches -= usize::from(matches!(via, Via::Fetch { .. }));
     }
 
-    /// A request was taken that asks for something, or not.
+    /// Counts a request as repeated if it subscribed to nothing new and answered no response.
     pub(crate) fn note_request(&mut self, before: &Self, asked: Asked) {
         let answers = |it: &Self| it.acks + it.nacks + it.stale_requests + it.bogus_requests;
         if asked == Asked::Nothing && answers(self) == answers(before) {
@@ -218,7 +241,7 @@ impl ServerStats {
         }
     }
 
-    /// Something is held back on a stream now, or not, and was before, or was not.
+    /// Updates the hold statistics when a stream starts or stops holding back a change.
     pub(crate) fn note_held(&mut self, was_held: bool, is_held: bool) {
         match (was_held, is_held) {
             (false, true) => {

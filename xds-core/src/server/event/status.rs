@@ -1,4 +1,4 @@
-//! A look inside: who subscribes to what, and has accepted what.
+//! Status of subscriptions and of rejected responses.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -8,66 +8,68 @@ use crate::{
     time::Time,
 };
 
-/// What one stream subscribes to of one type.
+/// Subscription of one stream to one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interest {
-    /// Nothing at all, or nothing any more.
+    /// No subscription.
     Nothing,
-    /// Everything.
+    /// Wildcard subscription.
     Wildcard,
-    /// So many names.
+    /// Subscription to this number of names.
     Names(usize),
-    /// Everything, and so many names besides.
+    /// Wildcard subscription, and subscription to this number of names.
     WildcardAndNames(usize),
 }
 
-/// How far one stream is with one type (M233).
+/// Progress of one subscription.
 ///
-/// A heartbeat, which only renews the time of what the client has, counts as a response that is on its way, but that it
-/// is accepted says nothing of what was rejected before: what was [`Nacked`](Self::Nacked) is so still.
+/// A heartbeat, which only renews TTLs, counts as a sent response, but its ACK does not change the
+/// state from [`Nacked`](Self::Nacked) to [`Acked`](Self::Acked).
+// M233
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SyncState {
-    /// Nothing was sent: none of it exists, or the transport has not taken it yet.
+    /// No response was sent, because no subscribed resource exists or the transport has no room.
     Waiting,
-    /// A response is on its way and not yet answered.
+    /// A response was sent and has not been answered.
     Sent,
-    /// The newest response was accepted.
+    /// The client ACKed the newest response.
     Acked,
-    /// The newest response that was no heartbeat was rejected.
+    /// The client NACKed the newest response that was not a heartbeat.
     Nacked,
 }
 
-/// One subscription: one stream and one type.
+/// Status of the subscription of one stream to one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionStatus<'a> {
-    /// The stream.
+    /// Stream of the client.
     pub stream: StreamId,
-    /// The id of the client's node; empty if it gave none.
+    /// Id of the client's node; empty if it has none.
     pub node_id: &'a str,
-    /// What the client sees.
+    /// View of the client.
     pub view: &'a ViewName,
-    /// The type.
+    /// Type of the subscription.
     pub type_url: &'a TypeUrl,
-    /// What is subscribed.
+    /// Subscribed names or wildcard.
     pub interest: Interest,
-    /// How far the client is.
+    /// Progress of the client.
     pub state: SyncState,
-    /// The version of the newest response.
+    /// Version of the newest response.
     pub sent_version: Option<Version>,
-    /// The version the client accepted last.
+    /// Version that the client ACKed last.
     pub acked_version: Option<Version>,
-    /// Responses sent.
+    /// Number of responses sent.
     pub responses: u64,
-    /// Responses accepted.
+    /// Number of responses ACKed.
     pub acks: u64,
-    /// Responses rejected.
+    /// Number of responses NACKed.
     pub nacks: u64,
-    /// What the client last rejected a response for, until it accepts one.
+    /// Error message of the last NACK; cleared by an ACK.
     pub last_error: Option<&'a Arc<str>>,
-    /// The resources that it is known to reject as they are (M108).
+    /// Resources that the client is known to reject with their current content.
+    // M108
     pub culprits: Vec<&'a ResourceName>,
 }
 
@@ -75,56 +77,56 @@ pub struct SubscriptionStatus<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Extent {
-    /// It has all there are.
+    /// The list is complete.
     All,
-    /// There are more than the limit
-    /// [`rejected_names`](crate::server::ServerLimits::rejected_names).
+    /// The list was cut at [`rejected_names`](crate::server::ServerLimits::rejected_names) entries.
     Part,
 }
 
-/// Whether a client has a resource as it is now.
+/// Whether a client has the current content of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ResourceSync {
-    /// There is none of that name: the client waits for it, or has been told.
+    /// No resource of that name exists.
     Missing,
-    /// It has not been sent as it is now.
+    /// The current content has not been sent.
     NotSent,
-    /// It has been sent, or sent again though it had not changed, and that has not been answered.
+    /// The current content has been sent, possibly again without a change, and not answered.
     Stale,
-    /// It has been sent and accepted.
+    /// The current content has been ACKed.
     Synced,
-    /// It has been sent and rejected, alone or with others.
+    /// The current content was in a response that the client NACKed.
     Error,
 }
 
-/// A response that a client rejected and has not accepted since, in whatever form.
+/// A rejected response that the client has not replaced by an ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection<'a> {
-    /// The id of the client's node; empty if it gave none.
+    /// Id of the client's node; empty if it has none.
     pub node_id: &'a str,
-    /// The stream, unless the client has gone.
+    /// Stream of the client; `None` if it has disconnected.
     pub stream: Option<StreamId>,
-    /// What the client sees.
+    /// View of the client.
     pub view: &'a ViewName,
-    /// The type.
+    /// Type of the response.
     pub type_url: &'a TypeUrl,
-    /// The version of the newest rejected response.
+    /// Version of the newest rejected response.
     pub version: &'a Version,
-    /// The resources that were new to the client in it. Which of them it did not like, only its message
-    /// says, or [`NackRecovery::Isolate`](crate::server::NackRecovery::Isolate) finds out.
+    /// Resources of that response that were new to the client. Which of them it rejected is known
+    /// only from `message`, or with
+    /// [`NackRecovery::Isolate`](crate::server::NackRecovery::Isolate).
     pub names: &'a [ResourceName],
-    /// Whether these are all.
+    /// Whether `names` is complete.
     pub extent: Extent,
-    /// The status code of the error, as the client put it.
+    /// Status code in the client's `error_detail`.
     pub code: i32,
-    /// The client's message, cut to 4,096 bytes.
+    /// Message in the client's `error_detail`, cut to 4,096 bytes.
     pub message: &'a Arc<str>,
-    /// How many responses it has rejected since it last had none to complain about.
+    /// Number of responses rejected since the client last had no rejection.
     pub count: u64,
-    /// When it rejected the first of these.
+    /// Time of the first of these rejections.
     pub since: Time,
-    /// When it rejected the newest.
+    /// Time of the latest rejection.
     pub last: Time,
 }
