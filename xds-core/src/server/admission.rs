@@ -1,4 +1,4 @@
-//! Who sees what: views assigned to streams, and taken away.
+//! Admission of clients: assigning views to streams, refusing clients, and dropping views.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -9,24 +9,28 @@ use super::{
 };
 use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
 
-/// What becomes of a view that is dropped while clients see it (M213).
+/// Policy for dropping a view that has clients.
+// M213
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropView {
-    /// It stays as it is until the last of them has gone.
+    /// The view stays unchanged until its last client disconnects or moves.
     #[default]
     Freeze,
-    /// Its resources are removed at once; their subscriptions stay.
+    /// The resources are removed at once; subscriptions stay.
     RemoveAll,
-    /// Their streams are closed with `UNAVAILABLE`.
+    /// The streams of its clients are closed with `UNAVAILABLE`.
     CloseStreams,
 }
 
 impl Server {
-    /// Lets a client see a view, which may have no resources yet: the answer to
-    /// [`ServerOutput::Authorize`](super::ServerOutput::Authorize), and later a move, after which the
-    /// client is sent the difference (M223). Nothing happens if the stream is gone. If the view does not
-    /// exist yet and there are as many as may be, the stream is closed ([`CloseReason::TooManyViews`]).
+    /// Assigns a view to a client. The view may have no resources yet.
+    ///
+    /// This answers [`ServerOutput::Authorize`](super::ServerOutput::Authorize), and later moves
+    /// the client to another view, which sends it the difference. Without effect if the stream has
+    /// ended. If the view does not exist and the number of views is at its limit, the stream is
+    /// closed ([`CloseReason::TooManyViews`]).
+    // M223
     pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
         self.clock.advance(now);
         let Some(state) = self.streams.get_mut(stream.0) else {
@@ -66,7 +70,7 @@ impl Server {
         }
         self.nodes.unlatch(state.node_id(), state.latched_bytes());
         let latched = core::mem::take(&mut state.latched);
-        // What is held back now has not waited yet.
+        // Held-back changes start their wait anew in the new view.
         self.stop_holding(stream);
         self.tell_wants();
         if let Some(before) = before {
@@ -84,7 +88,7 @@ impl Server {
             self.tend_heartbeats(arena);
         }
         for message in &latched {
-            // What was counted when it came.
+            // The request was already counted when it arrived.
             self.stats.requests -= 1;
             self.stats.request_bytes -= message.len() as u64;
             self.take_message(stream, message);
@@ -92,13 +96,13 @@ impl Server {
         self.finish_if_over(stream);
     }
 
-    /// Sets what a client may take up, instead of what [`ServerLimits`](super::ServerLimits) says of everybody.
-    /// Nothing happens if the stream is gone.
+    /// Sets the limits of one client, replacing those of [`ServerLimits`](super::ServerLimits).
+    /// Without effect if the stream has ended.
     ///
-    /// Where the application decides who is let in, it does so when it has decided, before it assigns a view:
-    /// until then requests wait ([`Admission::Asked`](super::Admission::Asked)). It may do so again at any time.
-    /// What the client holds by then counts when it asks for more; one that has been let in and whose node has too
-    /// many streams is closed at once ([`CloseReason::TooManyStreamsOfNode`]).
+    /// With [`Admission::Asked`](super::Admission::Asked), call it before [`assign`](Self::assign):
+    /// requests wait until then. It may be called again at any time. Limits apply to what the
+    /// client already has when it next requests more. A stream that has a view and whose node
+    /// exceeds the new limit of streams is closed at once ([`CloseReason::TooManyStreamsOfNode`]).
     ///
     /// ```
     /// use xds_core::{
@@ -123,14 +127,15 @@ impl Server {
         };
         state.limits = (limits != ClientLimits::from(&self.config.limits)).then(|| limits.into());
         let limit = limits.streams_per_node;
-        // Who waits is not among them yet.
+        // A stream without a view is not counted yet.
         if state.view.is_some() && self.nodes.streams_of(state.node_id()) > limit {
             self.close(stream, CloseReason::TooManyStreamsOfNode { limit });
         }
     }
 
-    /// Ends a stream with the application's own status: a client that it does not serve, or no longer
-    /// (M10-M12, M236, M237). Nothing happens if the stream is gone.
+    /// Ends a stream with a status chosen by the application, to refuse a client. Without effect if
+    /// the stream has ended.
+    // M10-M12, M236, M237
     pub fn refuse(
         &mut self,
         stream: StreamId,
@@ -146,8 +151,11 @@ impl Server {
         self.close(stream, CloseReason::Refused { code, message: message.into() });
     }
 
-    /// Drops a view with its resources, or its layers (M213). The default view can be emptied, not dropped.
-    /// Who sees a layered view sees its layers.
+    /// Drops a view with its resources or its layers. The default view is emptied instead of
+    /// dropped.
+    ///
+    /// The clients of a layered view count as clients of its layers.
+    // M213
     pub fn drop_view(&mut self, view: &ViewName, policy: DropView, now: Time) {
         self.clock.advance(now);
         let Some(slot) = self.subscriptions.store.find_view(view) else { return };
@@ -167,7 +175,7 @@ impl Server {
             }
         }
         match self.subscriptions.store.view(slot).is_some_and(|it| !it.layers.is_empty()) {
-            // Which breaks no rule.
+            // Removing all layers cannot fail.
             true => drop(self.set_layers(view, &[], now)),
             false => {
                 let touched = self.subscriptions.store.empty_view(slot, &self.config);

@@ -1,7 +1,8 @@
-//! What the application and a client tell each other beside the resources, on the same stream (M21).
+//! Custom messages that the application and a client exchange on the stream of the resources.
 //!
-//! Nothing of it subscribes to anything, has a nonce, or counts as the first request of a stream. It comes
-//! and goes in order, and ahead of responses.
+//! A custom message subscribes to nothing, has no nonce, and does not count as the first request of
+//! a stream. Messages are sent in order and before responses.
+// M21
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -19,30 +20,30 @@ use crate::{
     wire::request::Request,
 };
 
-/// Why a message of the application is not sent.
+/// Error of [`Server::send_aside`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AsideError {
-    /// The stream is gone.
+    /// The stream has ended.
     #[error("the stream is gone")]
     NoStream,
-    /// As many wait for the client to read as may
+    /// The number of messages that wait to be sent is at its limit
     /// ([`asides_per_stream`](super::ServerLimits::asides_per_stream)).
     #[error("more than {limit} messages wait to be sent")]
     TooMany {
-        /// The configured limit.
+        /// Configured limit.
         limit: usize,
     },
 }
 
 impl Server {
-    /// Sends a client a message of the application, which is a whole encoded response of the stream's
-    /// variant; the server does not look into it. `type_url` is told by
-    /// [`poll_transmit`](Self::poll_transmit), for logs.
+    /// Sends a client a custom message, which must be an encoded response of the stream's variant;
+    /// the server does not inspect it. [`poll_transmit`](Self::poll_transmit) returns `type_url`
+    /// for logs.
     ///
     /// # Errors
     ///
-    /// The stream is gone, or too many such messages wait.
+    /// Returns an error if the stream has ended or too many messages are queued.
     pub fn send_aside(
         &mut self,
         stream: StreamId,
@@ -65,7 +66,7 @@ impl Server {
         Ok(())
     }
 
-    /// Passes a request on to the application, if it is of one of its types; says whether it was.
+    /// Passes a request of a custom-message type on to the application. Returns whether it was one.
     pub(crate) fn take_aside(
         &mut self,
         id: StreamId,
@@ -78,7 +79,7 @@ impl Server {
         let Some(stream) = self.streams.get(id.0) else { return Ok(false) };
         let Ok(type_url) = stream.via.type_of(request.type_url) else { return Ok(false) };
         let Some(type_url) = self.config.asides.get(type_url).cloned() else { return Ok(false) };
-        // It may introduce the client all the same.
+        // A custom message may carry the client's node.
         if request.node.is_some() {
             self.identify(id, request)?;
         }
@@ -88,7 +89,7 @@ impl Server {
 }
 
 impl Stream {
-    /// The next message of the application, into `frame`.
+    /// Moves the next custom message into `frame`.
     pub(crate) fn next_aside(&mut self, frame: &mut Frame) -> Option<ServerTransmit> {
         let queue = self.asides.as_deref_mut()?;
         let (type_url, message) = queue.pop_front()?;

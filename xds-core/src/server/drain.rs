@@ -1,13 +1,14 @@
-//! Ending streams by plan: all of them when the server goes (M14, M238, IS33), each when it has become
-//! old (M239).
+//! Planned ends of streams: drain, maximum age, and missing first request or decision.
 //!
 //! ```text
-//!            its time has come        all answered, or the grace time is over
+//!            planned time             all answered, or the grace time is over
 //!   serving -------------------> ending -------------------------------------> closed, UNAVAILABLE
-//!            nothing on its way: closed at once
+//!            nothing in flight: closed at once
 //! ```
 //!
-//! A stream that is ending is sent nothing more, so it waits for at most one answer per type.
+//! A stream that is ending is sent nothing more, so it waits for at most one window of answers per
+//! type.
+// M14, M238, IS33: drain. M239: maximum age.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,11 +24,14 @@ use super::{
 use crate::{id::StreamId, time::Time};
 
 impl Server {
-    /// Takes no new streams from now on and ends those there are with `UNAVAILABLE`, each after the answer
-    /// to what is on its way, spread over the time of the plan in the order in which they came. When the
-    /// last one has ended, [`ServerOutput::Drained`](super::ServerOutput::Drained) says so. Called again,
-    /// it can only make it faster, for streams that are ending as well: each begins to end at the earlier of the two
-    /// times, and waits for answers no longer than the shorter of the two would.
+    /// Refuses new streams and ends the open ones with `UNAVAILABLE`, spread over `plan.over` in
+    /// the order of their opening. Each first waits, for at most `plan.grace`, for the answers to
+    /// responses in flight. [`ServerOutput::Drained`](super::ServerOutput::Drained) follows the
+    /// last one.
+    ///
+    /// Another call can only accelerate the end, including that of streams that are already ending:
+    /// each begins to end at the earlier of the two times, and waits for answers until the earlier
+    /// of the two deadlines.
     pub fn drain(&mut self, plan: DrainPlan, now: Time) {
         let now = self.clock.advance(now);
         if self.phase == Phase::ShutDown {
@@ -50,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Sets when a new stream is to end if nothing is asked on it.
+    /// Schedules the end of a new stream for the case that it has no request.
     pub(crate) fn await_first_request(&mut self, id: StreamId) {
         match self.config.limits.first_request {
             Some(after) => {
@@ -61,7 +65,7 @@ impl Server {
         }
     }
 
-    /// A request has come.
+    /// Cancels the end scheduled for a missing request.
     pub(crate) fn note_request(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         if let Some(End { at, reason: EndReason::NoRequest, .. }) = stream.end {
@@ -71,7 +75,8 @@ impl Server {
         }
     }
 
-    /// Sets when a stream is to end if nobody decides what its client sees. Who drains decides nothing any more.
+    /// Schedules the end of the stream for the case that the application does not assign a view. A
+    /// draining stream keeps its planned end.
     pub(crate) fn await_decision(&mut self, id: StreamId) {
         let Some(after) = self.config.limits.decision else { return };
         let end = self.streams.get(id.0).and_then(|stream| stream.end);
@@ -81,7 +86,7 @@ impl Server {
         }
     }
 
-    /// It has been decided what the client sees.
+    /// Cancels the end scheduled for a missing decision.
     pub(crate) fn note_decision(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         if let Some(End { at, reason: EndReason::NoDecision, .. }) = stream.end {
@@ -91,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Sets when a stream is to end, if streams may not become old.
+    /// Schedules the end of the stream at the maximum age, if there is one.
     fn limit_age(&mut self, id: StreamId) {
         let Some(limit) = self.config.max_stream_age else { return };
         let age = self.rng.jitter(limit.age, limit.jitter_percent);
@@ -99,7 +104,8 @@ impl Server {
         self.end_at(id, End::planned(at, limit.grace, EndReason::Age));
     }
 
-    /// The stream ends then, unless it is to end earlier, other than for want of a request or a decision.
+    /// Schedules the end of the stream, or keeps an earlier planned end. An end scheduled for a
+    /// missing request or decision is replaced.
     fn end_at(&mut self, id: StreamId, end: End) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let before = stream.end;
@@ -112,7 +118,7 @@ impl Server {
         self.alarms.replace(before.map(alarm), Some(alarm(end)));
     }
 
-    /// The alarm of a stream that is to end has gone off.
+    /// Begins or completes the planned end of a stream whose alarm is due.
     pub(crate) fn end_is_due(&mut self, id: StreamId) {
         let awaits = self.awaits_answer(id);
         let Some(stream) = self.streams.get_mut(id.0) else { return };
@@ -140,14 +146,14 @@ impl Server {
         self.close(id, reason);
     }
 
-    /// Ends the stream if that was only waiting for answers.
+    /// Closes an ending stream that no longer waits for answers.
     pub(crate) fn end_if_answered(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(Stream::is_ending) && !self.awaits_answer(id) {
             self.end_is_due(id);
         }
     }
 
-    /// Whether a response is on its way on the stream.
+    /// Whether a response of the stream is unanswered.
     fn awaits_answer(&self, id: StreamId) -> bool {
         let sessions = self.streams.get(id.0).map(|stream| &stream.sessions);
         let mut seats = sessions.into_iter().flatten();

@@ -1,4 +1,4 @@
-//! From what changed in the store to whoever has to hear of it.
+//! Fan-out of a change to the sessions that subscribe to it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{service::Variant, slab::Slot};
 
-/// Sessions that a transaction concerns, and that are looked at once all of it is known.
+/// Sessions that a transaction concerns and that are reviewed once after all of its changes.
 #[derive(Debug, Default)]
 struct Heard {
-    /// Those on streams whose types wait for each other, and those below.
+    /// Sessions under make before break, and rejected sessions below.
     late: BTreeSet<Slot>,
-    /// Those whose clients may have rejected what it changed.
+    /// Sessions whose clients may have rejected a changed resource.
     rejecting: BTreeSet<Slot>,
 }
 
 impl Server {
-    /// Makes what was touched due to its subscribers.
+    /// Makes the touched resources due to their subscribers.
     pub(crate) fn tell(&mut self, touched: Touched) {
         self.hold_back(&touched.arenas);
         let mut heard = Heard::default();
@@ -62,13 +62,14 @@ impl Server {
         }
     }
 
-    /// Notes in `heard` whose types wait for each other, and who has rejected something: to look what that comes to
-    /// costs what they are due, or name, so that it is done once for a transaction.
+    /// Notifies the subscribers of one resource. Sessions under make before break and sessions with
+    /// rejections are noted in `heard`: reviewing them costs what they are due or subscribe to, so
+    /// it is done once per transaction.
     fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch, heard: &mut Heard) {
         self.join_globs(arena, resource);
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
-            // Hearing of it may end the edge.
+            // The change may remove the subscription.
             let next = self.subscriptions.edges.next(Chain::Resource, edge);
             let mut is_late = false;
             if let Some(mut turn) = self.subscriptions.turn(session) {
@@ -89,7 +90,7 @@ impl Server {
         }
     }
 
-    /// What a session has rejected may be there no longer.
+    /// Clears a session's rejections of resources that no longer exist.
     pub(crate) fn forgive(&mut self, session: Slot) {
         let state = self.subscriptions.sessions.at(session);
         if !state.is_some_and(|it| it.is_held_to_answers() && it.is_rejected()) {
@@ -100,8 +101,8 @@ impl Server {
         }
     }
 
-    /// Of the state that a client rejected, something may have gone without a word: what is left of it is another
-    /// one (M107).
+    /// Sends a rejected full state again if a silent deletion has changed what remains of it.
+    // M107
     fn recover(&mut self, session: Slot) {
         if let Some(mut turn) = self.subscriptions.turn(session) {
             turn.recover_from_silence();
@@ -109,8 +110,9 @@ impl Server {
         }
     }
 
-    /// The application calls the same resources by another version: all state-of-the-world clients are sent
-    /// what they subscribe to (M69).
+    /// Sends state-of-the-world clients everything they subscribe to, because the application set a
+    /// new version of unchanged resources.
+    // M69
     fn send_again(&mut self, arena: Slot) {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let mut sessions: BTreeSet<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
@@ -131,7 +133,8 @@ impl Server {
         }
     }
 
-    /// Who subscribes to a glob over a resource that there is subscribes to the resource (M138).
+    /// Subscribes the sessions with a glob that matches an existing resource to that resource.
+    // M138
     fn join_globs(&mut self, arena: Slot, resource: Slot) {
         let Some(state) = self.subscriptions.store.arena(arena) else { return };
         let Some(member) = state.at(resource).filter(|it| it.payload.is_some()) else { return };

@@ -1,4 +1,4 @@
-//! How streams begin and end.
+//! Opening and closing of streams, and readiness of the server.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -12,15 +12,16 @@ use super::{
 };
 use crate::{id::StreamId, text::ViewName, time::Time};
 
-/// What the server does with new streams.
+/// Phase of the server, which determines whether it accepts streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The resources are not loaded, and new streams are refused.
+    /// Resources are not loaded; new streams are refused.
     NotReady,
-    /// The resources are not loaded, and requests are held.
+    /// Resources are not loaded; requests are held.
     Holding,
     Serving,
-    /// It takes none, and those it has end one after the other (M14).
+    /// New streams are refused, and open ones end one after the other.
+    // M14
     Draining,
     ShutDown,
 }
@@ -36,8 +37,9 @@ impl Phase {
 }
 
 impl Server {
-    /// The resources are loaded: from now on clients are answered ([`Readiness`]), those first whose requests
-    /// were held. A server that is ready, drains or is shut down stays what it is.
+    /// Declares the resources as loaded: from now on clients are answered ([`Readiness`]), first
+    /// those whose requests were held. Without effect on a server that is ready, draining or shut
+    /// down.
     pub fn set_ready(&mut self, now: Time) {
         self.clock.advance(now);
         match self.phase {
@@ -50,8 +52,8 @@ impl Server {
         }
     }
 
-    /// Admits the streams that came before the server was ready, or has the application asked about them, in the
-    /// order in which they came.
+    /// Admits the streams that were opened before the server was ready, or asks the application
+    /// about them, in the order of their opening.
     fn admit_held(&mut self) {
         let held = self.streams.iter().filter(|(_, stream)| stream.view.is_none());
         let held: Vec<_> = held.filter_map(|(at, _)| self.streams.key(at)).map(StreamId).collect();
@@ -63,14 +65,14 @@ impl Server {
         }
     }
 
-    /// Whether the application is asked about a client with its first request. While requests are held, it is not:
-    /// it is asked once the server is ready.
+    /// Whether the application is asked about a client at its first request. While requests are
+    /// held, it is asked only once the server is ready.
     pub(crate) fn asks_about_clients(&self) -> bool {
         self.config.admission == Admission::Asked && self.phase != Phase::Holding
     }
 
-    /// Has the application asked about a stream whose request was held. The time for the answer began with the request:
-    /// the client waits since then.
+    /// Asks the application about a stream whose request was held. The time limit for its decision
+    /// started with the request, because the client has waited since then.
     fn ask_about(&mut self, id: StreamId) {
         let stream = self.streams.get(id.0).filter(|stream| !stream.latched.is_empty());
         let Some(node) = stream.map(|stream| stream.node().cloned().unwrap_or_default()) else {
@@ -79,12 +81,12 @@ impl Server {
         self.out.authorize(id, node);
     }
 
-    /// Takes a new stream.
+    /// Accepts a new stream.
     ///
     /// # Errors
     ///
-    /// The server is not ready yet, shutting down, holds as many streams as it may, or takes no more so
-    /// fast; end the stream with the refusal's status.
+    /// Returns a refusal if the server is not ready or shutting down, or if the number or rate of
+    /// streams is at its limit. End the stream with the status of the refusal.
     pub fn accept(&mut self, via: Via, now: Time) -> Result<StreamId, Refusal> {
         self.clock.advance(now);
         let accepted = self.may_accept().and_then(|()| self.open(via));
@@ -94,8 +96,9 @@ impl Server {
         accepted
     }
 
-    /// Ends all streams at once with `UNAVAILABLE` and takes no more (M14); [`drain`](Self::drain) lets
-    /// them finish.
+    /// Ends all streams at once with `UNAVAILABLE` and refuses new ones. [`drain`](Self::drain)
+    /// lets streams finish.
+    // M14
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
         self.phase = Phase::ShutDown;
@@ -146,7 +149,7 @@ impl Server {
         Ok(stream)
     }
 
-    /// Ends the stream from our side.
+    /// Closes the stream from the server's side.
     pub(crate) fn close(&mut self, id: StreamId, reason: CloseReason) {
         if self.streams.get(id.0).is_some() {
             self.stats.note_close(&reason);
@@ -155,7 +158,8 @@ impl Server {
         self.forget(id);
     }
 
-    /// A response was rendered. Where there is to be one only, that was it (M196).
+    /// Finishes a fetch stream after its only response was rendered.
+    // M196
     pub(crate) fn finish_fetch(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(|stream| matches!(stream.via, Via::Fetch { .. })) {
             self.out.tell(ServerOutput::Finished(id));
@@ -163,7 +167,8 @@ impl Server {
         }
     }
 
-    /// The client says no more. It waits for what it has asked for, and cannot answer that.
+    /// Notes that the client has closed its side of the stream: it waits for responses and cannot
+    /// answer them.
     pub(crate) fn half_closed(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
             stream.speech = Speech::Over;
@@ -171,8 +176,8 @@ impl Server {
         self.finish_if_over(id);
     }
 
-    /// Ends the stream if its client says no more and is to be sent nothing now. Who has asked for something and is
-    /// not let in yet is answered when that is decided; a fetch ends with its response.
+    /// Finishes a half-closed stream that has nothing to be sent now. A stream whose request waits
+    /// for a view is kept until the decision, and a fetch ends with its response.
     pub(crate) fn finish_if_over(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let waits = stream.view.is_none() && !stream.latched.is_empty();
@@ -184,7 +189,8 @@ impl Server {
         }
     }
 
-    /// Frees everything that was held for the stream (IS23).
+    /// Frees all state of the stream.
+    // IS23
     pub(crate) fn forget(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_none() {
             return;

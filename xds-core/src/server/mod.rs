@@ -1,12 +1,12 @@
-//! The management server as a state machine: a store of opaque resources, and streams of clients
-//! that are told what changed.
+//! Management server as a state machine: a store of opaque resources, and streams of clients that
+//! are sent changes.
 //!
-//! # From a change to the wire
+//! # From a change to a response
 //!
 //! ```text
 //!  apply(transaction)                                   a request
 //!        |                                                  |
-//!  store: changed resources, a position each        session: ACK or NACK, names, wildcard
+//!  store: changed resources, a revision each        session: ACK or NACK, names, wildcard
 //!        |                                                  |
 //!        +---- subscribers of these names ----+             |
 //!        +---- wildcards of these types ------+-> due <-----+
@@ -14,26 +14,41 @@
 //!                                 poll_output: Writable(stream)
 //!                                             |
 //!                        poll_transmit, whenever the transport has room:
-//!                        clusters, endpoints, listeners, routes, ... (M144)
+//!                        clusters, endpoints, listeners, routes, ...
 //!                                             |
 //!                    version, type URL, nonce, errors | resources, removed names
 //!                                                             shared bytes
 //! ```
 //!
-//! A change costs what it touches: the resources it names, their subscribers, and a step for each
-//! client that subscribes to everything of the type. A response is made when it can be sent, so a
-//! slow client is sent the newest state once, and nobody waits for it (IS25).
+//! The cost of a change is proportional to the changed resources, their subscribers, and the
+//! wildcard subscriptions of their types. A response is rendered when the transport has room for
+//! it. A slow client therefore receives only the newest state, and no other client waits for it.
 //!
-//! # How a driver uses it
+//! # How to drive it
 //!
-//! It calls [`Server::accept`] for a new stream and passes news of transports to
-//! [`Server::handle_event`]. After every such turn it drains [`Server::poll_output`]. When it is
-//! told that a stream is writable, it calls [`Server::poll_transmit`] as long as the transport has
-//! room, and again when there is room again, until it returns `None`. It calls
-//! [`Server::handle_timeout`] when [`Server::poll_timeout`] says so.
+//! Call [`Server::accept`] for each new stream, and pass events of transports to
+//! [`Server::handle_event`]. After each call, drain [`Server::poll_output`]. When a stream is
+//! reported as writable, call [`Server::poll_transmit`] whenever its transport has room, until it
+//! returns `None`. Call [`Server::handle_timeout`] at the time that [`Server::poll_timeout`]
+//! returns.
 //!
-//! Nothing a client sends makes the server panic or fail: a stream that breaks the protocol is
-//! closed with a reason, one that asks for too much as well, and all others go on.
+//! No request makes the server panic or fail. A stream that violates the protocol or exceeds a
+//! limit is closed with a [`CloseReason`]; other streams continue.
+//!
+//! # Source layout
+//!
+//! A folder imports only from folders below it:
+//!
+//! ```text
+//!  timeouts, report          expired timers; reports on clients and views
+//!  files at the root         methods of `Server`: requests, responses, admission, fan-out, drain
+//!  stream                    state of a stream that its types share
+//!  make_before_break         order of changes behind the client's ACKs
+//!  session                   one type of a stream: subscriptions, ACK and NACK, responses
+//!  store | queue             resources, views and versions | outputs and timers
+//!  config | event            settings | inputs, outputs and status
+//! ```
+// M144: order of the types. IS25: a slow client delays nobody.
 
 mod admission;
 mod config;
@@ -115,10 +130,12 @@ use crate::{
     types,
 };
 
-/// How many observations may wait to be polled before the server asks to read no more.
+/// Maximum number of undrained observations before the server stops reading requests.
 const OBSERVATIONS: usize = 1_024;
 
-/// A management server.
+/// Management server.
+///
+/// See the [module documentation](self) for how to drive it.
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
@@ -127,14 +144,14 @@ pub struct Server {
     streams: Slab<Stream>,
     nodes: Nodes,
     new_streams: Bucket,
-    /// For moments that are to differ.
+    /// Source of the random times at which streams end.
     rng: Rng,
     subscriptions: Subscriptions,
     held_back: Debounced,
     out: Outbox,
     alarms: Alarms,
     horizon: Horizon,
-    /// The alarms of arenas.
+    /// Time of the next heartbeat by arena.
     heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
     stats_by_type: StatsByType,
@@ -144,9 +161,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without resources. `seed` keys its hash tables, so that clients cannot choose names that
-    /// collide, and draws the moments at which streams end that are ended by plan; nothing else depends on
-    /// it.
+    /// Creates a server without resources.
+    ///
+    /// `seed` keys the hash tables, so that clients cannot choose colliding names, and determines
+    /// the random times at which streams are ended. It has no other effect.
     #[must_use]
     pub fn new(config: ServerConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
@@ -172,14 +190,16 @@ impl Server {
         }
     }
 
-    /// Changes resources, all or nothing, and makes what changed due to whoever subscribes to it.
+    /// Applies a transaction to the store, or nothing of it, and notifies the subscribers of the
+    /// changed resources.
     ///
-    /// A resource set to the bytes it has is no change (M104).
+    /// Setting a resource to the bytes that it already has is not a change.
     ///
     /// # Errors
     ///
-    /// A change without a name or type, with one that no client can ask for, or beyond the limits;
-    /// then nothing is applied.
+    /// Returns an error, and applies nothing, if a change has no name or type, has a name or type
+    /// that no client can request, or exceeds a limit.
+    // M104
     pub fn apply(
         &mut self,
         transaction: Transaction,
@@ -192,12 +212,14 @@ impl Server {
         Ok(applied)
     }
 
-    /// Makes these the resources of a view, all or nothing: what it has and the snapshot has not is
-    /// removed. The view is compared with the snapshot once, whatever the number of clients.
+    /// Replaces the resources of a view by those of a snapshot, or changes nothing. Resources that
+    /// are not in the snapshot are removed. The comparison costs the same for any number of
+    /// clients.
     ///
     /// # Errors
     ///
-    /// As for [`apply`](Self::apply), or a name occurs twice; then nothing is applied.
+    /// Returns the errors of [`apply`](Self::apply), or an error if a name occurs twice. Nothing is
+    /// applied then.
     pub fn set_snapshot(
         &mut self,
         view: &ViewName,
@@ -208,7 +230,7 @@ impl Server {
         self.apply(transaction, now)
     }
 
-    /// Takes news of a transport.
+    /// Handles an event of a transport.
     pub fn handle_event(&mut self, event: StreamEvent, now: Time) {
         self.clock.advance(now);
         let (StreamEvent::Message(stream, _)
@@ -241,7 +263,7 @@ impl Server {
         }
     }
 
-    /// Lets time pass. Calling early or for nothing is harmless.
+    /// Handles all timers that are due. Calling it early or without a due timer has no effect.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.clock.advance(now);
         while let Some(alarm) = self.alarms.take_due(now) {
@@ -261,14 +283,16 @@ impl Server {
         }
     }
 
-    /// What to do next, if anything. O(1).
+    /// Returns the next queued output. O(1).
     #[must_use]
     pub fn poll_output(&mut self) -> Option<ServerOutput> {
         self.out.pop()
     }
 
-    /// Renders the one response that is due next on the stream into `frame`; it counts as sent from
-    /// then on (M73). `None` if nothing is due, or the stream is gone: then `frame` is untouched.
+    /// Renders the next due response of the stream into `frame`. It counts as sent from then on.
+    ///
+    /// Returns `None` and leaves `frame` unchanged if nothing is due or the stream has ended.
+    // M73
     #[must_use]
     pub fn poll_transmit(
         &mut self,
@@ -277,7 +301,7 @@ impl Server {
         frame: &mut Frame,
     ) -> Option<ServerTransmit> {
         self.clock.advance(now);
-        // What becomes due is announced.
+        // Due responses are always announced.
         if self.streams.get(stream.0)?.writable == Writable::NotTold {
             return None;
         }
@@ -292,7 +316,8 @@ impl Server {
         transmit
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due: at once while outputs are queued. O(1).
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due: now while outputs
+    /// are queued. O(1).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         if self.out.is_empty() {
@@ -301,8 +326,8 @@ impl Server {
         Some(Deadline { at: self.clock.now(), why: Timer::QueuedOutput })
     }
 
-    /// Whether a request of the stream would be welcome now. Level-triggered: ask again after
-    /// draining the outputs.
+    /// Whether the driver should read the next request of the stream. Level-triggered: check again
+    /// after draining the outputs.
     #[must_use]
     pub fn wants_read(&self, stream: StreamId) -> bool {
         let (now, limits) = (self.clock.now(), &self.config.limits);
@@ -310,8 +335,8 @@ impl Server {
         self.streams.get(stream.0).is_some_and(wants_read) && self.out.observations() < OBSERVATIONS
     }
 
-    /// All subscriptions: streams in the order in which they came, the types of each in the order in
-    /// which they are sent.
+    /// Returns the status of all subscriptions, by stream in the order of their opening, and within
+    /// a stream in the order in which types are sent.
     pub fn status(&self) -> impl Iterator<Item = SubscriptionStatus<'_>> {
         let subscriptions = &self.subscriptions;
         self.streams.iter().flat_map(move |(_, stream)| {
@@ -322,33 +347,33 @@ impl Server {
         })
     }
 
-    /// The bytes of a resource of the default view, as they were set.
+    /// Returns the bytes of a resource of the default view, as they were set.
     #[must_use]
     pub fn resource(&self, type_url: &str, name: &str) -> Option<&Bytes> {
         self.resource_in(&ViewName::default(), type_url, name)
     }
 
-    /// The bytes of a resource of a view, as they were set.
+    /// Returns the bytes of a resource of a view, as they were set.
     #[must_use]
     pub fn resource_in(&self, view: &ViewName, type_url: &str, name: &str) -> Option<&Bytes> {
         self.subscriptions.store.resource_in(view, type_url, name)
     }
 
-    /// The version of a type's resources in the default view, as responses state it; `None` if it has
-    /// no resource of the type.
+    /// Returns the version that responses state for a type in the default view; `None` if it has no
+    /// resource of the type.
     #[must_use]
     pub fn version(&self, type_url: &str) -> Option<Version> {
         self.version_in(&ViewName::default(), type_url)
     }
 
-    /// The version of a type's resources in a view. Where versions are counted, a view made of layers has one
-    /// only while somebody subscribes to the type there.
+    /// Returns the version that responses state for a type in a view. With counted versions, a view
+    /// made of layers has a version of a type only while a client subscribes to the type there.
     #[must_use]
     pub fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
         self.subscriptions.store.version_in(view, type_url)
     }
 
-    /// How often things happened, and what is held now.
+    /// Returns the counters and gauges of the server.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         ServerStats {
@@ -364,14 +389,14 @@ impl Server {
         }
     }
 
-    /// How often things happened to a type, over all views. All types that are not the API's own are counted
-    /// together, since clients make up their names.
+    /// Returns the counters of a type, over all views. Types unknown to this crate are counted
+    /// together, because clients choose their names.
     #[must_use]
     pub fn stats_of(&self, type_url: &str) -> TypeStats {
         self.stats_by_type.of(types::update_rank(type_url))
     }
 
-    /// Takes a request; a stream that breaks the protocol is closed.
+    /// Handles a request. Closes a stream that violates the protocol or exceeds a limit.
     fn take_message(&mut self, stream: StreamId, message: &Bytes) {
         if let Err(reason) = self.on_message(stream, message) {
             if matches!(reason, CloseReason::Malformed(_)) {
@@ -403,7 +428,7 @@ mod tests {
         request.encode_to_vec().into()
     }
 
-    /// IS23: not even a place in a list is left of who has gone or left the wildcard.
+    /// IS23: a client that disconnects or ends its wildcard leaves no entry in any list.
     #[test]
     fn places_among_the_wildcards_are_given_up() {
         let now = Time::ZERO;

@@ -1,17 +1,15 @@
-//! Resources that are asked for and that the store lacks: the application can make or fetch them when
-//! somebody wants them (M254-M256).
+//! On-demand resources: notification of the application when a missing resource is requested.
 //!
 //! ```text
-//!             somebody names it                 it is set, or said to be missing
-//!   no matter ------------------> asked: Wanted --------------------------------> answered
-//!       ^                            |                                                |
-//!       +------ the last one who named it has gone: Unwanted ------------------------+
-//!
-//! Who names it after that makes it wanted again, though the resource may still be there.
+//!             requested                          set, or marked as missing
+//!   unused ------------------> asked: Wanted --------------------------------> answered
+//!       ^                            |                                             |
+//!       +------ no client requests it any more: Unwanted -------------------------+
 //! ```
 //!
-//! Until the application has answered, an incremental client is not told that there is no such resource:
-//! nobody knows yet.
+//! A later request makes the resource wanted again, even if it still exists. Until the application
+//! has answered, an incremental client is not told that the resource does not exist.
+// M254-M256
 
 use alloc::vec::Vec;
 
@@ -23,10 +21,12 @@ use super::{
 use crate::{id::StreamId, xdstp};
 
 impl Server {
-    /// What the application has been asked and has not answered: the clients that wait to be let in
-    /// ([`ServerOutput::Authorize`]), in the order in which they came, and the resources that are wanted and neither
-    /// set nor said to be missing ([`ServerOutput::Wanted`]). For an application that begins anew with a server that
-    /// went on. Costs what there is.
+    /// Returns the unanswered questions to the application: the clients that wait for a view
+    /// ([`ServerOutput::Authorize`]), in the order of their streams, and the wanted resources that
+    /// are neither set nor marked as missing ([`ServerOutput::Wanted`]).
+    ///
+    /// It is for an application that restarts while the server keeps running. Takes time
+    /// proportional to the number of streams and resources.
     pub fn open_questions(&self) -> impl Iterator<Item = ServerOutput> + '_ {
         let asks = self.asks_about_clients();
         let waiting = self.streams.iter().filter_map(move |(slot, stream)| {
@@ -47,7 +47,8 @@ impl Server {
         waiting.chain(wanted)
     }
 
-    /// Whether a client names a resource of a view at present, whatever the application was told of that.
+    /// Whether a client requests a resource of a view by name now, regardless of what the
+    /// application was notified of.
     #[must_use]
     pub fn is_named(&self, view: &ViewName, type_url: &str, name: &str) -> bool {
         let store = &self.subscriptions.store;
@@ -59,7 +60,7 @@ impl Server {
         is_named().unwrap_or_default()
     }
 
-    /// Passes on what has come to be wanted, or no longer is.
+    /// Queues the notifications for resources that became wanted or unwanted.
     pub(crate) fn tell_wants(&mut self) {
         if self.subscriptions.wants.news.is_empty() {
             return;

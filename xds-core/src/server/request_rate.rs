@@ -1,9 +1,10 @@
-//! How fast the requests of a stream may come (M242, IS24).
+//! Rate limit for the requests of a stream.
 //!
-//! An answer to a response costs nothing: how many of them there are is the server's own doing. Who sends
-//! too many others is read no more for a while ([`Server::wants_read`]), which slows down whoever heeds
-//! the transport's flow control; a driver that reads on nevertheless lets in twice as many, and then the
-//! stream is closed. A long request counts as several.
+//! A request that answers a response is free, because the server determines their number. Above the
+//! rate the server stops reading for a while ([`Server::wants_read`]), which slows clients down
+//! through the transport's flow control. If a driver reads on nevertheless, the stream is closed
+//! after twice the burst. A long request counts as several.
+// M242, IS24
 
 use super::{
     Server,
@@ -14,7 +15,7 @@ use super::{
 use crate::id::StreamId;
 
 impl Server {
-    /// A request has come of so many bytes.
+    /// Takes the tokens for a request of this length.
     pub(crate) fn charge_request(&mut self, id: StreamId, bytes: usize) -> Result<(), CloseReason> {
         let now = self.clock.now();
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
@@ -35,7 +36,7 @@ impl Server {
         Ok(())
     }
 
-    /// It turned out to answer a response.
+    /// Returns the tokens of a request that answered a response.
     pub(crate) fn forgive_request(&mut self, id: StreamId, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(id.0)
             && let Some(rate) = stream.request_rate(&self.config.limits)
@@ -44,7 +45,7 @@ impl Server {
         }
     }
 
-    /// The stream is read again; the driver asks, as it does after each turn.
+    /// Ends a reading pause. The driver checks `wants_read` after each call.
     pub(crate) fn read_again(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0) {
             stream.reads_at = None;
@@ -52,8 +53,8 @@ impl Server {
     }
 }
 
-/// As how many requests one counts: what it takes to look at it is in proportion to its length. One alone never
-/// exceeds what may come at once, lest a client with many names could not say so.
+/// Number of requests that one counts as: the time to process it is proportional to its length. It
+/// never exceeds the burst, so that a client with many names can still send them.
 fn cost_of(bytes: usize, rate: Rate, limits: &ServerLimits) -> u32 {
     let units = bytes.div_ceil(limits.request_unit_bytes.max(1)).max(1);
     u32::try_from(units).unwrap_or(u32::MAX).min(rate.burst.max(1))

@@ -1,4 +1,4 @@
-//! From a request to the session it is about.
+//! Handling of requests: from the stream to the session of their type.
 
 use bytes::Bytes;
 
@@ -22,7 +22,8 @@ use crate::{
 };
 
 impl Server {
-    /// Takes a request, or puts it aside until it is known what the client may see (M9).
+    /// Handles a request, or holds it until the client has a view.
+    // M9
     pub(crate) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         self.stats.requests += 1;
         self.stats.request_bytes += message.len() as u64;
@@ -98,7 +99,7 @@ impl Server {
             session,
             match asked {
                 Asked::Something => 0,
-                // What else is due now, the client has accepted before.
+                // The client has already accepted anything else that is due now.
                 Asked::Nothing => self.subscriptions.store.sequence() + 1,
             },
         );
@@ -120,7 +121,7 @@ impl Server {
         Ok(())
     }
 
-    /// Puts a request aside.
+    /// Holds a request until the client has a view.
     fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let is_first = stream.latched.is_empty();
@@ -139,7 +140,8 @@ impl Server {
         }
     }
 
-    /// Dynamic parameters are not looked at: a locator is its name, which somebody should know (M36).
+    /// Reports dynamic parameters of resource locators, which are ignored.
+    // M36
     fn note_parameters(&mut self, id: StreamId, session: Slot, request: &Request<'_>, ty: &str) {
         if request.parameters == Parameters::None {
             return;
@@ -152,8 +154,8 @@ impl Server {
         }
     }
 
-    /// Whether a client may have the names that a request lists beside those that it has. Costs the types of the
-    /// stream or, of who comes near the limit, the names of the request.
+    /// Whether the stream has room for the names that a request lists. Costs one step per type of
+    /// the stream or, near the limit, per name of the request.
     fn has_room_for(
         &self,
         stream: &Stream,
@@ -168,26 +170,26 @@ impl Server {
             held += all;
             others += if seat.session == session { 0 } else { names };
         }
-        // As many names again may be remembered; without that bound a client could pile them up
-        // behind a response that it never answers.
+        // The same number of names may be retained. This bound keeps a client from accumulating
+        // them behind a response that it never answers.
         let most = limit.saturating_mul(2);
-        // A client that comes back states the versions of what it names: those are no more names.
+        // A reconnecting client states versions of names that it subscribes to; they count once.
         let listed = request.name_count.max(request.version_count);
         let fits = |added: usize| subscribed + added <= limit && held + added <= most;
         match stream.via.variant() {
-            // Nobody has more names than that to unsubscribe.
+            // No client has more names to unsubscribe from.
             Variant::Incremental if request.unsubscribed_count > most => false,
             Variant::StateOfTheWorld => others + listed <= limit && held <= most,
             Variant::Incremental if fits(listed) => true,
             Variant::Incremental => {
-                // What it has it may subscribe to again (M96).
+                // Names that it already subscribes to do not count (M96).
                 let added = self.subscriptions.names_added(session, request);
                 added == 0 || fits(added)
             }
         }
     }
 
-    /// Takes the client's node, if the request has one and it is the first.
+    /// Reads the client's node if the request has the first one, or compares it with the first one.
     pub(crate) fn identify(
         &mut self,
         id: StreamId,
@@ -201,14 +203,14 @@ impl Server {
             self.nodes.unlatch("", latched);
             self.nodes.latch(node, latched);
         }
-        // Who waits to be let in is counted then, by limits that are known by then.
+        // A stream without a view is counted later, when its limits are known.
         if !was_known && stream.node().is_some() && stream.view.is_some() {
             return self.join_node(id);
         }
         Ok(())
     }
 
-    /// Counts a stream that has both a node and a view from now on.
+    /// Counts a stream that now has both a node and a view.
     pub(crate) fn join_node(&mut self, id: StreamId) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let Some(node) = stream.node() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Which of a stream's types is next, and whether its driver knows that there is one.
+//! Selection of the next response of a stream, and notification of its driver.
 
 use alloc::sync::Arc;
 use core::num::NonZeroU64;
@@ -18,8 +18,8 @@ use super::{
 use crate::{frame::Frame, id::StreamId, slab::Slot};
 
 impl Server {
-    /// Tells the driver, once, if the session has something to send. On a stream whose types wait for
-    /// each other it may be another session that has.
+    /// Notifies the driver, once, if the session has something to send. Under make before break,
+    /// another session of the stream may have it.
     pub(crate) fn announce(&mut self, session: Slot) {
         match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.staging())) {
             Some((id, Staging::Staged | Staging::Lingering(_))) if self.look_at(id) => {
@@ -39,7 +39,7 @@ impl Server {
         self.held_back.note(session, &self.subscriptions);
     }
 
-    /// The same for all of a stream.
+    /// Notifies the driver, once, if any session of the stream has something to send.
     pub(crate) fn announce_all(&mut self, id: StreamId) {
         let sessions = self.streams.get(id.0).map_or(&[][..], |stream| &stream.sessions);
         let due = |seat: &&Seat| self.subscriptions.is_due(seat.session);
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// Tells the driver, once, that the stream has something to send.
+    /// Notifies the driver, once, that the stream has something to send.
     pub(crate) fn tell_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
             && stream.writable == Writable::NotTold
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    /// The driver asked for a response and got one, or none. Notes whether there is another one.
+    /// Notes whether there is another response after the driver polled for one.
     pub(crate) fn note_polled(&mut self, id: StreamId, got_one: bool) {
         let Some(stream) = self.streams.get(id.0) else { return };
         let has_next = match stream.order {
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Renders what is next on the stream.
+    /// Renders the next response of the stream.
     pub(crate) fn render_next(
         &mut self,
         id: StreamId,
@@ -132,7 +132,8 @@ impl Server {
         Some(transmit)
     }
 
-    /// Clusters were sent, or accepted: what changed in them between these positions.
+    /// Makes endpoints due again after clusters were sent or ACKed, for the clusters that changed
+    /// between two revisions.
     pub(crate) fn warm(&mut self, id: StreamId, session: Slot, changed: Option<(Stamp, Stamp)>) {
         let Self { subscriptions, config, .. } = self;
         if !subscriptions.warms_others(session) {
@@ -144,8 +145,8 @@ impl Server {
         }
     }
 
-    /// The response that is next. A session may turn out to have nothing to say after all; then it is the
-    /// turn of the one behind it.
+    /// Renders the next response. If a session turns out to have nothing to send, the next session
+    /// is tried.
     fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
         self.hasten_what_goes_first(id);
         let stream = self.streams.get_mut(id.0)?;
@@ -163,7 +164,7 @@ impl Server {
                 let portion = portion_of(seat, seats, subscriptions)?;
                 render(subscriptions, Next { seat, portion })
             });
-            // What a deletion waited for may have had nothing to say.
+            // The session that a deletion waited for may have had nothing to send.
             let mut rest = seats.iter().map(|&seat| Next::whole(seat));
             return first.or_else(|| rest.find_map(|next| render(subscriptions, next)));
         }
@@ -191,8 +192,9 @@ fn sent(stream: StreamId, node_id: Arc<str>, transmit: &ServerTransmit) -> Obser
     }
 }
 
-/// How much of what is due of a session is told now, if it is its turn. What is deleted goes after all that is
-/// set and can be sent, and after what is deleted of types that may refer to it. Nothing waits for an ACK.
+/// Part of a session's due resources that may be sent now. Deletions are sent after all additions
+/// that can be sent, and after deletions of types that may refer to the deleted resources. Nothing
+/// waits for an ACK.
 fn portion_of(seat: Seat, seats: &[Seat], subscriptions: &Subscriptions) -> Option<Portion> {
     let session = subscriptions.sessions.at(seat.session)?;
     let arena = subscriptions.store.arena(session.arena)?;
@@ -214,7 +216,7 @@ fn portion_of(seat: Seat, seats: &[Seat], subscriptions: &Subscriptions) -> Opti
 }
 
 impl Stream {
-    /// What is next, if anything.
+    /// Returns the session that sends next, if any.
     fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
         match &mut self.order {
             Order::Gated(gate) => gate.look(&self.sessions, subscriptions, policy.gated()?).next,

@@ -1,25 +1,26 @@
-//! Views that show others, one over the other.
+//! Layered views.
 
 use super::{Server, store::layers::LayersError};
 use crate::{text::ViewName, time::Time};
 
 impl Server {
-    /// Makes a view of layers, the topmost first: a name stands there for what it stands for in the
-    /// topmost layer that has a resource, or an error, of that name (M224). So a thousand clients may
-    /// each have a few resources of their own over those of all, which are stored once (M222).
+    /// Sets the layers of a view, topmost first. Each name has the resource, or error, of the
+    /// topmost layer that has one. Thus many clients can each have a few resources of their own
+    /// over shared ones, which are stored once.
     ///
-    /// A layered view has no resources of its own and takes no transactions: change its layers, which are
-    /// views like any other. Its clients are told what that changes *for them*, and so they are when the
-    /// layers are set anew. Without any layers it is a plain view again, and empty.
+    /// A layered view has no resources of its own and accepts no transactions; change its layers,
+    /// which are ordinary views. Its clients are sent what a change of a layer, or of the list of
+    /// layers, changes *for them*. A view without layers is an ordinary view again, and empty.
     ///
-    /// What a layered view shows is kept per type, as long as somebody subscribes to the type there:
-    /// payloads are shared, their places in the list of changes are not. A change in a layer costs a
-    /// step for each of these; the first subscription of a type costs what there is of it.
+    /// A layered view keeps state for each type while a client subscribes to the type there.
+    /// Payloads are shared with the layers. A change of a layer takes one step for each such state;
+    /// the first subscription of a type takes time proportional to its resources.
     ///
     /// # Errors
     ///
-    /// The view has resources of its own, a layer has layers or comes twice, or there are too many
-    /// views; then nothing has changed.
+    /// Returns an error, and changes nothing, if the view has resources of its own, a layer has
+    /// layers itself or occurs twice, or there are too many views.
+    // M222, M224
     pub fn set_layers(
         &mut self,
         view: &ViewName,

@@ -82,13 +82,13 @@ pub enum CloseReason {
         /// Configured limit.
         limit: usize,
     },
-    /// Too many requests of the stream wait for a view.
+    /// The number of requests of the stream that wait for a view exceeds the limit.
     #[error("more than {limit} requests before it is known what the client may see")]
     TooManyRequests {
         /// Configured limit.
         limit: usize,
     },
-    /// Requests of the node with too many bytes in total wait for a view.
+    /// The requests of the node that wait for a view exceed the limit in bytes.
     #[error("more than {limit} bytes of requests of one node before it is known what it may see")]
     TooManyLatchedBytes {
         /// Configured limit in bytes.

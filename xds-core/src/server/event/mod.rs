@@ -47,9 +47,9 @@ pub enum Via {
 /// Lifetime of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
-    /// Until one side ends it.
+    /// Open until one side ends it.
     Stays,
-    /// One response. The state of the client is known only from its request.
+    /// Ends with one response. The state of the client is known only from its request.
     Fetches,
 }
 
@@ -276,7 +276,8 @@ pub enum HeldBack {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeldBy {
-    /// They have not been sent: they are held back themselves, or wait for room on the transport.
+    /// The resources have not been sent: they are held back themselves, or wait for room on the
+    /// transport.
     Unsent,
     /// The client has not answered.
     Unanswered,
