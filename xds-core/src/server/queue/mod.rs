@@ -1,4 +1,4 @@
-//! Queued outputs, timers, and the token bucket of the request rate limit.
+//! Queued outputs, timers and token buckets.
 
 pub(crate) mod outbox;
 pub(crate) mod timer_queue;

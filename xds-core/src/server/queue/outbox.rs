@@ -1,4 +1,4 @@
-//! The one queue of what the driver is to do.
+//! Queue of outputs for the driver.
 
 use alloc::{collections::VecDeque, sync::Arc};
 
@@ -8,8 +8,8 @@ use crate::{
     text::ViewName,
 };
 
-/// Queued outputs in order. A stream has at most one `Writable` and one `Close` in it; observations
-/// are bounded by the inputs that nobody drained after.
+/// Queued outputs in order. A stream has at most one queued `Writable` and one `Close`. The number
+/// of observations is bounded because the driver is asked to stop reading.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<ServerOutput>,
@@ -25,14 +25,15 @@ impl Outbox {
         self.queue.push_back(ServerOutput::Authorize { stream, node_id });
     }
 
-    /// What a client makes the server say to the application: counted like observations, which keeps the
-    /// client from being read on.
+    /// Queues an output for the application that a client caused. It counts as an observation, so a
+    /// full queue pauses reading.
     pub(crate) fn ask(&mut self, output: ServerOutput) {
         self.observations += 1;
         self.queue.push_back(output);
     }
 
-    /// What is said once in a server's life, or once for each call of the application.
+    /// Queues an output that occurs once in the life of a server or of a stream, or once per call
+    /// of the application.
     pub(crate) fn tell(&mut self, output: ServerOutput) {
         self.queue.push_back(output);
     }
@@ -68,7 +69,7 @@ impl Outbox {
         self.queue.is_empty()
     }
 
-    /// How many observations nobody has polled yet.
+    /// Number of observations that have not been polled.
     pub(crate) fn observations(&self) -> usize {
         self.observations
     }

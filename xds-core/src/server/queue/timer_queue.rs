@@ -1,4 +1,4 @@
-//! Timers of all streams, soonest first.
+//! Queue of all timers of a server, earliest first.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::time::Duration;
@@ -9,49 +9,58 @@ use crate::{
     time::{Deadline, Time, Timer},
 };
 
-/// All alarms. Whoever sets one knows its time, and [cancels](Self::cancel) it when there is nothing to
-/// wait for any more: there are never more alarms than things that are waited for.
+/// All alarms. The code that sets an alarm keeps its time and [cancels](Self::cancel) it when it is
+/// no longer needed, so the number of alarms is bounded by the state that waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     waiting: BTreeSet<(Time, Alarm)>,
-    /// Those of responses, of which there are many.
+    /// Alarms of unanswered responses, which are numerous.
     answers: Vec<Answers>,
-    /// The first of all.
+    /// Earliest deadline of all alarms.
     next: Option<Deadline>,
 }
 
-/// Responses to be answered within a certain time, with their sessions. The first to be sent is the first
-/// to be overdue, so that they need no sorting.
+/// Alarms of responses that share one time limit, with their sessions. They become overdue in the
+/// order in which they were sent, so no sorting is needed.
 #[derive(Debug)]
 struct Answers {
     within: Duration,
     waiting: Slab<(Time, Key)>,
 }
 
-/// What is done when the time has come.
+/// Action of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Alarm {
-    /// The oldest response of the session that is not answered should have been by now (M65).
+    /// The oldest unanswered response of the session is overdue.
+    // M65
     AnswerOverdue(Key),
-    /// The stream is to end (M14, M239).
+    /// The planned end of the stream is due.
+    // M14, M239
     StreamEnd(StreamId),
-    /// A request of the stream would be welcome again (M242).
+    /// The stream may be read again.
+    // M242
     ReadAgain(StreamId),
-    /// Rejections of clients that have gone are forgotten.
+    /// Rejections of disconnected clients expire.
     ForgetRejections,
-    /// Resources of the arena are to be renewed (M161). Who takes an arena's slot away cancels it.
+    /// Resources of the arena are to be renewed. Removing the arena cancels it.
+    // M161
     Heartbeat(Slot),
-    /// Changes were held back for long enough (M225).
+    /// The burst of held-back changes is over.
+    // M225
     Debounced,
-    /// Nobody has seen the view for long enough (M221).
+    /// The view has had no client for the configured time.
+    // M221
     ViewIdle(Key),
-    /// Something of the stream has been held back for long enough (M148).
+    /// Make before break has held back a change of the stream for the configured time.
+    // M148
     Held(StreamId),
-    /// What the client of the stream asked for has been held back for long enough.
+    /// Make before break has held back a requested resource of the stream for the configured time.
     Unanswered(StreamId),
-    /// A name that the session asked for has had its time to come into being (M127).
+    /// The grace time of a name that the session requested is over.
+    // M127
     Absence(Key),
-    /// Deletions have been remembered for long enough (M231).
+    /// The retention time of deletions is over.
+    // M231
     Horizon,
 }
 
@@ -61,8 +70,8 @@ impl Alarms {
         self.note_set(at);
     }
 
-    /// Sets the alarm of a response that is sent now. Says where it is, for [`stop_awaiting`]; that is no
-    /// longer so once it has gone off.
+    /// Sets the alarm of a response that is being sent. Returns its place for [`stop_awaiting`],
+    /// which is valid until the alarm is taken.
     ///
     /// [`stop_awaiting`]: Self::stop_awaiting
     pub(crate) fn await_answer(&mut self, session: Key, now: Time, within: Duration) -> Slot {
@@ -76,20 +85,20 @@ impl Alarms {
         key.map_or(Slot::NONE, Key::slot)
     }
 
-    /// The response was answered, or will not be.
+    /// Cancels the alarm of a response that was answered, or will not be.
     pub(crate) fn stop_awaiting(&mut self, slot: Slot, within: Duration) {
         let Some(answers) = self.answers.iter_mut().find(|it| it.within == within) else { return };
         let removed = answers.remove(slot);
         self.note_cancelled(removed);
     }
 
-    /// Harmless if it has gone off, or was never set.
+    /// Cancels an alarm. Without effect if it was taken already or never set.
     pub(crate) fn cancel(&mut self, at: Time, alarm: Alarm) {
         self.waiting.remove(&(at, alarm));
         self.note_cancelled(Some(at));
     }
 
-    /// Replaces an alarm, if it is another one.
+    /// Replaces an alarm, unless both are equal.
     pub(crate) fn replace(&mut self, before: Option<(Time, Alarm)>, after: Option<(Time, Alarm)>) {
         if before == after {
             return;
@@ -102,12 +111,12 @@ impl Alarms {
         }
     }
 
-    /// The next deadline. O(1).
+    /// Next deadline. O(1).
     pub(crate) fn next(&self) -> Option<Deadline> {
         self.next
     }
 
-    /// The first alarm that is due.
+    /// Removes and returns the first alarm that is due.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Alarm> {
         let first = self.first().filter(|(at, _)| *at <= now)?;
         if !self.waiting.remove(&first)
@@ -147,11 +156,11 @@ impl Answers {
         Some((at, Alarm::AnswerOverdue(session)))
     }
 
-    /// Removes an alarm, and says when it would have gone off.
+    /// Removes an alarm and returns its time.
     fn remove(&mut self, slot: Slot) -> Option<Time> {
         let removed = self.waiting.remove(slot);
         if self.waiting.len() == 0 {
-            // What many took at once is not kept while they are idle.
+            // Frees the memory of a peak while no alarm is set.
             self.waiting = Slab::default();
         }
         removed.map(|(at, _)| at)

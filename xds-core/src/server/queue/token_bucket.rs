@@ -1,25 +1,25 @@
-//! A token bucket in one number: how fast something may come.
+//! Token bucket for a rate limit, stored as one time.
 
 use core::time::Duration;
 
 use crate::{server::config::Rate, time::Time};
 
-/// When the bucket will be full again, if nothing more is taken.
+/// Time at which the bucket will be full if no more tokens are taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket(Time);
 
 impl Bucket {
-    /// Takes a token, whether or not there is one.
+    /// Takes a token, even if there is none.
     pub(crate) fn take(&mut self, rate: Rate, now: Time) {
         self.take_some(1, rate, now);
     }
 
-    /// Takes so many tokens, whether or not there are as many.
+    /// Takes a number of tokens, even if there are fewer.
     pub(crate) fn take_some(&mut self, count: u32, rate: Rate, now: Time) {
         self.0 = self.0.max(now).after(rate.interval().saturating_mul(count));
     }
 
-    /// Puts so many tokens back that need not have been taken.
+    /// Returns a number of tokens.
     pub(crate) fn put_back(&mut self, count: u32, rate: Rate) {
         let interval = rate.interval().saturating_mul(count).as_nanos();
         let before = u128::from(self.0.as_nanos()).saturating_sub(interval);
@@ -31,13 +31,13 @@ impl Bucket {
         self.0.since(now) + rate.interval() <= rate.capacity()
     }
 
-    /// When there will be one.
+    /// Time at which there will be a token.
     pub(crate) fn next(self, rate: Rate) -> Time {
         let spare = rate.capacity().saturating_sub(rate.interval());
         Time::from_nanos(0).after(self.0.since(Time::from_nanos(0).after(spare)))
     }
 
-    /// Whether more tokens were taken than twice what the bucket holds.
+    /// Whether more than twice the capacity was taken.
     pub(crate) fn is_overdrawn(self, rate: Rate, now: Time) -> bool {
         self.0.since(now) > rate.capacity() * 2
     }

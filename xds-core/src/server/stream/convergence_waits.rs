@@ -11,10 +11,10 @@ use crate::{
     text::{TypeUrl, ViewName},
 };
 
-/// Who waits to be told.
+/// Registered waits for convergence.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// By the arena and the number of the transaction.
+    /// Waits by arena and sequence number of the transaction.
     pub(crate) waits: BTreeMap<(Slot, u64), Wait>,
 }
 
@@ -22,17 +22,17 @@ pub(crate) struct Waits {
 pub(crate) struct Wait {
     pub(crate) view: ViewName,
     pub(crate) type_url: TypeUrl,
-    /// The sessions that have not accepted it.
+    /// Sessions that have not accepted the change.
     pub(crate) lagging: BTreeSet<Slot>,
 }
 
 impl Waits {
-    /// How many are waited for.
+    /// Number of waits.
     pub(crate) fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// The numbers that are waited for on an arena.
+    /// Sequence numbers with a wait on an arena.
     pub(crate) fn on(&self, arena: Slot) -> Vec<u64> {
         self.waits
             .range((arena, 0)..=(arena, u64::MAX))

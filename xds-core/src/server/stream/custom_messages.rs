@@ -6,5 +6,5 @@ use bytes::Bytes;
 
 use crate::text::TypeUrl;
 
-/// Messages of the application that the transport has not taken yet.
+/// Custom messages that the transport has not taken yet.
 pub(crate) type Queue = VecDeque<(TypeUrl, Bytes)>;

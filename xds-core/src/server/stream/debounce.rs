@@ -8,12 +8,12 @@ use crate::{
     time::Time,
 };
 
-/// Who is to be told when the burst is over.
+/// Arenas and sessions to be notified when the burst ends.
 #[derive(Debug, Default)]
 pub(crate) struct Debounced {
-    /// Where something changed.
+    /// Arenas with changes.
     pub(crate) arenas: BTreeSet<Key>,
-    /// Who would have been told.
+    /// Sessions whose notification is held back.
     pub(crate) sessions: BTreeSet<Key>,
     pub(crate) burst: Option<Burst>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Burst {
 }
 
 impl Debounced {
-    /// Remembers a session, if it has something to send that is held back.
+    /// Remembers a session that has held-back changes.
     pub(crate) fn note(&mut self, session: Slot, subscriptions: &Subscriptions) {
         if self.burst.is_some()
             && subscriptions.is_held_back(session)

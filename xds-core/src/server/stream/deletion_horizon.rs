@@ -1,24 +1,24 @@
-//! Revisions before which deletions have been forgotten.
+//! Periods after which retained deletions are discarded.
 
 use alloc::collections::{BTreeSet, VecDeque};
 
 use crate::{server::store::revision::Stamp, slab::Slot, time::Time};
 
-/// How many times such a while fits into the time for which deletions are remembered.
+/// Number of periods into which the retention time of deletions is divided.
 pub(crate) const PARTS: u32 = 8;
 
-/// When deletions are forgotten, those of the oldest while first.
+/// Periods of retained deletions, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon(pub(crate) VecDeque<While>);
 
-/// Deletions that are forgotten together.
+/// Deletions of one period, which are discarded together.
 #[derive(Debug)]
 pub(crate) struct While {
-    /// When the first of them are.
+    /// Time at which they are discarded.
     pub(crate) end: Time,
-    /// When no more are added.
+    /// Time at which the period ends and no more deletions are added.
     pub(crate) full: Time,
-    /// The last of them.
+    /// Revision of the last deletion of the period.
     pub(crate) until: Stamp,
     pub(crate) arenas: BTreeSet<Slot>,
 }

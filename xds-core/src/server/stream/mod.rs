@@ -1,4 +1,4 @@
-//! One stream: who is at the other end, and what is counted across its types.
+//! State of one stream that its types share: node, view, sessions, limits and planned end.
 
 pub(crate) mod convergence_waits;
 pub(crate) mod custom_messages;
@@ -29,56 +29,57 @@ use crate::{
     wire::{request::Request, walk},
 };
 
-/// One stream.
+/// State of one stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) via: Via,
-    /// In the order in which types are sent (M144).
+    /// Sessions in the order in which their types are sent.
+    // M144
     pub(crate) sessions: Vec<Seat>,
-    /// The highest nonce given out.
+    /// Highest nonce sent.
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
     pub(crate) speech: Speech,
     pub(crate) order: Order,
-    /// What the client sees, once that is known.
+    /// View of the client, once assigned.
     pub(crate) view: Option<Slot>,
     node: Option<Node>,
-    /// Requests that wait for that.
+    /// Requests held until the stream has a view.
     pub(crate) latched: Vec<Bytes>,
-    /// What the application sends beside the resources.
+    /// Custom messages of the application.
     pub(crate) asides: Option<Box<Queue>>,
-    /// When it is to end, if that is planned.
+    /// Planned end of the stream.
     pub(crate) end: Option<End>,
-    /// What its requests take from, unless they answer a response.
+    /// Token bucket for requests that do not answer a response.
     pub(crate) requests: Bucket,
-    /// When it is read again.
+    /// Time at which reading resumes.
     pub(crate) reads_at: Option<Time>,
-    /// What observations of rejections take from.
+    /// Token bucket for observations of NACKs.
     pub(crate) nacks: Bucket,
-    /// If not those of everybody.
+    /// Limits of this client, if they differ from the default.
     pub(crate) limits: Option<Box<ClientLimits>>,
 }
 
-/// The end that a stream has before it.
+/// Planned end of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// When it is due; once begun, when it is waited for no longer.
+    /// Time at which the end begins; once begun, time at which the wait for answers ends.
     pub(crate) at: Time,
     pub(crate) grace: Duration,
     pub(crate) reason: EndReason,
-    /// Nothing more is sent.
+    /// Whether the end has begun, so that nothing more is sent.
     pub(crate) is_begun: bool,
 }
 
-/// Why a stream is ended by plan.
+/// Reason for a planned end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReason {
     Drain,
     Age,
-    /// Nothing has been asked on it. How long that is waited for is in the configuration: every stream has room for
-    /// this.
+    /// The stream has had no request. The time limit is in the configuration, because every stream
+    /// reserves memory for this type.
     NoRequest,
-    /// Nobody has decided what its client sees.
+    /// The application has not assigned a view.
     NoDecision,
 }
 
@@ -87,13 +88,13 @@ impl End {
         Self { at, grace, reason, is_begun: false }
     }
 
-    /// When it is waited for no longer.
+    /// Time at which the wait for answers ends.
     fn deadline(self) -> Time {
         if self.is_begun { self.at } else { self.at.after(self.grace) }
     }
 
-    /// This end, or as far as it comes earlier, another one that is planned: it begins with the first of them, and
-    /// is waited for as long as both would.
+    /// Combines two planned ends: the end begins at the earlier of the two times, and the wait for
+    /// answers ends at the earlier of the two deadlines.
     pub(crate) fn or_sooner(self, other: Self) -> Self {
         let deadline = self.deadline().min(other.deadline());
         if self.is_begun {
@@ -105,22 +106,22 @@ impl End {
     }
 }
 
-/// Whether the driver has been told that there is something to send.
+/// Whether the driver has been notified that the stream has something to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writable {
     Told,
     NotTold,
 }
 
-/// Whether the client may say more.
+/// Whether the client can send more requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speech {
     GoesOn,
     Over,
 }
 
-/// The client as it introduced itself. Its `Node` may be long, so it is handed on and only a digest
-/// kept, to notice another one.
+/// Identity of the client. Its `Node` may be long, so it is passed to the application, and only a
+/// digest is kept to detect a different one.
 #[derive(Debug)]
 struct Node {
     id: Arc<str>,
@@ -149,34 +150,34 @@ impl Stream {
         }
     }
 
-    /// What the client may take up.
+    /// Limits of this client.
     pub(crate) fn limits(&self, everybody: &ServerLimits) -> ClientLimits {
         self.limits.as_deref().copied().unwrap_or_else(|| everybody.into())
     }
 
-    /// How fast its requests may come.
+    /// Rate limit for the requests of this client.
     pub(crate) fn request_rate(&self, everybody: &ServerLimits) -> Option<Rate> {
         self.limits.as_deref().map_or(everybody.requests, |limits| limits.requests)
     }
 
-    /// Whether another request would be welcome.
+    /// Whether the driver should read another request.
     pub(crate) fn wants_read(&self, limits: &ServerLimits, now: Time) -> bool {
         let rate = self.request_rate(limits);
         let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
         self.latched.is_empty() && is_slow_enough
     }
 
-    /// When it is to end, if that is planned.
+    /// Time of the planned end, if any.
     pub(crate) fn ends_at(&self) -> Option<Time> {
         self.end.map(|end| end.at)
     }
 
-    /// Whether it only waits for answers, and then ends.
+    /// Whether the stream only waits for answers before it ends.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some_and(|end| end.is_begun)
     }
 
-    /// Puts a request aside until the stream has a view.
+    /// Holds a request until the stream has a view.
     pub(crate) fn latch(
         &mut self,
         message: &Bytes,
@@ -190,22 +191,22 @@ impl Stream {
         Ok(())
     }
 
-    /// How long the requests are that wait until it has a view.
+    /// Total length of the held requests.
     pub(crate) fn latched_bytes(&self) -> usize {
         self.latched.iter().map(Bytes::len).sum()
     }
 
-    /// The id of the client's node; empty if it has given none.
+    /// Id of the client's node; empty if it has none.
     pub(crate) fn node_id(&self) -> &str {
         self.node.as_ref().map_or("", |node| &node.id)
     }
 
-    /// The same, to keep.
+    /// Shared id of the client's node.
     pub(crate) fn node(&self) -> Option<&Arc<str>> {
         self.node.as_ref().map(|node| &node.id)
     }
 
-    /// What the client said it can take; nothing if it has given no node.
+    /// Features that the client's node declares; none without a node.
     pub(crate) fn features(&self) -> Features {
         self.node.as_ref().map_or_else(Features::default, |node| node.features)
     }
@@ -218,14 +219,14 @@ impl Stream {
         self.sessions.iter().find(|seat| seat.arena == arena).map(|seat| seat.session)
     }
 
-    /// Adds a session behind those of its rank.
+    /// Inserts a session after those of its rank.
     pub(crate) fn seat(&mut self, seat: Seat) {
         let position = self.sessions.partition_point(|other| other.rank <= seat.rank);
         self.sessions.insert(position, seat);
     }
 
-    /// Takes the node of the first request that has one (M1) and compares later ones with it
-    /// (M2, M3).
+    /// Stores the node of the first request that has one, and compares later nodes with it.
+    // M1-M3
     pub(crate) fn identify(
         &mut self,
         id: StreamId,
@@ -289,8 +290,8 @@ impl Node {
 }
 
 impl Via {
-    /// What type a request is about: that of the stream, or on an aggregated one what the request says
-    /// (M5-M7, IS22).
+    /// Type of a request: that of the stream or, on an aggregated stream, that in the request.
+    // M5-M7, IS22
     pub(crate) fn type_of<'a>(&'a self, stated: &'a str) -> Result<&'a str, CloseReason> {
         match self {
             Self::Aggregated(_) if stated.is_empty() => Err(CloseReason::MissingTypeUrl),
@@ -310,7 +311,8 @@ impl Via {
     }
 }
 
-/// The length that a request must keep to as a whole (M242).
+/// Checks the length of a request.
+// M242
 pub(crate) fn check_length(message: &Bytes, limits: &ClientLimits) -> Result<(), CloseReason> {
     let (bytes, limit) = (message.len(), limits.request_bytes);
     if bytes <= limit {
@@ -319,7 +321,8 @@ pub(crate) fn check_length(message: &Bytes, limits: &ClientLimits) -> Result<(),
     Err(CloseReason::RequestTooLong(format!("{bytes} bytes exceed the limit of {limit}").into()))
 }
 
-/// The lengths every request must keep to (M242).
+/// Checks the lengths of the names and of the type URL of a request.
+// M242
 pub(crate) fn check_lengths(
     request: &Request<'_>,
     limits: &ClientLimits,

@@ -1,8 +1,9 @@
-//! What is held of each node: how many streams, and how much that waits (IS24).
+//! Number of streams and bytes of held requests per node.
+// IS24
 
 use alloc::{collections::BTreeMap, sync::Arc};
 
-/// The nodes that have streams, by their ids.
+/// Nodes that have streams, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     nodes: BTreeMap<Arc<str>, Node>,
@@ -10,14 +11,15 @@ pub(crate) struct Nodes {
 
 #[derive(Debug, Default)]
 struct Node {
-    /// Those that were let in.
+    /// Streams with a view.
     streams: usize,
-    /// Bytes of requests on the others.
+    /// Bytes of requests held on streams without a view.
     latched: usize,
 }
 
 impl Nodes {
-    /// One stream more; says how many there are. Who gives no id is not counted, nor who waits to be let in.
+    /// Adds a stream of a node and returns the number of its streams. Nodes without an id, and
+    /// streams without a view, are not counted.
     pub(crate) fn join(&mut self, id: &Arc<str>) -> usize {
         if id.is_empty() {
             return 0;
@@ -27,17 +29,17 @@ impl Nodes {
         node.streams
     }
 
-    /// How many streams there are of a node.
+    /// Number of streams of a node.
     pub(crate) fn streams_of(&self, id: &str) -> usize {
         self.nodes.get(id).map_or(0, |node| node.streams)
     }
 
-    /// One stream less.
+    /// Removes a stream of a node.
     pub(crate) fn leave(&mut self, id: &str) {
         self.change(id, |node| node.streams = node.streams.saturating_sub(1));
     }
 
-    /// So many bytes more wait to be let in; says how many do, of the same node.
+    /// Adds bytes of held requests of a node and returns their sum.
     pub(crate) fn latch(&mut self, id: &Arc<str>, bytes: usize) -> usize {
         if bytes == 0 {
             return 0;
@@ -47,7 +49,7 @@ impl Nodes {
         node.latched
     }
 
-    /// So many bytes less.
+    /// Subtracts bytes of held requests of a node.
     pub(crate) fn unlatch(&mut self, id: &str, bytes: usize) {
         self.change(id, |node| node.latched = node.latched.saturating_sub(bytes));
     }

@@ -12,16 +12,18 @@ use crate::{
     slab::Slot,
 };
 
-/// The order of a stream's types.
+/// Order in which the types of a stream are sent.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// In which they became due: these sessions, and perhaps others.
+    /// Order in which the sessions became due. Other sessions may be due too.
     Arrival(VecDeque<Slot>),
-    /// Of make before break (M144, M145), and its reverse for what is deleted (IS17, S0.166).
+    /// Order of make before break, and its reverse for deletions, without waiting for ACKs.
+    // M144, M145, IS17, S0.166
     Rank,
-    /// The same, behind the client's ACKs (M146).
+    /// Order of make before break, where each step waits for the client's ACKs.
+    // M146
     Gated(Box<Gate>),
-    /// There is one type only.
+    /// Single type.
     Alone,
 }
 
@@ -37,7 +39,7 @@ impl Order {
         }
     }
 
-    /// What becomes of a session of this rank.
+    /// Staging of a session whose type has this rank.
     pub(crate) fn staging(&self, rank: u8) -> Staging {
         let is_referred_to = !make_before_break::may_refer_to(rank).is_empty();
         match self {

@@ -1,4 +1,4 @@
-//! Rejections of connected and of disconnected clients.
+//! Log of the rejections of connected and disconnected clients.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     time::Time,
 };
 
-/// All rejections.
+/// Rejections of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
     pub(crate) live: BTreeMap<Slot, Live>,
     pub(crate) gone: BTreeMap<NodeType, Gone>,
-    /// The keys of these, in the order in which they left, which is that in which they are forgotten. None is left
-    /// behind by who comes back: as many are kept as there are, not as many as left.
+    /// Keys of `gone` in the order of their disconnection, in which they expire. The entry of a
+    /// client that reconnects is removed, so this has as many entries as `gone`.
     pub(crate) leaving: BTreeMap<u64, NodeType>,
-    /// How many have left so far.
+    /// Number of entries added to `gone` so far.
     pub(crate) left: u64,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct Live {
     pub(crate) node_id: Arc<str>,
     pub(crate) type_url: TypeUrl,
     pub(crate) record: Record,
-    /// The oldest change that was rejected.
+    /// Sequence number of the oldest rejected change.
     pub(crate) oldest: u64,
-    /// What of it is left.
+    /// Rejected resources that the client still lacks.
     pub(crate) held: Held,
 }
 
@@ -55,17 +55,17 @@ pub(crate) struct Record {
     pub(crate) last: Time,
 }
 
-/// What a client rejected that has gone.
+/// Rejection of a disconnected client.
 #[derive(Debug)]
 pub(crate) struct Gone {
     pub(crate) record: Record,
-    /// When it is forgotten.
+    /// Time at which it expires.
     pub(crate) until: Time,
-    /// How many had left before.
+    /// Value of `left` when it was added.
     pub(crate) left: u64,
 }
 
-/// What a request answered.
+/// Answer that a request contains.
 #[derive(Clone, Debug)]
 pub(crate) enum Answered {
     Nothing,
@@ -74,12 +74,12 @@ pub(crate) enum Answered {
 }
 
 impl Rejections {
-    /// The oldest change that the session has rejected.
+    /// Sequence number of the oldest change that the session has rejected.
     pub(crate) fn oldest(&self, session: Slot) -> u64 {
         self.live.get(&session).map_or(NEVER, |live| live.oldest)
     }
 
-    /// What the session has rejected.
+    /// Rejected resources that the session still lacks.
     pub(crate) fn held(&self, session: Slot) -> Option<&Held> {
         self.live.get(&session).map(|live| &live.held)
     }
@@ -93,7 +93,7 @@ impl Rejections {
         live.chain(gone)
     }
 
-    /// A client goes.
+    /// Adds the rejection of a client that disconnects.
     pub(crate) fn leave(&mut self, key: NodeType, record: Record, until: Time) {
         self.come_back(&key);
         let left = self.left;
@@ -102,20 +102,20 @@ impl Rejections {
         self.gone.insert(key, Gone { record, until, left });
     }
 
-    /// It is there again, or forgotten.
+    /// Removes the rejection of a client that has reconnected or accepted the type since.
     pub(crate) fn come_back(&mut self, key: &NodeType) -> Option<Record> {
         let gone = self.gone.remove(key)?;
         self.leaving.remove(&gone.left);
         Some(gone.record)
     }
 
-    /// When the next one of those who have gone is forgotten.
+    /// Time at which the next rejection expires.
     pub(crate) fn next_until(&self) -> Option<Time> {
         let (_, key) = self.leaving.first_key_value()?;
         Some(self.gone.get(key)?.until)
     }
 
-    /// Forgets what is to be forgotten by now.
+    /// Removes expired rejections, and the oldest ones above the limit.
     pub(crate) fn expire(&mut self, now: Time, limit: usize) {
         while self.gone.len() > limit || self.next_until().is_some_and(|until| until <= now) {
             let Some((_, key)) = self.leaving.pop_first() else { return };
