@@ -428,7 +428,8 @@ mod tests {
         request.encode_to_vec().into()
     }
 
-    /// IS23: a client that disconnects or ends its wildcard leaves no entry in any list.
+    // IS23
+    /// A client that disconnects or ends its wildcard leaves no entry in any list.
     #[test]
     fn places_among_the_wildcards_are_given_up() {
         let now = Time::ZERO;

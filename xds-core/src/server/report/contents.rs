@@ -1,5 +1,4 @@
-//! What a view has, and what it would have after a change, as a whole: for those who look before they
-//! serve, and for operators.
+//! Contents of views, now and after a transaction, for validation and for operators.
 
 use alloc::vec::Vec;
 
@@ -15,51 +14,53 @@ use crate::{
     text::ViewName,
 };
 
-/// What it takes to tell what clients would be shown after a transaction: a copy of what views have, which shares
-/// all bytes with the server. The server may go on, and be changed, while somebody looks at it.
+/// Data for computing the contents of views after a transaction. It shares all bytes with the
+/// server, which can be used and changed meanwhile.
 #[derive(Clone, Debug)]
 pub struct Preview(Shown);
 
 impl Preview {
-    /// What they would be shown: the whole of the transaction's view, unless that is only a layer of others, and of
-    /// each view that it is a layer of, in the order of their names. Costs what there is in these.
+    /// Returns the contents that clients would receive after the transaction: those of its view,
+    /// unless that is only a layer of others, and of each view that has it as a layer, ordered by
+    /// name. Takes time proportional to these contents.
     #[must_use]
     pub fn contents(&self) -> Vec<ViewContents> {
         self.0.contents()
     }
 }
 
-/// What a view has at one moment, to compare a snapshot with it apart from the server. All bytes are the server's,
-/// shared.
+/// Copy of the contents of a view at one time, to compare a snapshot with it independently of the
+/// server. All bytes are shared with the server.
 #[derive(Clone, Debug)]
 pub struct ViewCopy {
     view: ViewName,
     layer: Layer,
-    /// The number of the newest transaction in it.
+    /// Sequence number of the newest transaction included.
     sequence: u64,
 }
 
 impl ViewCopy {
-    /// What would have to change in the view for it to have just these resources, and nothing that is like that
-    /// already. Costs what there is in both.
+    /// Returns the transaction that changes the view to the resources of the snapshot, without
+    /// changes that have no effect. Takes time proportional to both.
     ///
     /// # Errors
     ///
-    /// A name occurs twice.
+    /// Returns an error if a name occurs twice in the snapshot.
     pub fn difference(&self, snapshot: Snapshot) -> Result<Transaction, TransactionError> {
         snapshot.difference_from(&self.view, &self.layer)
     }
 }
 
 impl Server {
-    /// The views there are, by name.
+    /// Returns the names of all views.
     #[must_use]
     pub fn views(&self) -> Vec<ViewName> {
         self.subscriptions.store.view_list()
     }
 
-    /// What a view has: of a layered one, what it shows. Nothing if there is no such view. A name that an
-    /// error stands for is not among them. Costs the resources of the view.
+    /// Returns the contents of a view; those that a layered view shows, and empty contents for an
+    /// unknown view. Names with an error instead of a resource are omitted. Takes time proportional
+    /// to the number of resources.
     ///
     /// ```
     /// use xds_core::references::Consistency;
@@ -87,15 +88,16 @@ impl Server {
         self.subscriptions.store.shown(view).contents().pop().unwrap_or_default()
     }
 
-    /// What clients would be shown after a transaction, which is not applied: the whole of its view, unless
-    /// that is only a layer of others, and of each view that it is a layer of, in the order of their names.
-    /// Costs what there is in these.
+    /// Returns the contents that clients would receive after a transaction, without applying it:
+    /// those of its view, unless that is only a layer of others, and of each view that has it as a
+    /// layer, ordered by name. Takes time proportional to these contents.
     ///
-    /// A check of it says before anything is served which references would dangle (M206, B56).
+    /// Check them to find dangling references before anything is served.
     ///
     /// # Errors
     ///
-    /// Those that [`apply`](Self::apply) would return, but that a view more than there may be is not refused yet.
+    /// Returns the errors of [`apply`](Self::apply), except that for exceeding the limit of views.
+    // M206, B56
     pub fn preview(
         &self,
         transaction: &Transaction,
@@ -103,18 +105,19 @@ impl Server {
         Ok(self.prepare_preview(transaction)?.contents())
     }
 
-    /// The first part of a [`preview`](Self::preview), for who wants to make the rest of it elsewhere. Costs the
-    /// changes, and a reference to each resource of the views that they concern and of the layers of these: nothing is
-    /// compared or sorted.
+    /// Prepares a [`preview`](Self::preview), which can then be computed on another thread. Takes
+    /// time proportional to the changes, and to the number of resources of the views concerned and
+    /// their layers, which are referenced without comparing or sorting.
     ///
     /// # Errors
     ///
-    /// Those of [`preview`](Self::preview).
+    /// Returns the errors of [`preview`](Self::preview).
     pub fn prepare_preview(&self, transaction: &Transaction) -> Result<Preview, TransactionError> {
         Ok(Preview(self.subscriptions.store.preview(transaction, &self.config)?))
     }
 
-    /// A copy of what a view has. Costs a reference to each of its resources.
+    /// Returns a copy of the contents of a view. Takes time proportional to the number of its
+    /// resources.
     #[must_use]
     pub fn copy_of(&self, view: &ViewName) -> ViewCopy {
         let store = &self.subscriptions.store;
@@ -122,19 +125,19 @@ impl Server {
         ViewCopy { view: view.clone(), layer, sequence: store.sequence() }
     }
 
-    /// Whether nothing has been changed since a copy was made.
+    /// Whether no transaction was applied since the copy was made.
     #[must_use]
     pub fn is_as_copied(&self, copy: &ViewCopy) -> bool {
         self.subscriptions.store.sequence() == copy.sequence
     }
 
-    /// What would have to change in a view for it to have just these resources: with
-    /// [`preview`](Self::preview) and [`apply`](Self::apply) what
-    /// [`set_snapshot`](Self::set_snapshot) does, in steps.
+    /// Returns the transaction that changes a view to the resources of the snapshot. With
+    /// [`preview`](Self::preview) and [`apply`](Self::apply) it does in steps what
+    /// [`set_snapshot`](Self::set_snapshot) does at once.
     ///
     /// # Errors
     ///
-    /// A name occurs twice.
+    /// Returns an error if a name occurs twice in the snapshot.
     pub fn difference(
         &self,
         view: &ViewName,

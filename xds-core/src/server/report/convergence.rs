@@ -1,12 +1,14 @@
-//! Who has accepted a change, and who has not (IS29).
+//! Convergence: the clients that have accepted a change, and those that have not.
 //!
-//! What is asked for is a type in a view and the number of a transaction ([`Applied`](crate::server::Applied)).
-//! A client has accepted it when it has accepted a response with everything of it, or of
-//! what replaced it since, that it subscribes to. One that subscribes to nothing of it has as well. The clients of a
-//! view are also those of views that have it as a layer.
+//! A change is identified by a type, a view, and the sequence number of a transaction
+//! ([`Applied`](crate::server::Applied)). A client has accepted it when it has ACKed a response
+//! with everything of the change, or of its later replacements, that it subscribes to; a client
+//! that subscribes to nothing of it has accepted it too. The clients of a view include those of
+//! views that have it as a layer.
 //!
-//! Counting costs a step for each stream, when asked. Being told costs that once, and then a look at each
-//! answer on the type in the view, as long as somebody waits.
+//! A report takes one step per stream. A wait takes the same once, and then a check at each answer
+//! for the type in the view.
+// IS29
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -23,63 +25,65 @@ use crate::{
     time::Time,
 };
 
-/// How many clients have accepted a change, of those that are connected and subscribe to its type.
+/// Number of connected clients that have accepted a change, of those that subscribe to its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Convergence {
-    /// How many have accepted it.
+    /// Number of clients that have accepted it.
     pub accepted: usize,
-    /// How many have not been sent it, or have not answered.
+    /// Number of clients that have not been sent it, or have not answered.
     pub pending: usize,
-    /// How many have rejected it.
+    /// Number of clients that have rejected it.
     pub rejected: usize,
-    /// Those that have not accepted it, in the order in which their streams came.
+    /// Clients that have not accepted it, in the order in which their streams were opened.
     pub lagging: Vec<Laggard>,
 }
 
 impl Convergence {
-    /// Whether all have accepted it.
+    /// Whether all clients have accepted the change.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lagging.is_empty()
     }
 }
 
-/// A client that has not accepted a change.
+/// Client that has not accepted a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Laggard {
-    /// Its stream.
+    /// Stream of the client.
     pub stream: StreamId,
-    /// The id of its node; empty if it gave none.
+    /// Id of the client's node; empty if it has none.
     pub node_id: Arc<str>,
-    /// Why.
+    /// Reason.
     pub lag: Lag,
 }
 
-/// Why a client has not accepted a change.
+/// Reason for which a client has not accepted a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Lag {
-    /// It has not been sent it, or has not answered.
+    /// The change has not been sent, or not been answered.
     Pending,
-    /// It has rejected it.
+    /// The client has rejected the change.
     Rejected,
 }
 
-/// As many calls wait to be told as may ([`convergence_waits`](crate::server::ServerLimits::convergence_waits)).
+/// Error of [`Server::tell_when_converged`]: the number of waits is at its limit
+/// ([`convergence_waits`](crate::server::ServerLimits::convergence_waits)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("more than {limit} calls wait for convergence")]
 pub struct TooManyWaits {
-    /// The configured limit.
+    /// Configured limit.
     pub limit: usize,
 }
 
 impl Server {
-    /// How far the change of this number ([`Applied::sequence`](crate::server::Applied::sequence)), and every one
-    /// before it, has got with the clients of a type in a view, be it that they see it as a layer: who is shown none of
-    /// the change because another layer hides it has nothing to accept. A number that was not given out yet stands
-    /// for the newest.
+    /// Reports how many clients have accepted the change of this sequence number
+    /// ([`Applied::sequence`](crate::server::Applied::sequence)), and all changes before it, of a
+    /// type in a view. This includes clients that see the view as a layer; if another layer hides
+    /// the change, there is nothing to accept. A number in the future stands for the newest
+    /// transaction.
     #[must_use]
     pub fn convergence(&self, view: &ViewName, type_url: &str, sequence: u64) -> Convergence {
         let sequence = sequence.min(self.subscriptions.store.sequence());
@@ -104,13 +108,14 @@ impl Server {
         convergence
     }
 
-    /// Asks to be told, once, when all clients that are connected then have accepted a change
-    /// ([`ServerOutput::Converged`]): at once if they have. Gives the number that will be told. Asked about the
-    /// same change again, it tells once, of the clients there are at the last call.
+    /// Requests one [`ServerOutput::Converged`] when all clients that are connected now have
+    /// accepted a change; it is queued at once if they have. Returns the sequence number that will
+    /// be reported. Another call for the same change replaces the earlier one, with the clients of
+    /// the later call.
     ///
     /// # Errors
     ///
-    /// As many calls wait as may.
+    /// Returns an error if the number of waits is at its limit.
     pub fn tell_when_converged(
         &mut self,
         view: &ViewName,
@@ -137,8 +142,8 @@ impl Server {
         Ok(sequence)
     }
 
-    /// Nobody waits any longer to be told of a change, by the number that
-    /// [`tell_when_converged`](Self::tell_when_converged) gave: that makes room for others.
+    /// Cancels the wait for a change, identified by the sequence number that
+    /// [`tell_when_converged`](Self::tell_when_converged) returned.
     pub fn stop_waiting(&mut self, view: &ViewName, type_url: &str, sequence: u64) {
         let place = self.place_of_wait(view, type_url, sequence);
         self.waits.waits.remove(&place);
@@ -150,7 +155,7 @@ impl Server {
         (arena.unwrap_or(Slot::NONE), sequence.min(store.sequence()))
     }
 
-    /// The change of the number `change`, or something that came after it, may have made something due.
+    /// Notes that the change of this number, or a later one, may have made resources due.
     pub(crate) fn note_progress(&mut self, session: Slot, change: u64) {
         let subscriptions = &mut self.subscriptions;
         let Some(state) = subscriptions.sessions.at_mut(session) else { return };
@@ -159,8 +164,7 @@ impl Server {
         self.review_waits(session);
     }
 
-    /// Something was rendered on the stream, which may have made other things due, or it turned out that
-    /// nothing is.
+    /// Notes that a response was rendered on the stream, or that none was due.
     pub(crate) fn note_rendered(&mut self, id: StreamId) {
         let next = self.subscriptions.store.sequence() + 1;
         let count = self.streams.get(id.0).map_or(0, |stream| stream.sessions.len());
@@ -172,7 +176,7 @@ impl Server {
         }
     }
 
-    /// The session has got further, or fallen back.
+    /// Updates the waits that concern a session after its progress changed.
     pub(crate) fn review_waits(&mut self, session: Slot) {
         if self.waits.waits.is_empty() {
             return;
@@ -194,7 +198,7 @@ impl Server {
         }
     }
 
-    /// The session is no longer where it was. Costs a step for each wait.
+    /// Removes a session from all waits. Costs one step per wait.
     pub(crate) fn leave_waits(&mut self, session: Slot) {
         let left = self.waits.waits.iter_mut();
         let left: Vec<_> =
@@ -204,7 +208,7 @@ impl Server {
         }
     }
 
-    /// A view has other layers: who sees it is waited for no longer where it is not concerned any more.
+    /// Removes the sessions from waits that no longer concern them after a change of layers.
     pub(crate) fn review_layers(&mut self) {
         let store = &self.subscriptions.store;
         let sessions = &self.subscriptions.sessions;
@@ -220,7 +224,7 @@ impl Server {
         }
     }
 
-    /// The session of a stream that sees an arena: on it, or on one of layers that shows it.
+    /// Session of the stream that sees the arena, directly or through layers.
     fn session_above(&self, stream: &Stream, arena: Slot) -> Option<Slot> {
         let above = self.subscriptions.store.arena(arena).map(|arena| &arena.above);
         stream.session_on(arena).or_else(|| {
@@ -239,7 +243,7 @@ impl Server {
         }
     }
 
-    /// Why the client of the session has not accepted a change, if it has not.
+    /// Reason for which the client of the session has not accepted a change; `None` if it has.
     fn lag(&self, session: Slot, sequence: u64) -> Option<Lag> {
         if sequence >= self.rejections.oldest(session) {
             return Some(Lag::Rejected);

@@ -1,8 +1,8 @@
-//! What each client has of each resource, for client status discovery as a management server serves it
-//! (M234, IS30).
+//! Client status by resource, for the Client Status Discovery Service of a management server.
 //!
-//! Nothing is kept for this: it is read off the sessions when somebody asks, and costs what there is to
-//! tell.
+//! The report is computed from the sessions on each call; no state is kept for it. It takes time
+//! proportional to its size.
+// M234, IS30
 
 use alloc::{string::ToString as _, sync::Arc, vec::Vec};
 
@@ -25,7 +25,7 @@ use crate::{
     types,
 };
 
-/// One client: one of its streams, and what it has been sent on it.
+/// Status of one client, which is one stream.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientStatus<'a> {
     server: &'a Server,
@@ -33,30 +33,30 @@ pub struct ClientStatus<'a> {
     stream: StreamId,
 }
 
-/// What a client has of one resource that it subscribes to.
+/// Status of one resource that a client subscribes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientResource<'a> {
-    /// The type.
+    /// Type of the resource.
     pub type_url: &'a TypeUrl,
-    /// The name.
+    /// Name of the resource.
     pub name: &'a ResourceName,
-    /// How far the client is.
+    /// Whether the client has the current content.
     pub status: ResourceSync,
-    /// The resource's own version, as incremental responses state it, of how it is now; whether the client
-    /// has that, `status` says.
+    /// Current version of the resource as stated in incremental responses. `status` tells whether
+    /// the client has it.
     pub version: Option<Version>,
-    /// The resource as it is now.
+    /// Current content of the resource.
     pub bytes: Option<&'a Bytes>,
-    /// When the newest response of the type was sent or, once there was one, when its answer came; none if
-    /// the client has not been sent the resource as it is now.
+    /// Time at which the newest response of the type was sent or, once answered, the time of the
+    /// answer; `None` if the client has not been sent the current content.
     pub updated: Option<Time>,
-    /// What the client rejected it for.
+    /// Error with which the client rejected the resource.
     pub error: Option<&'a Arc<str>>,
 }
 
 impl Server {
-    /// What each client has of each resource, in the order in which the streams came.
+    /// Returns the status of all clients, in the order in which their streams were opened.
     pub fn client_statuses(&self) -> impl Iterator<Item = ClientStatus<'_>> {
         self.streams.iter().filter_map(move |(slot, state)| {
             let stream = StreamId(self.streams.key(slot)?);
@@ -64,7 +64,7 @@ impl Server {
         })
     }
 
-    /// What one client has of each resource; `None` if the stream is gone.
+    /// Returns the status of one client; `None` if the stream has ended.
     #[must_use]
     pub fn client_status(&self, stream: StreamId) -> Option<ClientStatus<'_>> {
         let state = self.streams.get(stream.0)?;
@@ -81,25 +81,26 @@ impl Server {
 }
 
 impl<'a> ClientStatus<'a> {
-    /// The client's stream.
+    /// Returns the stream of the client.
     #[must_use]
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// The id of the client's node; empty if it has given none.
+    /// Returns the id of the client's node; empty if it has none.
     #[must_use]
     pub fn node_id(&self) -> &'a str {
         self.state.node_id()
     }
 
-    /// What it sees, once that is known.
+    /// Returns the view of the client, once assigned.
     #[must_use]
     pub fn view(&self) -> Option<&'a ViewName> {
         Some(&self.server.subscriptions.store.view(self.state.view?)?.name)
     }
 
-    /// All it subscribes to: type by type, in each first what it names, then what else a wildcard covers.
+    /// Returns all resources that the client subscribes to, by type; within a type, first those
+    /// subscribed by name, then those of a wildcard.
     pub fn resources(&self) -> impl Iterator<Item = ClientResource<'a>> + use<'a> {
         let server = self.server;
         let looks = self.state.sessions.iter().filter_map(move |seat| server.look(seat.session));
@@ -123,8 +124,7 @@ impl<'a> ClientStatus<'a> {
         })
     }
 
-    /// The message by which client status discovery tells it. Of the client's node the server keeps the id
-    /// alone.
+    /// Converts the status to the `ClientConfig` message of CSDS. Its `node` contains only the id.
     #[must_use]
     pub fn to_message(&self, contents: Contents, clock: WallClock) -> proto::ClientConfig {
         let node = proto::Node { id: self.node_id().into(), ..proto::Node::default() };
@@ -164,7 +164,7 @@ impl ClientResource<'_> {
             xds_config,
             last_updated: updated,
             config_status: ConfigStatus::from(self.status).into(),
-            // What became of it on the client's side is for the client to tell.
+            // The status on the client's side is unknown to the server.
             client_status: ClientResourceStatus::Unknown.into(),
             error_state,
             is_static_resource: false,

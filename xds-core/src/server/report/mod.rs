@@ -1,4 +1,4 @@
-//! Reports on clients and views: CSDS, contents, convergence, rejections.
+//! Reports on clients and views: client status (CSDS), contents, convergence and rejections.
 
 pub(crate) mod contents;
 pub(crate) mod convergence;

@@ -1,8 +1,9 @@
-//! What clients rejected and have not accepted since: the report by node.
+//! Report of responses that clients rejected and have not accepted since, by node.
 //!
-//! A client has at most one entry per type and stream. It ends when the client has accepted all of what it
-//! rejected in whatever form it has now, when it no longer subscribes to it, or some time after the client
-//! has gone: one that crashes on what it is sent should be found in the report after it did.
+//! A client has at most one entry per type and stream. The entry is removed when the client has
+//! accepted the current content of everything it rejected, when it no longer subscribes to any of
+//! it, or some time after the client has disconnected, so that the report still shows a client that
+//! crashed on a response.
 
 use crate::{
     id::StreamId,
@@ -21,14 +22,15 @@ use crate::{
 };
 
 impl Server {
-    /// What clients have rejected and not accepted since: those there are, then those who have gone not
-    /// long ago ([`keep_rejections`](crate::server::ServerLimits::keep_rejections)), by node and type. Costs what
-    /// there is to tell.
+    /// Returns the rejections that clients have not replaced by an ACK: those of connected clients,
+    /// then, by node and type, those of clients that disconnected recently
+    /// ([`keep_rejections`](crate::server::ServerLimits::keep_rejections)). Takes time proportional
+    /// to the number of entries.
     pub fn rejections(&self) -> impl Iterator<Item = Rejection<'_>> {
         self.rejections.iter()
     }
 
-    /// A request was taken, and answered something or changed what is subscribed.
+    /// Updates the report after a request that answered a response or changed the subscription.
     pub(crate) fn note_answer(&mut self, id: StreamId, session: Slot, answered: Answered) {
         let oldest = match answered {
             Answered::Nothing => return self.drop_unsubscribed(session),
@@ -80,7 +82,7 @@ impl Server {
         self.rejections.live.insert(session, live);
     }
 
-    /// The client has accepted a response.
+    /// Updates the report after an ACK.
     fn end_rejection(&mut self, id: StreamId, session: Slot) {
         if let Some(live) = self.rejections.live.get_mut(&session) {
             let turn = self.subscriptions.turn(session);
@@ -96,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Nobody has rejected what he no longer subscribes to.
+    /// Removes the entry of a client that no longer subscribes to any rejected resource.
     fn drop_unsubscribed(&mut self, session: Slot) {
         let Some(live) = self.rejections.live.get(&session) else { return };
         let Some(turn) = self.subscriptions.turn(session) else { return };
@@ -109,7 +111,7 @@ impl Server {
         }
     }
 
-    /// The client has gone.
+    /// Keeps the rejection of a client that disconnects.
     pub(crate) fn keep_rejection(&mut self, session: Slot) {
         let Some(Live { node_id, type_url, record, .. }) = self.rejections.live.remove(&session)
         else {
@@ -127,7 +129,7 @@ impl Server {
         self.wake_to_forget(before);
     }
 
-    /// A client that has gone is there again.
+    /// Removes and returns the kept rejection of a client that has reconnected.
     fn come_back(&mut self, key: &NodeType) -> Option<Record> {
         let before = self.rejections.next_until();
         let record = self.rejections.come_back(key);
@@ -135,7 +137,7 @@ impl Server {
         record
     }
 
-    /// Forgets those who have been gone for long enough, and is woken when the next one has.
+    /// Removes expired rejections, and sets the alarm for the next one.
     pub(crate) fn forget_rejections(&mut self) {
         let (now, limit) = (self.clock.now(), self.config.limits.remembered_rejections);
         self.rejections.expire(now, limit);

@@ -1,5 +1,6 @@
-//! Names that do not exist and may come a little later (M127, M39): a session that waits for some, or whose
-//! first answer is held, has an alarm for the first of them.
+//! Grace time of requested names that do not exist, and delay of an empty first answer. A session
+//! that waits has an alarm for the earliest of these times.
+// M127, M39
 
 use crate::{
     server::{Server, queue::timer_queue::Alarm, session::Session},
@@ -8,13 +9,15 @@ use crate::{
 };
 
 impl Server {
-    /// When the session is to be told of the first name that it waits for.
+    /// Earliest grace time of the session, as an alarm.
     pub(crate) fn grace_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
         let until = self.subscriptions.sessions.at(session)?.grace_ends()?;
         Some((until, Alarm::Absence(self.subscriptions.sessions.key(session)?)))
     }
 
-    /// A session has less to say than before, perhaps nothing: its first answer is held then (M39).
+    /// Starts the delay of the first answer of a session that has lost due resources, perhaps all
+    /// of them.
+    // M39
     pub(crate) fn hold_first_answer(&mut self, session: Slot) {
         let state = self.subscriptions.sessions.at(session);
         if !state.is_some_and(Session::lacks_first_answer) {

@@ -1,4 +1,5 @@
-//! Clients that do not answer (M65): each response to be answered has an alarm until it is.
+//! Time limit for answers to responses. Each response has an alarm until it is answered.
+// M65
 
 use crate::{
     server::{
@@ -11,7 +12,7 @@ use crate::{
 };
 
 impl Server {
-    /// A response of the session was rendered.
+    /// Sets the alarm of the response that was just rendered.
     pub(crate) fn await_answer(&mut self, slot: Slot) {
         let Subscriptions { sessions, store, .. } = &mut self.subscriptions;
         let (Some(key), Some(session)) = (sessions.key(slot), sessions.at_mut(slot)) else {

@@ -1,7 +1,9 @@
-//! A burst of changes is told as one (M225): while it lasts, clients that have the state before it wait.
+//! Coalescing of bursts of changes: clients with the state before a burst are notified when it
+//! ends.
 //!
-//! Only telling is put off. What a client is due is kept as ever, so that it is sent the newest when it is
-//! told, and at once if it asks for something meanwhile.
+//! Only the notification is delayed. Due resources are tracked as usual, so a client receives the
+//! newest state, and receives it at once if it sends a request meanwhile.
+// M225
 
 use alloc::vec::Vec;
 
@@ -21,7 +23,7 @@ use crate::{
 };
 
 impl Server {
-    /// Something changed in these arenas: if changes are held back, so are these.
+    /// Holds back the changes of these arenas, if debouncing is configured.
     pub(crate) fn hold_back(&mut self, arenas: &[Slot]) {
         let Some(debounce) = self.config.debounce.filter(|_| !arenas.is_empty()) else { return };
         for &slot in arenas {
@@ -42,9 +44,10 @@ impl Server {
         self.alarms.set(ends, Alarm::Debounced);
     }
 
-    /// A client that asked for something is told it in spite of a burst, and with it what else of the type changed.
-    /// What goes before that and changed in the same burst is told as well, lest it go behind (M144, IS17). Costs the
-    /// types of the stream.
+    /// Releases held-back types that are to be sent before a due type, so that their order is kept
+    /// when a client requests something during a burst. The client is then also sent the other
+    /// changes of the due type. Costs one step per type of the stream.
+    // M144, IS17
     pub(crate) fn hasten_what_goes_first(&mut self, id: StreamId) {
         if self.held_back.burst.is_none() {
             return;
@@ -69,7 +72,7 @@ impl Server {
         }
     }
 
-    /// The burst is over.
+    /// Notifies the sessions when the burst is over.
     pub(crate) fn tell_held_back(&mut self) {
         let Debounced { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
         let store = &mut self.subscriptions.store;

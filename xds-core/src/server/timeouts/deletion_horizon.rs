@@ -1,6 +1,8 @@
-//! For how long it is remembered what was deleted, for clients that have not been told of it (M231).
+//! Retention time of deletions for clients that have not been sent them.
 //!
-//! The deletions of a while are forgotten together: there are few such whiles, however many deletions.
+//! Deletions are grouped by period and discarded together; the number of periods is small,
+//! independent of the number of deletions.
+// M231
 
 use alloc::collections::BTreeSet;
 
@@ -15,7 +17,7 @@ use crate::{
 };
 
 impl Server {
-    /// Something was deleted, and perhaps somebody has to be told.
+    /// Starts the retention time of new deletions, if any are retained.
     pub(crate) fn remember_deletions(&mut self, arena: Slot) {
         let store = &self.subscriptions.store;
         let Some(time) = self.config.limits.deletions_for else { return };
@@ -36,13 +38,13 @@ impl Server {
         self.horizon.0.push_back(While { end, full, until, arenas: BTreeSet::from([arena]) });
     }
 
-    /// The deletions of the oldest while have been remembered for long enough.
+    /// Discards the deletions of the oldest period.
     pub(crate) fn forget_old_deletions(&mut self) {
         let Some(oldest) = self.horizon.0.pop_front() else { return };
         if let Some(next) = self.horizon.0.front() {
             self.alarms.set(next.end, Alarm::Horizon);
         }
-        // An arena in the place of another one may have no deletion as old as that.
+        // The slot may be in use for another arena, which may have no deletion as old as that.
         for arena in oldest.arenas {
             let forgotten = &mut self.stats.forgotten_deletions;
             let behind = self.subscriptions.forget_deletions_until(arena, oldest.until, forgotten);

@@ -1,5 +1,6 @@
-//! Renewing resources that clients may use for a time only (M159-M170): each arena that has any, and
-//! somebody to tell, has an alarm for the next one.
+//! Heartbeats that renew resources with a TTL. Each arena that has such resources and subscribers
+//! has an alarm for the next heartbeat.
+// M159-M170
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,8 @@ use crate::{
 };
 
 impl Server {
-    /// A resource was touched: if it changed, its time starts anew (M164).
+    /// Restarts the TTL of a changed resource.
+    // M164
     pub(crate) fn plan_heartbeats(&mut self, arena: Slot, resource: Slot, touch: Touch) {
         let (now, fraction) = (self.clock.now(), self.config.heartbeat_fraction);
         let Some(arena) = self.subscriptions.store.arena_mut(arena) else { return };
@@ -24,9 +26,10 @@ impl Server {
         arena.beats.plan(resource, stamp, ttl.map(|ttl| fraction.of(ttl)), now);
     }
 
-    /// Sets the alarm of an arena to the next heartbeat, whatever became of the arena (M168).
+    /// Sets the alarm of an arena to the next heartbeat. The arena may no longer exist.
+    // M168
     pub(crate) fn tend_heartbeats(&mut self, arena: Slot) {
-        // What layers had before anybody subscribed to the type above them.
+        // Resources that layers had before a client subscribed to the type of the view above them.
         for (arena, resource, touch) in self.subscriptions.store.take_shown() {
             self.plan_heartbeats(arena, resource, touch);
         }
@@ -52,7 +55,8 @@ impl Server {
         }
     }
 
-    /// Heartbeats are due to whoever has the resources: by name, or with everything else (M161, M169).
+    /// Makes heartbeats due to the subscribers of the resources, by name or wildcard.
+    // M161, M169
     pub(crate) fn heartbeat_is_due(&mut self, arena: Slot) {
         self.heartbeats.remove(&arena);
         let now = self.clock.now();
@@ -86,8 +90,9 @@ impl Server {
         self.tend_heartbeats(arena);
     }
 
-    /// A heartbeat waits for the answer to a response (M165). If that has been out for half the time that
-    /// the client may use what it has, it is late, whatever else answers may take.
+    /// Reports a response that a heartbeat waits for if it has been unanswered for half the TTL of
+    /// a resource to be renewed, regardless of the configured time limit for answers.
+    // M165
     fn note_silence(&mut self, session: Slot) {
         let now = self.clock.now();
         let Some(mut turn) = self.subscriptions.turn(session) else { return };

@@ -1,4 +1,5 @@
-//! Views that nobody has seen for a while are dropped (M221).
+//! Removal of views that have had no client for a time.
+// M221
 
 use crate::{
     server::{Server, admission::DropView, queue::timer_queue::Alarm, store::idle_views::Watch},
@@ -6,8 +7,8 @@ use crate::{
 };
 
 impl Server {
-    /// Sees to it that views are looked at when nobody has seen them for long enough. To be called whenever
-    /// who sees what may have changed.
+    /// Sets and cancels the alarms of idle views. Call it whenever the clients of a view may have
+    /// changed.
     pub(crate) fn watch_views(&mut self) {
         let at = self.config.idle_views.map(|after| self.clock.now().after(after));
         for watch in self.subscriptions.store.watches(at) {
@@ -18,7 +19,7 @@ impl Server {
         }
     }
 
-    /// Nobody has seen the view for long enough, or else its alarm would have been cancelled.
+    /// Drops a view that is still idle when its alarm is due.
     pub(crate) fn drop_idle_view(&mut self, view: Key) {
         let Some(name) = self.subscriptions.store.end_idle(view) else { return };
         self.drop_view(&name, DropView::Freeze, self.clock.now());

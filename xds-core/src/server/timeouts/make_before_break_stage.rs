@@ -1,4 +1,5 @@
-//! What waits too long for a step of make before break (M148).
+//! Time limit for changes that make before break holds back.
+// M148
 
 use crate::{
     id::StreamId,
@@ -16,13 +17,14 @@ use crate::{
     zoo::{self, Bug},
 };
 
-/// Whether it waits for something that the client has not asked for, and may never ask for.
+/// Whether the change waits for a request that the client has not sent and may never send.
 fn is_unasked(why: &HeldBy) -> bool {
     matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain)
 }
 
 impl Server {
-    /// Whether something may be sent on a stream whose types wait for each other. What may not is timed.
+    /// Whether something may be sent on a stream under make before break. Updates the alarms of
+    /// changes that are held back.
     pub(crate) fn look_at(&mut self, id: StreamId) -> bool {
         let Some(policy) = self.config.ordering.gated() else { return false };
         let Some(stream) = self.streams.get_mut(id.0) else { return false };
@@ -39,7 +41,7 @@ impl Server {
         let before = gate.held.take();
         self.stats.note_held(before.is_some(), outlook.hold.is_some());
         let now = self.clock.now();
-        // Who waited too long for an answer has not waited yet for a request that may never come.
+        // A wait for a request that may never come starts only after the wait for an answer.
         let waits_anew = |before: &Hold, hold: &Hold, since: Time| {
             let is_request = is_unasked(&hold.why) && !is_unasked(&before.why);
             is_request && since.after(policy.stage_timeout) <= now
@@ -65,7 +67,7 @@ impl Server {
         outlook.next.is_some()
     }
 
-    /// Something has been held back for as long as it may be.
+    /// Handles a change that has been held back for the time limit.
     pub(crate) fn held_too_long(&mut self, id: StreamId) {
         if zoo::is(Bug::HoldNeverReleased) {
             return;
@@ -100,7 +102,7 @@ impl Server {
         }
     }
 
-    /// What the client asked for has been held back for as long as it may be, and is sent now.
+    /// Releases requested resources that have been held back for the time limit.
     pub(crate) fn asked_too_long(&mut self, id: StreamId) {
         if zoo::is(Bug::HoldNeverReleased) {
             return;
@@ -120,7 +122,7 @@ impl Server {
         }
     }
 
-    /// The stream is gone, and what was asked for on it.
+    /// Cancels the alarm of the unanswered requests of a stream that ends.
     pub(crate) fn stop_waiting_for_order(&mut self, id: StreamId) {
         let Some(policy) = self.config.ordering.gated() else { return };
         let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
@@ -129,7 +131,7 @@ impl Server {
         }
     }
 
-    /// The stream is gone, and what it held back.
+    /// Cancels the alarm of the held-back change of a stream that ends or changes its view.
     pub(crate) fn stop_holding(&mut self, id: StreamId) {
         let Some(policy) = self.config.ordering.gated() else { return };
         let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());

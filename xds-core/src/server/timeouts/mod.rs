@@ -1,4 +1,4 @@
-//! What the server has to do at a certain time: one list, in the order of time.
+//! Handlers of expired timers.
 
 pub(crate) mod absence;
 pub(crate) mod answer_overdue;
