@@ -1,4 +1,4 @@
-//! How far each type has got: what was sent, what the client has accepted, and what it has rejected.
+//! Progress of each type of a stream: what was sent, ACKed and rejected.
 
 use super::{
     Gate, Sessions, View,
@@ -19,7 +19,7 @@ use crate::{
     types::rank,
 };
 
-/// How far one type has got.
+/// Progress of one type.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) sent: Mark,
@@ -27,25 +27,25 @@ pub(crate) struct Marks {
     pub(crate) refused: Refused,
 }
 
-/// What the client has of a type.
+/// State of the client for one type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
-    /// It has all that it asks for up to here.
+    /// Revision up to which it has all requested resources.
     pub(crate) set: Stamp,
-    /// The same, and knows what is gone.
+    /// Revision up to which it has all requested resources and all deletions.
     pub(crate) deleted: Stamp,
-    /// It has what the response of this nonce completed.
+    /// Nonce of the response that completed this state.
     pub(crate) nonce: u64,
-    /// It warms clusters of the response of this nonce, with endpoints that come later.
+    /// Nonce of the response whose clusters it warms with endpoints that arrive later.
     pub(crate) warms: u64,
-    /// These are clusters that were set after this.
+    /// Revision after which these clusters were set.
     pub(crate) warms_from: Stamp,
 }
 
-/// Which clusters a client has that is told them all each time.
+/// Clusters of a client that is sent all clusters in each response.
 #[derive(Debug, Default)]
 pub(crate) struct Shots {
-    /// With the newest response.
+    /// Clusters of the newest response.
     sent: Shot,
     accepted: Shot,
 }
@@ -61,9 +61,9 @@ impl Shots {
 }
 
 impl Mark {
-    /// Takes note that the newest response was the last part of what there was to send, if it was.
+    /// Records the newest response if it completed everything that was to be sent.
     fn complete(&mut self, session: &Session, arena: &Arena, clock: Stamp) {
-        // Of what was rejected before, and was not sent again, it does not have all either.
+        // A client with a pending rejection does not have everything either.
         if session.has_additions(arena) || session.is_rejected() {
             return;
         }
@@ -76,15 +76,15 @@ impl Mark {
 }
 
 impl Gate {
-    /// The rest of a response that was split may go without being sent: it is gone, or the client asks for it
-    /// no more.
+    /// Records sessions that became complete without another response, because the rest of a split
+    /// response was deleted or unsubscribed.
     pub(crate) fn note_settled(&mut self, sessions: &Sessions<'_>, clock: Stamp) {
         for (rank, (marks, view)) in self.marks.iter_mut().zip(&sessions.0).enumerate() {
             let Some(view) = view.filter(View::is_settled) else { continue };
             let Some(nonce) = view.session.newest_content() else { continue };
-            // It may have been forgiven for what it rejected, but does not have it.
+            // The rejection may be cleared, but the client does not have these resources.
             if marks.accepted.nonce < nonce && !view.session.is_refused() {
-                // What is gone may have gone since without a word.
+                // Resources may have been deleted silently since.
                 (marks.sent.set, marks.sent.nonce) = (clock, nonce);
                 marks.accepted = marks.sent;
                 if rank == rank::CLUSTERS {
@@ -94,14 +94,14 @@ impl Gate {
         }
     }
 
-    /// Whether the client has rejected for good what was set up to a position.
+    /// Whether the client has permanently rejected a resource that was set up to a revision.
     pub(crate) fn has_refused(&self, rank: usize, view: View<'_>, to: Stamp) -> bool {
         let has_any = |marks: &Marks| marks.refused.has_any(view.arena, to);
         view.session.has_wildcard() && self.marks.get(rank).is_some_and(has_any)
     }
 
-    /// The client sees another view. Of the clusters that it was sent, and that are just like that there, it may
-    /// have to ask for the endpoints yet, and to warm them.
+    /// Resets the progress after the client was moved to another view. It may still have to request
+    /// and warm the endpoints of clusters that it was sent with the same content.
     pub(crate) fn start_marks_over(
         &mut self,
         sessions: &Sessions<'_>,
@@ -139,7 +139,7 @@ impl Gate {
         self.marks.get(rank).map_or_else(Mark::default, |marks| marks.accepted)
     }
 
-    /// A response was rendered.
+    /// Records a rendered response.
     pub(crate) fn note_sent(
         &mut self,
         seat: Seat,
@@ -153,13 +153,13 @@ impl Gate {
         let Some(marks) = self.marks.get_mut(rank) else { return };
         let nonce = view.session.newest_nonce();
         if rank == rank::CLUSTERS && view.session.has_wildcard() {
-            // What was rejected is in full state again.
+            // A full state contains rejected resources again.
             let (from, to) = match view.session.variant() {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
-            // Who is told all clusters each time takes as new what is other than what it has; and what it has it
-            // may not have warmed, since the endpoints were gone then.
+            // A client that is sent all clusters treats changed ones as new. It may not have warmed
+            // an unchanged cluster whose endpoints did not exist before.
             let endpoints = Sessions::of(seats, subscriptions).get(rank::ENDPOINTS);
             let lacks = |name: &ResourceName| {
                 endpoints.is_some_and(|it| it.lacks(name, warm, &subscriptions.edges))
@@ -195,7 +195,7 @@ impl Gate {
                 (marks.sent.warms, marks.sent.warms_from) = (marks.sent.warms.max(warms), from);
             }
             self.shots.sent = match view.session.is_rejected() {
-                // It is a part of them, in search of what the client rejected.
+                // The response is a part of the clusters, to find the rejected one.
                 true => Shot::EMPTY,
                 false => Shot {
                     at: clock,
@@ -207,7 +207,7 @@ impl Gate {
         marks.sent.complete(view.session, view.arena, clock);
     }
 
-    /// A request was taken, which may have answered a response.
+    /// Records a request, which may have answered a response.
     pub(crate) fn note_request(&mut self, seat: Seat, subscriptions: &Subscriptions) {
         let Some(marks) = self.marks.get_mut(usize::from(seat.rank)) else { return };
         let Some(View { session, arena, .. }) = View::of(seat.session, subscriptions) else {
@@ -222,7 +222,7 @@ impl Gate {
             }
         }
         let is_clusters = usize::from(seat.rank) == rank::CLUSTERS;
-        // What it says it has it does not take as new when it is sent that among others.
+        // A client does not treat clusters whose versions it stated as new.
         if is_clusters && let Some(at) = session.came_with() {
             self.shots.sent = Shot { at, ..Shot::EMPTY };
         }
@@ -234,7 +234,7 @@ impl Gate {
                 self.shots = Shots::default();
             }
         } else if session.is_rejected() || session.is_refused() {
-            // It may be forgiven for that already, but has accepted nothing.
+            // The rejection may be cleared already, but nothing was accepted.
             marks.sent = marks.accepted;
             if is_clusters {
                 self.shots.reject();

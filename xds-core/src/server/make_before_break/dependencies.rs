@@ -1,17 +1,18 @@
-//! What waits for what: a table.
+//! Table of the types that each type waits for.
 
 use crate::types::rank;
 
-/// What a type waits for.
+/// Types that one type waits for.
 pub(crate) struct Waits {
-    /// Before it is sent.
+    /// Types that are waited for before a resource is sent.
     pub(crate) to_be_sent: &'static [usize],
-    /// Before it is told what of it is gone.
+    /// Types that are waited for before a deletion is sent.
     pub(crate) to_be_told: &'static [usize],
 }
 
 impl Waits {
-    /// [`AckGated`] shows it as a table. Nothing in it goes round in a circle.
+    /// Returns the types that a type waits for. The table is documented at [`AckGated`] and has no
+    /// cycles.
     pub(crate) const fn of(seat: usize) -> Self {
         use rank::{
             CLUSTERS, ENDPOINTS, EXTENSIONS, LISTENERS, ROUTES, SCOPED_ROUTES, SECRETS,
@@ -37,12 +38,13 @@ impl Waits {
     }
 }
 
-/// What may refer to resources of a type: those that are gone are told after it.
+/// Types that may refer to resources of a type. Deletions of the type are sent after those of these
+/// types.
 pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
     Waits::of(rank as usize).to_be_told
 }
 
-/// What goes before resources of a type that are set.
+/// Types whose resources are sent before those of a type.
 pub(crate) const fn goes_before(rank: u8) -> &'static [usize] {
     Waits::of(rank as usize).to_be_sent
 }

@@ -1,13 +1,14 @@
-//! What may be sent now on a stream whose types wait for each other: make before break, one step behind
-//! the other's ACK (M146-M150, M158).
+//! Make before break: decides what may be sent now on a stream whose types wait for each other's
+//! ACKs.
 //!
-//! It is asked anew whenever something is to be sent, and answers from what the sessions of the stream
-//! still lack and have accepted: there is no plan of a rollout that a new transaction would upset
-//! (M149).
+//! The decision is recomputed whenever something is to be sent, from what the sessions of the
+//! stream still lack and have accepted. There is no stored rollout plan that a new transaction
+//! could invalidate.
 //!
-//! A type that waits need not wait until there is nothing left to say of the others, which may never
-//! be. It is enough that the client has accepted a response of theirs that was made after the change:
-//! what it refers to existed then. Positions in the history of the store tell which is the case.
+//! A waiting type does not wait until nothing of the other types is due, which may never happen. It
+//! waits until the client has ACKed a response of theirs that was made after the change, because
+//! the resources it refers to existed then. Revisions of the store tell whether that is the case.
+// M146-M150, M158
 
 pub(crate) mod accepted;
 pub(crate) mod dependencies;
@@ -41,52 +42,52 @@ use crate::{
     types::{self, rank},
 };
 
-/// How many types wait or are waited for: those with a rank of their own.
+/// Number of types that wait or are waited for: those with a rank of their own.
 const STAGES: usize = types::RANKS;
 
-/// What is known of a stream besides what its sessions know.
+/// Make-before-break state of a stream, in addition to the state of its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     on_stuck: OnStuck,
     marks: [Marks; STAGES],
     shots: Shots,
-    /// The client has asked for the endpoints of clusters that changed up to here.
+    /// Revision up to which the client has requested the endpoints of changed clusters.
     asked: Stamp,
     expected: Expected,
-    /// The same of those that it subscribes to by name, as they were in this response.
+    /// Newest CDS response whose by-name clusters have all had their endpoints requested.
     asked_by_name: Rendering,
-    /// Whether the client has to ask for endpoints after the newest clusters.
+    /// Meaning of a request for endpoints after the newest clusters.
     asks: Asks,
-    /// What it has taken of clusters, whether or not it accepted the response.
+    /// Clusters that the client uses, whether or not it has ACKed their response.
     taken: Taken,
-    /// If it has endpoints, and warms new clusters with them.
+    /// Whether to wait for a client that has endpoints and warms new clusters with them.
     for_warming: Patience,
-    /// Changes up to here wait for nothing any more.
+    /// Revision up to which changes wait for nothing any more.
     waived: Stamp,
-    /// What is held back, and since when.
+    /// Change that is held back, and the time since when.
     pub(crate) held: Option<(Hold, Time)>,
-    /// Requests that are not answered yet, since what was asked for is held back.
+    /// Requests that are unanswered because their resources are held back.
     pub(crate) requests: Requests,
 }
 
-/// What the gate says.
+/// Decision on what may be sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outlook {
     pub(crate) next: Option<Next>,
-    /// The first thing that is held back.
+    /// First change that is held back.
     pub(crate) hold: Option<Hold>,
-    /// Which types have unanswered requests.
+    /// Types that have unanswered requests.
     pub(crate) asks: [Ask; STAGES],
 }
 
-/// What is sent next.
+/// Session that sends next, and what part of its due resources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) seat: Seat,
     pub(crate) portion: Portion,
 }
 
-/// Something that waits, and what for.
+/// Change that is held back, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) rank: u8,
@@ -96,13 +97,13 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Whether the same still waits, if perhaps for something else.
+    /// Whether both concern the same change, even if it waits for something else.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.rank, self.what) == (other.rank, other.what)
     }
 }
 
-/// The stream's sessions by rank.
+/// Sessions of the stream by rank.
 pub(crate) struct Sessions<'a>([Option<View<'a>>; STAGES]);
 
 #[derive(Clone, Copy)]
@@ -134,15 +135,15 @@ impl<'a> View<'a> {
         Some(Self { slot, session, arena: subscriptions.store.arena(session.arena)? })
     }
 
-    /// Whether the client has accepted all there is.
+    /// Whether the client has accepted all resources and deletions.
     fn is_settled(&self) -> bool {
         !self.session.has_additions(self.arena)
             && !self.session.is_waiting()
             && !self.session.is_rejected()
     }
 
-    /// Whether the client has all there is. It may not have taken note that something is gone: what waits only
-    /// for what there is does not wait for that.
+    /// Whether the client has all resources. It may not have been sent all deletions, which a type
+    /// that waits only for resources does not need.
     fn has_all(&self) -> bool {
         !self.session.has_additions(self.arena) && self.session.lacks_nothing()
     }
@@ -152,8 +153,8 @@ impl<'a> View<'a> {
         slot.is_some_and(|slot| self.arena.payload(slot).is_some())
     }
 
-    /// Whether the client is to be sent a resource yet, by its name, or has not accepted it: neither in the
-    /// response of this nonce nor before.
+    /// Whether a resource is yet to be sent to the client by its name, or was not accepted in the
+    /// response with the nonce `accepted` or before.
     fn lacks(&self, name: &ResourceName, accepted: u64, edges: &Edges) -> bool {
         let slot = self.arena.find(name.as_str());
         let edge = slot.and_then(|slot| edges.at(edges.find(self.slot, slot)?));
@@ -177,13 +178,13 @@ impl Gate {
         Self { on_stuck, ..Self::default() }
     }
 
-    /// What becomes of what waits for a client that rejects.
+    /// Policy for changes that wait for a client which rejects.
     pub(crate) fn on_stuck(&self) -> OnStuck {
         self.on_stuck
     }
 
-    /// What is sent next, and what is not. Costs the types of the stream, and what is due of those that
-    /// wait.
+    /// Decides what is sent next and what is held back. Costs one step per type of the stream, and
+    /// per due resource of the types that wait.
     pub(crate) fn look(
         &mut self,
         seats: &[Seat],
@@ -194,12 +195,13 @@ impl Gate {
         self.note_settled(&sessions, subscriptions.store.clock());
         let mut outlook = Outlook::default();
         let waits = |seat: &&Seat| !Waits::of(usize::from(seat.rank)).to_be_sent.is_empty();
-        // What has waited goes first once it may: who keeps changing what it waited for must not keep
-        // it waiting.
+        // Waiting types are checked first, so that frequent changes of the types they wait for
+        // cannot delay them further.
         let (waiting, free) = (seats.iter().filter(waits), seats.iter().filter(|it| !waits(it)));
         for &seat in waiting.chain(free) {
             let Some(view) = View::of(seat.session, subscriptions) else { continue };
-            // What waits goes on waiting while an answer of its own type is on its way, as to a heartbeat.
+            // Keeps a change waiting while a response of its type, such as a heartbeat, is
+            // unanswered.
             let is_due = view.session.is_due(view.arena);
             if !is_due && !view.session.is_waiting() {
                 continue;
@@ -276,11 +278,11 @@ impl Gate {
         subscriptions: &Subscriptions,
         policy: &AckGated,
     ) -> Option<Hold> {
-        // Nobody may know when, but not later than now.
+        // The revision of the deletion may be unknown, but it is not later than now.
         let deleted = view.session.newest_deletion(view.arena, &subscriptions.edges);
         let deleted = deleted.min(subscriptions.store.clock());
         let waits = Waits::of(usize::from(seat.rank)).to_be_told;
-        // What went without a word the client has until it has nothing that refers to it.
+        // The client keeps a silently deleted resource until it has nothing that refers to it.
         let has_lost_silently = |to: usize, after: Stamp| {
             let refers = |&&rank: &&usize| Waits::of(rank).to_be_told.contains(&to);
             let mut lost = waits.iter().filter(refers).filter_map(|&rank| sessions.get(rank));
@@ -316,8 +318,9 @@ impl Gate {
         hold(waits_for, why)
     }
 
-    /// The client sees another view: nothing that it has accepted counts, nor that it was not waited for any
-    /// longer. What there is may be older than that, and is new to it; but for what it was sent just like that.
+    /// Resets the state after the client was moved to another view, because earlier ACKs and waived
+    /// waits do not apply there. Resources of the new view may be older and are new to the client,
+    /// except those that it was sent with the same content.
     pub(crate) fn start_over(&mut self, seats: &[Seat], subscriptions: &Subscriptions) {
         self.waived = Stamp::START;
         self.asked = Stamp::START;
@@ -327,7 +330,7 @@ impl Gate {
         self.start_marks_over(&Sessions::of(seats, subscriptions), subscriptions);
     }
 
-    /// What waits now is not made to wait any longer.
+    /// Ends the wait of all changes up to now.
     pub(crate) fn waive(&mut self, clock: Stamp) {
         self.waived = clock;
     }

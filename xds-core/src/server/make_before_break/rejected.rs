@@ -1,8 +1,9 @@
-//! What a client has rejected for good.
+//! Resources that a client has permanently rejected.
 //!
-//! What is rejected goes along with the next change, once (M107). If it is rejected then, too, it is not
-//! sent again until it changes, and the client lacks it all the while, whatever else it accepts; and then
-//! until it has accepted what it has changed to.
+//! A rejected resource is sent once more with the next change. If it is rejected again, it is not
+//! sent until it changes, and the client lacks it, whatever else it accepts, until it has accepted
+//! the changed resource.
+// M107
 
 use alloc::collections::BTreeMap;
 
@@ -15,20 +16,22 @@ use crate::{
     text::ResourceName,
 };
 
-/// The resources of one type under the wildcard that a client has rejected and not accepted since, by
-/// the change that it rejected first; if it may not have been sent them before that, by their creation: what has
-/// referred to them since then leads to something that it has in no form.
+/// Wildcard resources of one type that a client has rejected and not accepted since.
+///
+/// The key is the revision of the change that was rejected first or, if the client may never have
+/// been sent the resource before, of its creation, because everything that refers to it since then
+/// refers to a resource that the client lacks.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     resources: BTreeMap<Stamp, (Slot, ResourceName)>,
-    /// Where each of them is among these.
+    /// Key of each resource in `resources`.
     places: BTreeMap<Slot, Stamp>,
-    /// The response that was added last.
+    /// Nonce of the response that was added last.
     newest: u64,
 }
 
 impl Refused {
-    /// The response of this nonce was rejected, or has been, which had what was set after `from` and up to `to`.
+    /// Adds the resources of a rejected response, which were set after `from` and up to `to`.
     pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Stamp, Stamp), nonce: u64) {
         if self.newest == nonce {
             return;
@@ -42,7 +45,8 @@ impl Refused {
                 }
                 self.resources.remove(since);
             }
-            // What was sent up to there had it as it was before, unless it changed while it waited to be sent.
+            // The client has the previous content if that was sent before `from`, unless the
+            // resource changed while it waited to be sent.
             let was_sent_before = resource.before <= from;
             let since = if was_sent_before { resource.stamp } else { resource.born() };
             self.resources.insert(since, (slot, resource.name.clone()));
@@ -51,7 +55,7 @@ impl Refused {
         self.sweep(arena);
     }
 
-    /// The same was accepted.
+    /// Removes the resources of an accepted response, which were set after `from` and up to `to`.
     pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
         if self.resources.is_empty() {
             return;
@@ -63,7 +67,8 @@ impl Refused {
         }
     }
 
-    /// Lets go of what is there no longer, as soon as that is most of it: then it costs as much as it came to.
+    /// Removes deleted resources once they are the majority, which makes the cost proportional to
+    /// the additions.
     fn sweep(&mut self, arena: &Arena) {
         if self.resources.len() <= arena.existing().saturating_mul(2) {
             return;
@@ -72,13 +77,13 @@ impl Refused {
         self.places = self.resources.iter().map(|(&since, it)| (it.0, since)).collect();
     }
 
-    /// Whether there is anything that it rejected of what was set up to `to`.
+    /// Whether the client has rejected a resource that was set up to `to`.
     pub(crate) fn has_any(&self, arena: &Arena, to: Stamp) -> bool {
         self.resources.range(..=to).any(|(_, it)| find(arena, it).is_some())
     }
 }
 
-/// The resource, as it is now.
+/// Returns the current resource, if it still exists.
 fn find<'a>(arena: &'a Arena, (slot, name): &(Slot, ResourceName)) -> Option<&'a Resource> {
     arena.at(*slot).filter(|it| it.payload.is_some() && it.name == *name)
 }

@@ -1,26 +1,28 @@
-//! How long clients have waited for what they asked for.
+//! Time limit for requested resources that make before break holds back.
 //!
-//! A client concludes that a resource does not exist if it does not arrive within 15 seconds after the request. What
-//! a client asks for is therefore held back no longer than the stage timeout in all: the time counts for each type
-//! from when its request was first held back, and goes on when the type comes to wait for something else.
+//! A client concludes that a resource does not exist if it does not arrive within 15 seconds of the
+//! request. A requested resource is therefore held back for at most `stage_timeout` in total. The
+//! time is measured per type from when its request was first held back, and continues when the type
+//! begins to wait for something else.
 
 use core::time::Duration;
 
 use super::STAGES;
 use crate::time::Time;
 
-/// What the client has asked for of one type and has not been sent.
+/// Unanswered request of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Nothing, or nothing that was held back so far.
+    /// No unanswered request, or none that was held back.
     #[default]
     Served,
     HeldSince(Time),
-    /// Held back for the stage timeout: it is sent whatever it waits for.
+    /// Request held back for `stage_timeout`: its resources are sent regardless of what they wait
+    /// for.
     Overdue,
 }
 
-/// Whether a type has an unanswered request at the moment.
+/// Whether a type has an unanswered request now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ask {
     #[default]
@@ -30,7 +32,7 @@ pub(crate) enum Ask {
     Held,
 }
 
-/// The unanswered requests of a stream, by type.
+/// Unanswered requests of a stream, by type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests([Request; STAGES]);
 
@@ -39,7 +41,7 @@ impl Requests {
         self.0.get(usize::from(rank)).copied().unwrap_or_default()
     }
 
-    /// Takes note of what is asked for now.
+    /// Records which types have unanswered requests now.
     pub(crate) fn note(&mut self, asks: &[Ask; STAGES], now: Time) {
         for (request, asks) in self.0.iter_mut().zip(asks) {
             *request = match (asks, *request) {
@@ -50,7 +52,7 @@ impl Requests {
         }
     }
 
-    /// When the first request will have been held back for `timeout`.
+    /// Time at which the first request will have been held back for `timeout`.
     pub(crate) fn first_overdue(&self, timeout: Duration) -> Option<Time> {
         let since = |request: &Request| match request {
             Request::HeldSince(since) => Some(since.after(timeout)),
@@ -59,7 +61,8 @@ impl Requests {
         self.0.iter().filter_map(since).min()
     }
 
-    /// Makes those overdue that have been held back for `timeout`; gives the ranks of their types.
+    /// Marks requests that have been held back for `timeout` as overdue, and returns the ranks of
+    /// their types.
     pub(crate) fn expire(
         &mut self,
         now: Time,

@@ -1,4 +1,5 @@
-//! Endpoints that clusters name: whether the client has asked for them, and warms its clusters with them.
+//! Endpoints that clusters name: whether the client has requested them and warmed its clusters with
+//! them.
 
 use alloc::collections::BTreeSet;
 
@@ -15,45 +16,46 @@ use crate::{
     types::rank,
 };
 
-/// Whether it is worth waiting for the client to ask for endpoints.
+/// Whether to wait for the client to request endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Patience {
     #[default]
     Waits,
-    /// It did not when it should have.
+    /// The client did not request endpoints within `stage_timeout`.
     Lost,
 }
 
-/// Clusters that a client has taken, and asked for the endpoints of: those of a response.
+/// Response whose clusters a client uses and has requested endpoints for.
 ///
-/// A proxy takes what is good of a response that it rejects, unless it cannot read all of it. What it has
-/// taken it does not ask about again when it is sent it once more. That it has, it says by asking.
+/// A client such as Envoy uses the valid clusters of a response that it rejects, unless it cannot
+/// decode the response. It shows that by requesting endpoints, and does not request them again when
+/// it is sent the same clusters again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
-    /// When it was rendered.
+    /// Revision of the store when the response was rendered.
     pub(crate) at: Stamp,
     pub(crate) nonce: u64,
 }
 
-/// What it means if the client asks for endpoints now, without having been sent any.
+/// Meaning of a request for endpoints that does not answer a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Asks {
-    /// Nothing in particular.
+    /// No particular meaning.
     #[default]
     Nothing,
-    /// That it does so when it has clusters to warm; these may be older ones.
+    /// The client sends such requests when it has clusters to warm, possibly older ones.
     Again,
-    /// That it has taken these.
+    /// The client uses these clusters.
     For(Taken),
 }
 
-/// Endpoints of clusters that a client was sent. Each moves on when it is looked at, so that however often that is
-/// done, it costs what was sent.
+/// Endpoints of the clusters that a client was sent. Names move from the first set to the second
+/// and are then removed, so the total cost is proportional to what was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
-    /// It may yet have to ask for them.
+    /// Endpoints that the client may not have requested yet.
     unasked: BTreeSet<ResourceName>,
-    /// It has, and may not have accepted them.
+    /// Endpoints that the client has requested and may not have accepted.
     asked: BTreeSet<ResourceName>,
 }
 
@@ -62,7 +64,7 @@ impl Expected {
         self.unasked.insert(name.clone());
     }
 
-    /// One that it has not asked for.
+    /// Returns the first name that the client has not requested.
     fn first_unasked(&mut self, is_asked: impl Fn(&ResourceName) -> bool) -> Option<ResourceName> {
         while let Some(name) = self.unasked.pop_first() {
             if !is_asked(&name) {
@@ -74,7 +76,7 @@ impl Expected {
         None
     }
 
-    /// What keeps the first of them from being there that is not.
+    /// Returns the reason for which the first name that is not ready is not.
     fn first_lack<T>(&mut self, lack: impl Fn(&ResourceName) -> Option<T>) -> Option<T> {
         while let Some(name) = self.asked.first().or_else(|| self.unasked.first()) {
             let lack = lack(name);
@@ -90,7 +92,7 @@ impl Expected {
 }
 
 impl Gate {
-    /// The client has asked for endpoints, and for none less than before; that was no answer.
+    /// Records a request for endpoints that answers no response and unsubscribes from nothing.
     pub(crate) fn note_asked(&mut self) {
         match self.asks {
             Asks::Nothing => return,
@@ -100,8 +102,8 @@ impl Gate {
         self.for_warming = Patience::Waits;
     }
 
-    /// Why the client may still use endpoints that no cluster which it has accepted names: a cluster that comes to
-    /// name others is warmed with these, and the one before stays in use meanwhile.
+    /// Reason for which the client may still use endpoints that no accepted cluster names: when a
+    /// cluster changes to other endpoints, the old cluster stays in use while the new one warms.
     pub(crate) fn uses_old_endpoints(
         &mut self,
         endpoints: View<'_>,
@@ -110,14 +112,15 @@ impl Gate {
         subscriptions: &Subscriptions,
         policy: &AckGated,
     ) -> Option<HeldBy> {
-        // Without clusters on the stream nobody knows what they name.
+        // Without a CDS subscription on the stream, the names in clusters are unknown.
         let named_by = sessions.get(rank::CLUSTERS)?;
-        // What stays of these may never have got the endpoints that it named last.
+        // Deleted clusters that are still served may never have received the endpoints they named
+        // last.
         if named_by.session.has_removals(named_by.arena) {
             return Some(named_by.why_not());
         }
         let (accepted, clusters) = (self.accepted(rank::ENDPOINTS), self.accepted(rank::CLUSTERS));
-        // It has asked for more since, or has to.
+        // The client has requested more endpoints since, or has to.
         let is_behind = accepted.set == Stamp::START || accepted.nonce < clusters.nonce;
         if is_behind && !endpoints.has_all() {
             return Some(endpoints.why_not());
@@ -129,7 +132,8 @@ impl Gate {
         self.has_cold_clusters(sessions, subscriptions)
     }
 
-    /// Why clusters that the client was sent are not in use yet for want of endpoints.
+    /// Reason for which clusters that the client was sent are not in use yet, for lack of
+    /// endpoints.
     pub(crate) fn has_cold_clusters(
         &mut self,
         sessions: &Sessions<'_>,
@@ -141,15 +145,16 @@ impl Gate {
         }
     }
 
-    /// Endpoints that a cluster of the client names and that it has not asked for.
+    /// First endpoints that a cluster of the client names and the client has not requested.
     fn unasked(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
     ) -> Option<ResourceName> {
         let clusters = sessions.get(rank::CLUSTERS)?;
-        // A client without endpoints on the stream may never ask for any (M150, M158). One that has ended all of its
-        // subscriptions is waited for: a proxy subscribes again once it has clusters.
+        // A client without an EDS subscription on the stream may never request endpoints (M150,
+        // M158). A client that has ended its subscriptions is waited for: Envoy subscribes again
+        // once it has clusters.
         let endpoints = sessions.get(rank::ENDPOINTS)?;
         let is_covered = |endpoints: View<'_>, name: &ResourceName| {
             let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
@@ -164,7 +169,7 @@ impl Gate {
             return self.unasked_by_name(clusters, subscriptions, is_asked);
         }
         if !clusters.has_all() {
-            // It is about to get other clusters, but has these.
+            // Other clusters are due, but the client has these.
             return self.expected.first_unasked(is_asked);
         }
         for cluster in clusters.arena.set_after(self.asked) {
@@ -173,7 +178,7 @@ impl Gate {
                 Some(name) => return Some(name.clone()),
             }
         }
-        // Until it has been sent them, they may go.
+        // Names are kept until the client has been sent the endpoints that its clusters warm with.
         if self.accepted(rank::ENDPOINTS).nonce >= self.accepted(rank::CLUSTERS).warms {
             self.expected = Expected::default();
         }
@@ -190,7 +195,7 @@ impl Gate {
         if newest.nonce <= asked.nonce {
             return None;
         }
-        // What is renewed, or repeated among others, it does not take as new.
+        // The client does not treat renewed or repeated clusters as new.
         let new = clusters.session.new_by_name(asked, clusters.arena, &subscriptions.edges);
         let unasked =
             new.flat_map(|cluster| cluster.needs.names(&cluster.name)).find(|name| !is_asked(name));
@@ -200,7 +205,7 @@ impl Gate {
         unasked.cloned()
     }
 
-    /// Why clusters are not warm that the client was sent.
+    /// Reason for which clusters that the client was sent are not warm.
     fn unwarmed(
         &mut self,
         sessions: &Sessions<'_>,
@@ -216,12 +221,14 @@ impl Gate {
         if is_warm && !clusters.has_all() {
             let accepted = self.accepted(rank::ENDPOINTS).nonce;
             let lack = |name: &ResourceName| {
-                // Endpoints that went before they could be sent warmed nothing; other clusters are coming.
+                // Endpoints that were deleted before they were sent warmed no cluster; other
+                // clusters are due.
                 let slot = endpoints.arena.find(name.as_str());
                 let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
                     return Some(clusters.why_not());
                 };
-                // Nor did those that came after they were asked for, until they are sent.
+                // Endpoints that were created after the request have not warmed a cluster until
+                // they are sent.
                 let edge = subscriptions.edges.find(endpoints.slot, slot);
                 let edge = subscriptions.edges.at(edge?)?;
                 (edge.sent == 0 || edge.sent > accepted).then(|| endpoints.why_not())
@@ -237,13 +244,14 @@ impl Gate {
         match (endpoints.has_all(), endpoints.session.variant()) {
             (false, _) => Some(endpoints.why_not()),
             (true, Variant::StateOfTheWorld) => Some(HeldBy::NotAskedAgain),
-            // It has been sent unasked what there was to warm, unless that went first; then so do the clusters.
+            // The client has been sent all endpoints to warm with, unless they were deleted before;
+            // then the clusters are deleted too.
             (true, Variant::Incremental) if clusters.has_all() => None,
             (true, Variant::Incremental) => Some(clusters.why_not()),
         }
     }
 
-    /// The client is not expected any more to ask for the endpoints of the clusters it has.
+    /// Stops waiting for the client to request the endpoints of its clusters.
     pub(crate) fn stop_expecting(
         &mut self,
         why: &HeldBy,
@@ -263,7 +271,7 @@ impl Gate {
     }
 }
 
-/// Whether there is a cluster that was set after a position and is warmed with endpoints that exist.
+/// Whether a cluster was set after a revision and warms with endpoints that exist.
 fn has_to_warm(clusters: View<'_>, endpoints: View<'_>, from: Stamp) -> bool {
     let exists = |name: &ResourceName| endpoints.has_resource(name);
     let mut new = clusters.arena.set_after(from);
