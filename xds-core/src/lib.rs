@@ -1,33 +1,34 @@
-//! Sans-IO protocol cores for both ends of xDS, the protocol by which Envoy, gRPC and service meshes
-//! get their configuration.
+//! Sans-IO protocol cores for both ends of xDS, the protocol that configures Envoy, gRPC and
+//! service meshes.
 //!
-//! A [`Client`] and a [`Server`] are state machines. They take events (a stream was
-//! opened, a message arrived, a timer fired) and hand out what to do next (open a channel, send this
-//! message, tell this watcher, wake me then). They never touch a socket, a clock or a random source,
-//! so a run can be replayed byte for byte, and any runtime can drive them. Adapters for tokio and
-//! others live in crates of their own.
+//! A [`Client`] and a [`Server`] are state machines. They take events (a stream was opened, a
+//! message arrived, a timer expired) and return actions (open a channel, send a message, notify a
+//! watcher, call again at a time). They never use a socket, a clock or a random source, so a run
+//! can be replayed byte for byte, and any runtime can drive them. Adapters for tokio and other
+//! runtimes are separate crates.
 //!
-//! # The picture
+//! # Overview
 //!
 //! ```text
 //!        commands              ┌───────────────┐   poll_output    open or close a channel,
-//!   watch, unwatch, handled ─▶ │               │ ───────────────▶ tell a watcher,
-//!                              │               │                  this channel has something to send
-//!   news of transports         │  Client       │   poll_transmit
+//!   watch, unwatch, handled ─▶ │               │ ───────────────▶ notify a watcher,
+//!                              │               │                  channel has something to send
+//!   events of transports       │  Client       │   poll_transmit
 //!   handle_event(..., now)  ─▶ │  (or Server)  │ ───────────────▶ one rendered message
 //!                              │               │   poll_timeout
-//!   handle_timeout(now)     ─▶ │               │ ───────────────▶ when to call handle_timeout
+//!   handle_timeout(now)     ─▶ │               │ ───────────────▶ time to call handle_timeout
 //!                              └───────────────┘   wants_read
 //!                                                ───────────────▶ whether to read the next message
 //! ```
 //!
-//! Inputs do the work. Polls hand out what is ready, except for one: `poll_transmit` renders a
-//! message at the moment the transport has room for it, which is how a thousand `watch` calls become
+//! Inputs do the work, and polls return what is ready. The exception is `poll_transmit`: it renders
+//! a message at the moment the transport has room for it, so that a thousand `watch` calls become
 //! one request.
 //!
 //! # The loop
 //!
-//! One exchange from end to end, with function calls in place of a network, without time and without failures:
+//! The following example is one exchange from end to end. Function calls take the place of the
+//! network; there are no timers and no failures.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -89,50 +90,57 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A driver with a network does four things more, in every turn of its loop:
+//! A driver with a network also does the following, in each iteration of its loop:
 //!
-//! - it sleeps until the time that `poll_timeout` names or until there is news, and calls `handle_timeout` in either
-//!   case, since a deadline counts also while messages keep coming;
-//! - it tells the machine of every end ([`client::ChannelEvent::Closed`], [`server::StreamEvent`]), and ends a transport
-//!   when it is told to ([`client::Output::Close`], [`server::ServerOutput::Close`]);
-//! - it calls `poll_transmit` only while the transport has room for a message;
-//! - it reads the next message only while `wants_read` says so.
+//! - It waits until the time that `poll_timeout` returns or an event, and calls `handle_timeout` in
+//!   both cases, because deadlines also pass while messages keep arriving.
+//! - It reports the end of every transport ([`client::ChannelEvent::Closed`],
+//!   [`server::StreamEvent`]), and ends a transport on request ([`client::Output::Close`],
+//!   [`server::ServerOutput::Close`]).
+//! - It calls `poll_transmit` only while the transport has room for a message.
+//! - It reads the next message only while `wants_read` is true.
 //!
-//! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For futures there is the
-//! crate `xds-grpc`, which asks of a runtime to spawn, to sleep and to connect; for handles and watches as streams,
-//! `xds-handle`; and `xds-conformance` holds a finished adapter against the rules below.
+//! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For
+//! futures use the crate `xds-grpc`, which requires a runtime that can spawn, sleep and connect.
+//! `xds-handle` provides handles, and watches as streams. `xds-conformance` tests a finished
+//! adapter against the rules below.
 //!
-//! # The rules
+//! # Rules of the interface
 //!
-//! Each of them is a test (`tests/client_contract.rs`, and `tests/server/model.rs` for the server).
+//! Each rule has a test (`tests/client_contract.rs`, and `tests/server/model.rs` for the server).
 //!
-//! 1. `now` never goes back; if it does, the last one is used.
-//! 2. Same config, seed and calls give the same outputs, byte for byte, in every process.
-//! 3. Inputs may follow inputs undrained; nothing is lost. When outputs are taken changes how
-//!    messages coalesce, never where things end. Times that count from a request begin when it is rendered.
-//! 4. While an output is queued, `poll_timeout` is due: a driver that sleeps exactly to it misses
-//!    nothing. A message that waits for room in a transport is no queued output.
-//! 5. `poll_output` and `poll_timeout` take constant time, and every poll that returned `None` does
-//!    so again until the next input.
-//! 6. No input panics or grows memory past the configured limits. A panic is our bug.
+//! 1. `now` never goes back; if it does, the latest time is used.
+//! 2. The same config, seed and calls give the same outputs, byte for byte, in every process.
+//! 3. Inputs may follow each other without draining the outputs; nothing is lost. The time at which
+//!    outputs are drained affects how messages are merged, never the final state. Times that start
+//!    with a request start when it is rendered.
+//! 4. While an output is queued, `poll_timeout` is due now, so a driver that sleeps exactly until
+//!    then misses nothing. A message that waits for room in a transport does not count as a queued
+//!    output.
+//! 5. `poll_output` and `poll_timeout` take constant time, and a poll that returned `None`
+//!    continues to do so until the next input.
+//! 6. No input causes a panic or makes memory exceed the configured limits. A panic is a bug in
+//!    this crate.
 //! 7. Ids are never reused; events for closed or unknown ids are ignored and counted.
 //!
 //! # Errors
 //!
-//! There are three families, and they do not mix. What a *peer* does wrong ends a channel or stream
-//! ([`client::ChannelError`], [`server::CloseReason`]). A bad *resource* becomes a NACK and a notice
-//! to its watchers ([`client::Rejection`], [`client::WatchError`]). What the *caller* does wrong is
-//! returned at once ([`client::InvalidWatch`], [`server::TransactionError`]).
+//! Errors are of three separate kinds. An error of the *peer* ends a channel or stream
+//! ([`client::ChannelError`], [`server::CloseReason`]). An invalid *resource* causes a NACK and a
+//! notice to its watchers ([`client::Rejection`], [`client::WatchError`]). An error of the *caller*
+//! is returned at once ([`client::InvalidWatch`], [`server::TransactionError`]).
 //!
-//! # What is here
+//! # Scope
 //!
-//! Resources are bytes with a name to both machines. Beside them stands [`references`], for those who fill
-//! a server: which resources a resource refers to, and whether a set of them is consistent.
+//! To both machines a resource is a name and bytes. The module [`references`] is for applications
+//! that fill a server: it finds the references between resources and checks whether a set of
+//! resources is consistent.
 //!
 //! The client follows any number of servers, with authorities and fallback between servers, over an
-//! aggregated stream, one per type, or by polling. The server serves the same to any number of clients, whose
-//! views of the resources differ. Both speak the state-of-the-world and the incremental variant. The crate is
-//! `no_std` with `alloc`, has no features that a user needs and no unsafe code.
+//! aggregated stream, one stream per type, or by polling. The server serves any number of clients,
+//! which can have different views of the resources. Both support the state-of-the-world and the
+//! incremental variant. The crate is `no_std` with `alloc`, has no features that a user needs, and
+//! contains no unsafe code.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Whether each reference of a set of resources leads to one of them.
+//! Check of a set of resources for dangling references and unreferenced resources.
 
 use alloc::{
     borrow::Cow,
@@ -12,24 +12,23 @@ use crate::{
     xdstp::{self, XdstpName},
 };
 
-/// A check of a whole set of resources: of one view, as a client sees it.
+/// Check of a complete set of resources: one view, as its clients receive it.
 ///
-/// It is for whoever fills a server, before a transaction is applied. The server itself serves what it
-/// is given: while things move, a reference may dangle for a moment.
+/// Use it before applying a transaction. The server itself serves any resources it is given,
+/// because references may dangle for a moment during a change.
 #[derive(Clone, Debug)]
 pub struct Consistency<'e> {
     extractor: &'e dyn ReferenceExtractor,
-    /// Types whose resources are of no use unless something refers to them.
+    /// Types whose resources are used only if another resource refers to them.
     reached_by_reference: BTreeSet<TypeUrl>,
-    /// What clients have from elsewhere.
+    /// External resources, which clients have from other sources.
     elsewhere: Reached,
 }
 
-/// Types that clients ask for by the names that other resources give them, all of which are followed.
+/// Types that clients request only by names in other resources, all of which are followed.
 ///
-/// Clusters are not among them: filters, access logs and bootstraps refer to clusters as well, and a
-/// header may. Nor are secrets and extension configurations, which extensions that are passed over may
-/// refer to.
+/// It excludes clusters, which filters, access logs, bootstraps and headers may also refer to, and
+/// secrets and extension configurations, which ignored extensions may refer to.
 const REACHED_BY_REFERENCE: [&str; 4] = [
     types::CLUSTER_LOAD_ASSIGNMENT,
     types::ROUTE_CONFIGURATION,
@@ -38,14 +37,14 @@ const REACHED_BY_REFERENCE: [&str; 4] = [
 ];
 
 impl Default for Consistency<'_> {
-    /// By the references of the v3 API.
+    /// A check that uses the references of the v3 API.
     fn default() -> Self {
         Self::new(&EnvoyReferences)
     }
 }
 
 impl<'e> Consistency<'e> {
-    /// By the references that `extractor` finds.
+    /// Creates a check that uses the references found by `extractor`.
     #[must_use]
     pub fn new(extractor: &'e dyn ReferenceExtractor) -> Self {
         Self {
@@ -55,34 +54,34 @@ impl<'e> Consistency<'e> {
         }
     }
 
-    /// Finds resources of one more type that nothing refers to. Of the v3 API these are endpoints, route
-    /// configurations, scoped routes and virtual hosts.
+    /// Adds a type to those whose unreferenced resources are reported. By default these are
+    /// endpoints, route configurations, scoped routes and virtual hosts.
     #[must_use]
     pub fn with_type_reached_by_reference(mut self, type_url: impl Into<TypeUrl>) -> Self {
         self.reached_by_reference.insert(type_url.into());
         self
     }
 
-    /// Takes a resource as one that clients have from elsewhere, as a cluster in their bootstrap: it is
-    /// not missing.
+    /// Declares a resource as external, such as a cluster in the bootstrap, so that it is not
+    /// reported as missing.
     #[must_use]
     pub fn with_elsewhere(mut self, type_url: &str, name: &str) -> Self {
         self.elsewhere.insert(type_url, Target::Name(name));
         self
     }
 
-    /// Takes all resources of a type as those that clients have from elsewhere: none of them is missing.
+    /// Declares all resources of a type as external, so that none is reported as missing.
     #[must_use]
     pub fn with_all_elsewhere(mut self, type_url: &str) -> Self {
         self.elsewhere.insert(type_url, Target::All);
         self
     }
 
-    /// Checks resources, each given by its type, its name and its bytes. Should a name come twice, the
-    /// last one counts.
+    /// Checks resources, each given by type, name and bytes. If a name occurs twice, the last one
+    /// counts.
     ///
-    /// First come findings about what is missing and what is malformed, then those about what nothing
-    /// refers to; both by type and name. Of one resource each missing one is found once.
+    /// Returns first the missing and malformed resources, then the unreferenced ones, each group
+    /// ordered by type and name. For each resource, every missing reference is reported once.
     pub fn check<T, N, B>(&self, resources: impl IntoIterator<Item = (T, N, B)>) -> Vec<Finding>
     where
         T: Into<TypeUrl>,
@@ -134,17 +133,17 @@ impl<'e> Consistency<'e> {
                 let is_there = resources.is_some_and(|it| it.contains_key(name.as_ref()));
                 !is_there && !self.elsewhere.contains(type_url, &name)
             }
-            // Asked for on demand, and a collection may be empty.
+            // Members are requested on demand, and a collection may be empty.
             Target::Below(_) => false,
             Target::All => resources.is_none() && !self.elsewhere.contains_any(type_url),
         }
     }
 }
 
-/// Resources by type, and by name as names are compared.
+/// Resources by type and by comparable name.
 type Set<B> = BTreeMap<TypeUrl, BTreeMap<ResourceName, (ResourceId, B)>>;
 
-/// What a number of references leads to.
+/// Targets of a number of references.
 #[derive(Clone, Debug, Default)]
 struct Reached(BTreeMap<TypeUrl, ReachedOfType>);
 
@@ -152,12 +151,12 @@ struct Reached(BTreeMap<TypeUrl, ReachedOfType>);
 struct ReachedOfType {
     is_whole: bool,
     names: BTreeSet<ResourceName>,
-    /// Names of which all that lies below is reached.
+    /// Names below which all resources are reached.
     above: BTreeSet<ResourceName>,
 }
 
 impl Reached {
-    /// True if that is new.
+    /// Adds a target, and returns whether it is new.
     fn insert(&mut self, type_url: &str, target: Target<'_>) -> bool {
         if !self.0.contains_key(type_url) {
             self.0.insert(type_url.into(), ReachedOfType::default());
@@ -168,17 +167,17 @@ impl Reached {
             Target::Name(name) => (&mut reached.names, comparable(name)),
             Target::Below(name) => (&mut reached.above, name.into()),
         };
-        // Most references are to what another one has named before.
+        // Most references have a target that was added before.
         !names.contains(name.as_ref()) && names.insert(name.as_ref().into())
     }
 
-    /// Whether the resource of this name is reached. The name is one that can be compared.
+    /// Whether the resource of this comparable name is reached.
     fn contains(&self, type_url: &str, name: &str) -> bool {
         let Some(reached) = self.0.get(type_url) else { return false };
         if reached.is_whole || reached.names.contains(name) {
             return true;
         }
-        // The context parameters of a collection are passed over, and so are those of its members.
+        // The context parameters of a collection and of its members are ignored.
         let mut name = if xdstp::is_xdstp(name) { without_context(name) } else { name };
         while !reached.above.is_empty()
             && let Some((above, _)) = name.rsplit_once('/')
@@ -196,8 +195,8 @@ impl Reached {
     }
 }
 
-/// A name in the form in which names are compared (FE-08); one that claims the structure of `xdstp:` and
-/// does not have it is compared as it is.
+/// Canonical form of a name, for comparison. A malformed `xdstp:` name is compared as it is.
+// FE-08
 fn comparable(name: &str) -> Cow<'_, str> {
     if !xdstp::is_xdstp(name) {
         return Cow::Borrowed(name);
@@ -205,7 +204,7 @@ fn comparable(name: &str) -> Cow<'_, str> {
     XdstpName::parse(name).map_or(Cow::Borrowed(name), |it| Cow::Owned(it.as_str().into()))
 }
 
-/// An `xdstp:` name up to its context parameters.
+/// The part of an `xdstp:` name before its context parameters.
 pub(super) fn without_context(name: &str) -> &str {
     name.split(['?', '#']).next().unwrap_or(name)
 }

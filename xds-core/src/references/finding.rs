@@ -1,62 +1,66 @@
-//! What a consistency check finds.
+//! Findings of a consistency check.
 
 use core::fmt;
 
 use super::{Reference, Source, Target};
 use crate::{ResourceName, TypeUrl, types, wire::Malformed};
 
-/// A resource by its type and name.
+/// Type and name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId {
-    /// The type.
+    /// Type of the resource.
     pub type_url: TypeUrl,
-    /// The name, as the resource's owner writes it.
+    /// Name, as the owner of the resource writes it.
     pub name: ResourceName,
 }
 
-/// Something to look at before a set of resources is served.
+/// Problem found in a set of resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A resource refers to one that is not there (M206, M208). Whoever follows the reference gets
-    /// nothing: a cluster without endpoints, a listener without routes.
+    /// Dangling reference: a resource refers to one that does not exist. Clients lack what it
+    /// should provide, for example the endpoints of a cluster or the routes of a listener.
+    // M206, M208
     Missing {
-        /// Who refers to it.
+        /// Resource with the reference.
         by: ResourceId,
-        /// The type of what is missing.
+        /// Type of the missing resource.
         type_url: TypeUrl,
-        /// Its name; none if there is not one resource of a type of which all are asked for.
+        /// Name of the missing resource; `None` if the reference is to all resources of a type, and
+        /// there are none.
         name: Option<ResourceName>,
-        /// Whom the reference says to ask for it.
+        /// Server that provides the resource, according to the reference.
         source: Source,
     },
-    /// Nothing refers to a resource of a type that is only reached by reference (M207). While traffic
-    /// moves from one resource to another that is as it should be.
+    /// Unreferenced resource of a type that is used only by reference. It can be intended while
+    /// traffic moves from one resource to another.
+    // M207
     Unreferenced {
-        /// The resource.
+        /// Unreferenced resource.
         resource: ResourceId,
     },
-    /// A resource is not a message of its type.
+    /// Resource that is not a valid message of its type.
     Malformed {
-        /// The resource.
+        /// Malformed resource.
         resource: ResourceId,
-        /// What is wrong with it.
+        /// Error found in it.
         why: Malformed,
     },
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// It may be on purpose.
+    /// Possibly intended.
     Warning,
-    /// A client will not get what it needs.
+    /// Certain fault: a client will lack a resource that it needs.
     Error,
 }
 
 impl Finding {
-    /// How bad it is. What is missing may be another server's only if the reference names its server
-    /// ([`Source::Api`]), and then it is a warning.
+    /// Returns the severity. A missing resource whose reference specifies a server
+    /// ([`Source::Api`]) is a warning, because that server may provide it; otherwise it is an
+    /// error.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
@@ -67,7 +71,8 @@ impl Finding {
         }
     }
 
-    /// The resource to look at: the one that refers to what is missing, or that is of no use.
+    /// Returns the resource to correct: the one with the dangling reference, or the unreferenced or
+    /// malformed one.
     #[must_use]
     pub const fn resource(&self) -> &ResourceId {
         match self {
@@ -108,7 +113,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Type and name, as in `` cds `backend` ``.
+/// Writes type and name, for example `` cds `backend` ``.
 impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", short(&self.type_url), self.name)

@@ -1,8 +1,9 @@
-//! Which resources a resource refers to, and whether a set of them is consistent.
+//! References between resources, and a check of a set of resources for consistency.
 //!
-//! A listener names its route configuration, a route its clusters, a cluster its endpoints. The cores
-//! do not look at that: to them a resource is a name and bytes. This module is for those who do, above
-//! all to find a dangling reference before it is served (B56).
+//! A listener names its route configuration, a route its clusters, a cluster its endpoints. The
+//! client and server cores ignore these references: to them a resource is a name and bytes. This
+//! module is for applications that need them, for example to find a dangling reference before it is
+//! served.
 //!
 //! ```
 //! use xds_core::references::{Consistency, references};
@@ -18,7 +19,7 @@
 //! # Ok::<(), xds_core::Malformed>(())
 //! ```
 //!
-//! # What is followed
+//! # References that are followed
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -27,27 +28,29 @@
 //! | | secrets | transport sockets: TLS, QUIC and STARTTLS, also inside other sockets |
 //! | listener | route configurations | `rds` and scoped routes of HTTP connection managers |
 //! | | scoped routes | `scoped_rds`: all of them |
-//! | | clusters | routes that stand in the listener itself, TCP and UDP proxies |
+//! | | clusters | routes inside the listener, TCP and UDP proxies |
 //! | | secrets | transport sockets of filter chains; filters that hold credentials |
 //! | route configuration | clusters | routes, weighted clusters, request mirrors, matchers |
 //! | | virtual hosts | `vhds`: those below its name, on demand |
-//! | virtual host | clusters | as above |
-//! | scoped routes | route configurations | by name, or what stands in them |
+//! | virtual host | clusters | the same fields as in a route configuration |
+//! | scoped routes | route configurations | by name, or the inline configuration |
 //! | filters | extension configurations | `config_discovery` |
 //!
-//! Wherever the API has an `Any`, one of a known type is followed and any other is passed over. So is
-//! what only a client can know (`cluster_header`, cluster specifier plugins but for matchers), and what
-//! is no part of routing: the services that filters, access logs and tracers call. Their clusters often
-//! stand in the bootstrap.
+//! An `Any` of a known type is followed, and any other is ignored. References that only a client
+//! can resolve are also ignored (`cluster_header`, and cluster specifier plugins except matchers),
+//! and so are those outside of routing: the services that filters, access logs and tracers call,
+//! whose clusters are often in the bootstrap.
 //!
-//! A reference whose `ConfigSource` is a file is none: no management server is asked. A secret without
-//! a source stands in the bootstrap, too. Of the others the [source](Source) is told.
+//! A reference whose `ConfigSource` is a file is ignored, because it needs no management server. A
+//! secret without a source is in the bootstrap, and is ignored too. All other references are
+//! reported with their [source](Source).
 //!
 //! # Limits
 //!
-//! The bytes are walked where they lie, in time linear in their length and at most 100 messages deep;
-//! whatever they are, nothing panics. Should a singular field stand in a message twice, which no
-//! serialiser writes, references of both are found.
+//! Encoded messages are read in place, in time linear in their length and to a depth of at most 100
+//! messages. No input causes a panic. If a singular field occurs twice in a message, which no
+//! serializer writes, the references of both are found.
+// B56
 
 mod consistency;
 mod finding;
@@ -68,48 +71,50 @@ pub use self::{
 };
 use crate::{types, wire::Malformed};
 
-/// A resource names another one.
+/// Reference from one resource to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Reference<'a> {
-    /// The type that is referred to.
+    /// Type of the resources referred to.
     pub type_url: &'a str,
-    /// Which resources of the type.
+    /// Resources of the type.
     pub target: Target<'a>,
-    /// Who is to be asked for them.
+    /// Server that provides them.
     pub source: Source,
 }
 
-/// Which resources of a type a reference is to.
+/// Resources of a type that a reference selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Target<'a> {
-    /// The one of this name.
+    /// Resource of this name.
     Name(&'a str),
-    /// Those whose names begin with this and a slash, as far as there are any: the virtual hosts of a
-    /// route configuration (S0.061), the members of an `xdstp:` collection.
+    /// Any resources whose names begin with this and a slash: the virtual hosts of a route
+    /// configuration, or the members of an `xdstp:` collection.
+    // S0.061
     Below(&'a str),
-    /// All of them: a wildcard subscription.
+    /// All resources of the type, as with a wildcard subscription.
     All,
 }
 
-/// Who is to be asked for what a reference is to: the reference's `ConfigSource`.
+/// Server that provides the target of a reference: the reference's `ConfigSource`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The reference has none, as that of a route to a cluster.
+    /// The reference has no `ConfigSource`, such as that of a route to a cluster.
     #[default]
     Unstated,
     /// `ads`: the aggregated stream.
     Aggregated,
-    /// `self`: whoever the resource came from.
+    /// `self`: the server that sent the resource.
     SameServer,
-    /// `api_config_source`: a management server that the reference names, this one or another.
+    /// `api_config_source`: a management server that the reference specifies, which may be the
+    /// same.
     Api,
 }
 
-/// Finds the references in resources. [`EnvoyReferences`] knows the v3 API; types of one's own come
-/// with an extractor of one's own, which may ask that one for the rest.
+/// Finds the references in resources. [`EnvoyReferences`] implements it for the v3 API. For other
+/// types, implement it yourself and delegate the rest to that one.
 ///
 /// ```
 /// use xds_core::Malformed;
@@ -136,12 +141,13 @@ pub enum Source {
 /// }
 /// ```
 pub trait ReferenceExtractor: Debug + Send + Sync + RefUnwindSafe {
-    /// Calls `found` for each reference of a resource, in the order in which they stand in it; a
-    /// reference that stands in it several times is found several times.
+    /// Calls `found` for each reference of a resource, in the order in which they occur; repeated
+    /// references are reported repeatedly.
     ///
     /// # Errors
     ///
-    /// The resource is not a message of its type, as far as that was looked at.
+    /// Returns an error if the resource is not a valid message of its type. Only the parts that
+    /// contain references are checked.
     fn references(
         &self,
         type_url: &str,
@@ -150,8 +156,8 @@ pub trait ReferenceExtractor: Debug + Send + Sync + RefUnwindSafe {
     ) -> Result<(), Malformed>;
 }
 
-/// The references of the Envoy v3 API, as the [module](self) lists them. Resources of other types have
-/// none.
+/// References of the Envoy v3 API, as listed in the [module documentation](self). Resources of
+/// other types have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnvoyReferences;
 
@@ -166,11 +172,12 @@ impl ReferenceExtractor for EnvoyReferences {
     }
 }
 
-/// The references of a resource of the Envoy v3 API, sorted and each once.
+/// Returns the references of a resource of the Envoy v3 API, sorted and without duplicates.
 ///
 /// # Errors
 ///
-/// The resource is not a message of its type, as far as that was looked at.
+/// Returns an error if the resource is not a valid message of its type. Only the parts that contain
+/// references are checked.
 pub fn references<'a>(type_url: &str, resource: &'a [u8]) -> Result<Vec<Reference<'a>>, Malformed> {
     let mut references = Vec::new();
     Walk::new(&mut |reference| references.push(reference)).resource(type_url, resource)?;
@@ -180,20 +187,20 @@ pub fn references<'a>(type_url: &str, resource: &'a [u8]) -> Result<Vec<Referenc
 }
 
 impl<'a> Reference<'a> {
-    /// A reference that does not state its source.
+    /// Creates a reference without a source.
     #[must_use]
     pub const fn new(type_url: &'a str, target: Target<'a>) -> Self {
         Self { type_url, target, source: Source::Unstated }
     }
 
-    /// The same reference with a source.
+    /// Returns the reference with this source.
     #[must_use]
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
     }
 }
 
-/// Type and target in a few words, as in `eds backend`.
+/// Writes type and target, for example `eds backend`.
 impl fmt::Display for Reference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", types::short_name(self.type_url).unwrap_or(self.type_url))?;

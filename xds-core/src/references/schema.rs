@@ -1,29 +1,28 @@
-//! The part of the v3 API that leads to references, as data: which fields of which messages.
+//! Table of the messages and fields of the v3 API that contain references.
 //!
-//! To follow one more extension is to add its message here, and to [`KNOWN`] if it stands in an `Any`.
-//! Every field is shown to be where the API has it by a test with the API's own descriptors
-//! (`tests/references/` of the workspace).
+//! To follow another extension, add its message here, and to [`KNOWN`] if it occurs in an `Any`. A
+//! test compares every field with the API's descriptors (`tests/references/` of the workspace).
 
 use self::Step::{Any, Into, Name};
 use super::{sources, walk::Walk};
 use crate::{types, wire::Malformed};
 
-/// A message, as far as it leads to references.
+/// Message with the fields that lead to references.
 pub(super) struct Message {
-    /// Its full name.
+    /// Full name of the message.
     name: &'static str,
     fields: &'static [(u32, Step)],
-    /// What fields say together.
+    /// Rule for references that depend on several fields.
     pub(super) rule: Option<Rule>,
 }
 
-/// What a field leads to.
+/// Content of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
     Into(&'static Message),
-    /// A `google.protobuf.Any`.
+    /// Any message (`google.protobuf.Any`).
     Any,
-    /// The name of a resource of this type.
+    /// Name of a resource of this type.
     Name(&'static str),
 }
 
@@ -43,7 +42,7 @@ impl Message {
     }
 }
 
-/// A message that may be a resource or stand in an `Any`.
+/// Returns the message of a type that may be a resource or the content of an `Any`.
 pub(super) fn by_type_url(type_url: &[u8]) -> Option<&'static Message> {
     let name = type_url.rsplit(|&byte| byte == b'/').next()?;
     KNOWN.iter().find(|message| message.name.as_bytes() == name).copied()
@@ -63,13 +62,13 @@ static KNOWN: [&Message; 34] = [
     &DRAIN_AWARE_HTTP_CONNECTION_MANAGER,
     &TCP_PROXY,
     &UDP_PROXY,
-    // What matchers lead to.
+    // Actions of matchers.
     &ROUTE,
     &ROUTE_LIST,
     &UDP_ROUTE,
     &CLUSTER_ACTION,
     &MATCHER_CLUSTER_SPECIFIER,
-    // What clusters are made of.
+    // Parts of clusters.
     &AGGREGATE_CLUSTER,
     &HTTP_PROTOCOL_OPTIONS,
     // Transport sockets.

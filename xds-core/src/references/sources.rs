@@ -1,4 +1,4 @@
-//! The rules that need more than one field: names with the `ConfigSource` beside them.
+//! Rules for references that depend on several fields, such as a name and its `ConfigSource`.
 
 use super::{Source, Target, schema, walk::Walk};
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
     },
 };
 
-/// A cluster of type `EDS` refers to its endpoints, by the name of the service or else its own.
+/// Reference of a cluster of type `EDS` to its endpoints, by the service name or otherwise its own
+/// name.
 pub(super) fn cluster<'a>(walk: &mut Walk<'a, '_>, cluster: &'a [u8]) -> Result<(), Malformed> {
     const EDS: Content<'_> = Content::Number(3);
     let (mut name, mut is_eds, mut config) = ("", false, None);
@@ -19,7 +20,7 @@ pub(super) fn cluster<'a>(walk: &mut Walk<'a, '_>, cluster: &'a [u8]) -> Result<
             1 => name = field.string()?,
             2 => is_eds = field.content == EDS,
             3 => config = Some(field.block()?),
-            // A custom type takes the place of the type.
+            // A custom cluster type replaces the type.
             38 => is_eds = false,
             _ => {}
         }
@@ -44,7 +45,7 @@ pub(super) fn rds<'a>(walk: &mut Walk<'a, '_>, rds: &'a [u8]) -> Result<(), Malf
     Ok(())
 }
 
-/// The routes of scopes that stand in the listener are asked for where the listener says.
+/// References of inline scopes, whose routes have the source stated in the listener.
 pub(super) fn scoped_routes<'a>(
     walk: &mut Walk<'a, '_>,
     scoped_routes: &'a [u8],
@@ -65,7 +66,7 @@ pub(super) fn scoped_routes<'a>(
     Ok(())
 }
 
-/// Scopes are a wildcard subscription, unless a collection is named.
+/// Reference to scopes: all of them, unless a collection is named.
 pub(super) fn scoped_rds<'a>(
     walk: &mut Walk<'a, '_>,
     scoped_rds: &'a [u8],
@@ -83,7 +84,8 @@ pub(super) fn scoped_rds<'a>(
     Ok(())
 }
 
-/// Virtual hosts are asked for on demand, by names below that of their route configuration.
+/// Reference to virtual hosts, which are requested on demand by names below the name of their route
+/// configuration.
 pub(super) fn route_configuration<'a>(
     walk: &mut Walk<'a, '_>,
     configuration: &'a [u8],
@@ -99,7 +101,7 @@ pub(super) fn route_configuration<'a>(
     Ok(())
 }
 
-/// Without a source a secret is one that stands in the bootstrap.
+/// Reference to a secret. A secret without a source is in the bootstrap.
 pub(super) fn secret<'a>(walk: &mut Walk<'a, '_>, secret: &'a [u8]) -> Result<(), Malformed> {
     let name = string_field(secret, 1)?;
     match source_in(secret, 2)? {
@@ -109,8 +111,8 @@ pub(super) fn secret<'a>(walk: &mut Walk<'a, '_>, secret: &'a [u8]) -> Result<()
     Ok(())
 }
 
-/// A filter whose configuration is a resource, which has the filter's name. `FIELD` is where the filter
-/// says so.
+/// Reference of a filter to its configuration, a resource with the filter's name. `FIELD` is the
+/// number of the filter's `config_discovery`.
 pub(super) fn filter<'a, const FIELD: u32>(
     walk: &mut Walk<'a, '_>,
     filter: &'a [u8],
@@ -128,14 +130,14 @@ pub(super) fn filter<'a, const FIELD: u32>(
     Ok(())
 }
 
-/// What a `ConfigSource` says.
+/// Source stated by a `ConfigSource`.
 #[derive(Clone, Copy, Debug)]
 enum ConfigSource {
     File,
     Server(Source),
 }
 
-/// The `ConfigSource` in a field of a message.
+/// Returns the `ConfigSource` in a field of a message.
 fn source_in(message: &[u8], field: u32) -> Result<ConfigSource, Malformed> {
     let mut source = ConfigSource::Server(Source::Unstated);
     for config in blocks(message, field) {
@@ -152,7 +154,7 @@ fn source_in(message: &[u8], field: u32) -> Result<ConfigSource, Malformed> {
     Ok(source)
 }
 
-/// The contents of one field, each time it stands in a message.
+/// Returns the contents of all occurrences of a field.
 fn blocks(message: &[u8], number: u32) -> impl Iterator<Item = Result<&[u8], Malformed>> {
     Fields::of(message).filter_map(move |field| match field {
         Ok(field) => (field.number == number).then(|| field.block()),

@@ -1,4 +1,4 @@
-//! Goes through a resource along the [schema](super::schema) and tells what it finds.
+//! Walk through a resource along the [schema](super::schema) that reports its references.
 
 use super::{
     Reference, Source, Target,
@@ -14,11 +14,11 @@ use crate::{
     xdstp::is_xdstp,
 };
 
-/// How deep messages may lie in one another, the resource itself included: what other decoders take,
-/// though they begin anew at each `Any`.
+/// Maximum nesting depth of messages, including the resource. Other decoders have the same limit,
+/// but count anew in each `Any`.
 const DEEPEST: usize = 100;
 
-/// One walk through one resource.
+/// State of a walk through one resource.
 pub(super) struct Walk<'a, 'f> {
     found: &'f mut dyn FnMut(Reference<'a>),
     depth: usize,
@@ -29,7 +29,7 @@ impl<'a, 'f> Walk<'a, 'f> {
         Self { found, depth: 0 }
     }
 
-    /// A resource of this type; unless that is known, nothing is looked at.
+    /// Walks through a resource of this type; an unknown type is ignored.
     pub(super) fn resource(&mut self, type_url: &str, resource: &'a [u8]) -> Result<(), Malformed> {
         match schema::by_type_url(type_url.as_bytes()) {
             Some(message) => self.message(message, resource),
@@ -78,7 +78,7 @@ impl<'a, 'f> Walk<'a, 'f> {
         }
     }
 
-    /// A name that stands in the resource. An empty one is none; that of a collection stands for its
+    /// Reports a name. An empty name is ignored, and the name of a collection refers to its
     /// members.
     pub(super) fn name(&mut self, type_url: &'static str, name: &'a str, source: Source) {
         let collection =

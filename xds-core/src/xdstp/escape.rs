@@ -1,24 +1,23 @@
-//! Percent-encoding, part by part: which bytes stand for themselves depends on where they are.
+//! Percent-encoding of the parts of a URI, each with its own set of unescaped characters.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 
 use super::InvalidXdstp;
 
-/// A part of a URI, by the bytes that may stand in it unescaped (RFC 3986, section 3).
+/// Part of a URI, with the characters that it allows unescaped (RFC 3986, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Authority,
-    /// Between two slashes of the path.
+    /// Text between two slashes of the path.
     Segment,
-    /// A key or a value of a context parameter.
+    /// Key or value of a context parameter.
     Context,
-    /// A place in the path or the context that is not known yet.
+    /// Text that may be placed in the path or in the context.
     Anywhere,
 }
 
 impl Part {
-    /// Writes the bytes so that decoding gives them back; everything the part does not allow is
-    /// escaped.
+    /// Appends the bytes, escaping those that the part does not allow.
     pub(super) fn encode(self, bytes: &[u8], out: &mut String) {
         for &byte in bytes {
             if self.allows(byte) {
@@ -46,7 +45,7 @@ impl Part {
     }
 }
 
-/// Undoes the escapes. `at` is where the text stands in the whole name, for the error.
+/// Unescapes a text. `at` is its offset in the whole name, for the error.
 pub(super) fn decode(text: &str, at: usize) -> Result<Cow<'_, [u8]>, InvalidXdstp> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text.as_bytes()));

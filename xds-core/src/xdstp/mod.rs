@@ -1,18 +1,20 @@
-//! Resource names with structure: `xdstp://authority/type/id?context` (TP1, A47).
+//! Structured resource names: `xdstp://authority/type/id?context` ([gRFC A47][A47]).
 //!
-//! A name either starts with `xdstp:` and is read here, or it is opaque: a URI of another scheme is
-//! a name like any other (FE-13). What is read is kept in one canonical form, so that two names are
-//! the same resource exactly when their canonical texts are equal:
+//! A name that starts with `xdstp:` is parsed here; any other name is opaque, including URIs of
+//! other schemes. A parsed name has one canonical form, so two names refer to the same resource
+//! exactly when their canonical texts are equal:
 //!
 //! | part | canonical form |
 //! |---|---|
-//! | authority | escapes undone where the byte may stand for itself; case kept (envoy #42803) |
-//! | type, id | the same for each path segment; an escaped `/` stays apart from a separator |
-//! | context parameters | sorted by key, the last of a repeated key (D24), escaped anew so that an escaped `&` or `=` stays one (FE-11) |
-//! | processing directives | not part of the name: they tell how to use it (FE-12) |
+//! | authority | unescaped where the character is allowed; case is significant |
+//! | type, id | as the authority, by path segment; an escaped `/` stays escaped |
+//! | context parameters | sorted by key, last value of a repeated key; `&` and `=` stay escaped |
+//! | processing directives | removed: they are not part of the name |
 //!
-//! A last segment `*` makes the name a glob, which stands for all resources below it. An escaped one
-//! is a name of its own.
+//! A name whose last segment is `*` is a glob, which matches all resources below it. An escaped `*`
+//! is an ordinary name.
+//!
+//! [A47]: https://github.com/grpc/proposal/blob/master/A47-xds-federation.md
 //!
 //! ```
 //! use xds_core::xdstp::{Authority, XdstpName};
@@ -25,6 +27,7 @@
 //! assert_eq!(Authority::of("old-style")?, Authority::TopLevel);
 //! # Ok::<(), xds_core::xdstp::InvalidXdstp>(())
 //! ```
+// TP1, FE-11, FE-12, FE-13, D24; case of the authority: envoy #42803
 
 mod escape;
 mod template;
@@ -42,7 +45,7 @@ const SCHEME: &str = "xdstp:";
 const PREFIX: &str = "xdstp://";
 const GLOB: &str = "*";
 
-/// Why a name that starts with `xdstp:` is not a resource name. Positions are bytes from its start.
+/// Error of parsing a name that starts with `xdstp:`. Positions are byte offsets in the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidXdstp {
@@ -52,41 +55,42 @@ pub enum InvalidXdstp {
     /// `xdstp:` is not followed by `//`.
     #[error("\"xdstp:\" must be followed by \"//\" and an authority, which may be empty")]
     MissingSlashes,
-    /// Nothing follows the authority, or nothing stands between it and the id.
+    /// The name has no type after the authority.
     #[error("the resource type is missing behind the authority")]
     MissingType,
-    /// Nothing follows the type.
+    /// The name has no id after the type.
     #[error("the id is missing behind the resource type")]
     MissingId,
     /// A `%` is not followed by two hexadecimal digits.
     #[error("the \"%\" at byte {at} is not followed by two hexadecimal digits")]
     Escape {
-        /// Where the `%` is.
+        /// Position of the `%`.
         at: usize,
     },
-    /// The authority, its escapes undone, is not text; no bootstrap can have a key for it.
+    /// The unescaped authority is not valid UTF-8, so a bootstrap cannot contain it.
     #[error("the authority is not valid UTF-8")]
     AuthorityEncoding,
-    /// A context parameter has a value and no key.
+    /// A context parameter has a value but no key.
     #[error("the context parameter at byte {at} has no key")]
     MissingKey {
-        /// Where the parameter starts.
+        /// Position of the parameter.
         at: usize,
     },
 }
 
-/// Whether the name claims the structure of this module.
+/// Whether the name starts with `xdstp:`, so that it must be parsed.
 #[must_use]
 pub fn is_xdstp(name: &str) -> bool {
     name.starts_with(SCHEME)
 }
 
-/// The form in which a name is compared, stored and sent: an `xdstp:` name in its canonical form, any
-/// other as it is (FE-08, FE-09, IC30). The directives of an `xdstp:` name are left out.
+/// Returns the form in which a name is compared, stored and sent: the canonical form of an `xdstp:`
+/// name without its directives, and any other name unchanged.
 ///
 /// # Errors
 ///
-/// The name starts with `xdstp:` and is malformed.
+/// Returns an error if the name starts with `xdstp:` and is malformed.
+// FE-08, FE-09, IC30
 pub fn canonical(name: &ResourceName) -> Result<ResourceName, InvalidXdstp> {
     if !is_xdstp(name.as_str()) {
         return Ok(name.clone());
@@ -95,28 +99,30 @@ pub fn canonical(name: &ResourceName) -> Result<ResourceName, InvalidXdstp> {
     Ok(if canonical.as_str() == name.as_str() { name.clone() } else { canonical.text })
 }
 
-/// The processing directives of a name: what follows its first `#`, as written.
+/// Returns the processing directives of a name: the text after its first `#`, as written.
 #[must_use]
 pub fn directives(name: &str) -> Option<&str> {
     name.split_once('#').map(|(_, directives)| directives)
 }
 
-/// Who answers for a resource: the first key of every cache (A47, B35).
+/// Authority of a resource, which determines the management servers that are asked for it.
+// A47, B35: the first key of every cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Authority {
-    /// The servers at the top level of the configuration, for names without structure.
+    /// The top-level servers of the configuration, for names without structure.
     TopLevel,
-    /// An entry of the configured authorities. The empty text is such an entry as well, not the
-    /// top level (FE-04).
+    /// An entry of the configured authorities. The empty authority is such an entry too, different
+    /// from the top level.
+    // FE-04
     Named(Arc<str>),
 }
 
 impl Authority {
-    /// The authority of a resource's name.
+    /// Returns the authority of a resource name.
     ///
     /// # Errors
     ///
-    /// The name starts with `xdstp:` and is malformed.
+    /// Returns an error if the name starts with `xdstp:` and is malformed.
     pub fn of(name: &str) -> Result<Self, InvalidXdstp> {
         if is_xdstp(name) {
             XdstpName::parse(name).map(|name| Self::Named(name.authority))
@@ -125,7 +131,10 @@ impl Authority {
         }
     }
 
-    /// The value of the label `grpc.xds.authority`: names without structure are `#old` (A78).
+    /// Returns the value of the metric label `grpc.xds.authority` ([gRFC A78][A78]): the authority,
+    /// or `#old` for names without structure.
+    ///
+    /// [A78]: https://github.com/grpc/proposal/blob/master/A78-grpc-metrics-wrr-pf-xds.md
     #[must_use]
     pub fn label(&self) -> &str {
         match self {
@@ -135,25 +144,25 @@ impl Authority {
     }
 }
 
-/// A name of the form `xdstp://authority/type/id?context` in its canonical form.
+/// Parsed name of the form `xdstp://authority/type/id?context`, in its canonical form.
 #[derive(Clone)]
 pub struct XdstpName {
     text: ResourceName,
     authority: Arc<str>,
-    /// Where the type starts in the text.
+    /// Offset of the type in the text.
     type_at: usize,
-    /// Where the id starts.
+    /// Offset of the id.
     id_at: usize,
-    /// Where the id ends; the context parameters follow, if there are any.
+    /// End of the id; context parameters may follow.
     id_end: usize,
 }
 
 impl XdstpName {
-    /// Reads a name and brings it to its canonical form. Its directives are left out.
+    /// Parses a name and converts it to its canonical form, without its directives.
     ///
     /// # Errors
     ///
-    /// What is wrong with the name.
+    /// Returns an error if the name is not a valid `xdstp:` name.
     pub fn parse(name: &str) -> Result<Self, InvalidXdstp> {
         if !is_xdstp(name) {
             return Err(InvalidXdstp::Scheme);
@@ -194,53 +203,54 @@ impl XdstpName {
         Ok(Self { text: text.into(), authority, type_at, id_at, id_end })
     }
 
-    /// The canonical text: what is compared, stored and sent.
+    /// Returns the canonical text, which is compared, stored and sent.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.text.as_str()
     }
 
-    /// The canonical text as a resource name.
+    /// Returns the canonical text as a resource name.
     #[must_use]
     pub const fn as_name(&self) -> &ResourceName {
         &self.text
     }
 
-    /// The canonical text as a resource name.
+    /// Converts the canonical text into a resource name.
     #[must_use]
     pub fn into_name(self) -> ResourceName {
         self.text
     }
 
-    /// The authority with its escapes undone, as the bootstrap's map has it; it may be empty.
+    /// Returns the unescaped authority, as in the authorities of a bootstrap; it may be empty.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The type, as in `envoy.config.listener.v3.Listener`.
+    /// Returns the type, for example `envoy.config.listener.v3.Listener`.
     #[must_use]
     pub fn type_name(&self) -> &str {
         self.part(self.type_at, self.id_at.saturating_sub(1))
     }
 
-    /// Whether the name is one of a resource of this type; in a watch or a response of another type
-    /// it is an error (FE-07).
+    /// Whether the name is one of a resource of this type. In a watch or a response of another type
+    /// it is an error.
+    // FE-07
     #[must_use]
     pub fn is_of(&self, type_url: &TypeUrl) -> bool {
         self.type_name() == type_url.message_name()
     }
 
-    /// The id, which may have several segments, escaped.
+    /// Returns the escaped id, which may have several segments.
     #[must_use]
     pub fn id(&self) -> &str {
         self.part(self.id_at, self.id_end)
     }
 
-    /// The context parameters with their escapes undone, in the order of their keys.
+    /// Returns the unescaped context parameters, ordered by key.
     pub fn context(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
         pairs(self.query()).map(|(_, key, value)| {
-            // The text was made by encoding, so its escapes are whole.
+            // The text was escaped by this module, so unescaping cannot fail.
             (
                 escape::decode(key, 0).unwrap_or_default(),
                 escape::decode(value, 0).unwrap_or_default(),
@@ -248,14 +258,16 @@ impl XdstpName {
         })
     }
 
-    /// Whether the name stands for all resources below it: its id ends in `/*` or is `*` (TP1).
+    /// Whether the name is a glob: its id is `*` or ends in `/*`.
+    // TP1
     #[must_use]
     pub fn is_glob(&self) -> bool {
         self.id().rsplit('/').next() == Some(GLOB)
     }
 
-    /// Whether this glob stands for `member`: same authority and type, an id below the glob's at any
-    /// depth, and exactly the same context parameters (FE-22). Anything but a glob covers nothing.
+    /// Whether this name is a glob that matches `member`: both have the same authority, type and
+    /// context parameters, and the member's id is below the glob's at any depth.
+    // FE-22
     #[must_use]
     pub fn covers(&self, member: &Self) -> bool {
         let Some(directory) = self.part(0, self.id_end).strip_suffix(GLOB) else { return false };
@@ -266,7 +278,7 @@ impl XdstpName {
             && self.query() == member.query()
     }
 
-    /// The context parameters as in the text.
+    /// Returns the context parameters as in the text.
     fn query(&self) -> &str {
         self.part(self.id_end, self.as_str().len()).strip_prefix('?').unwrap_or_default()
     }
@@ -315,8 +327,8 @@ fn encode_context(context: &str, at: usize, out: &mut String) -> Result<(), Inva
     Ok(())
 }
 
-/// The parameters of a query with the place where each starts. One without `=` has an empty value;
-/// nothing between two `&` is no parameter.
+/// Returns the parameters of a query with their offsets. A parameter without `=` has an empty
+/// value, and empty parameters are skipped.
 fn pairs(query: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut next = 0;
     query

@@ -1,4 +1,5 @@
-//! Templates that make a listener's name from what a data plane was asked for (A47, FE-20).
+//! Templates for the listener name of a data plane target.
+// A47, FE-20
 
 use alloc::{string::String, sync::Arc};
 
@@ -11,24 +12,27 @@ use crate::{text::ResourceName, types};
 
 const PLACE: &str = "%s";
 
-/// The template of a listener's name, as in `xdstp://authority/envoy.config.listener.v3.Listener/%s`.
+/// Template of a listener name, for example
+/// `xdstp://authority/envoy.config.listener.v3.Listener/%s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerTemplate(Arc<str>);
 
 impl ListenerTemplate {
-    /// Takes the template as it is. One without `%s` gives the same name for every target.
+    /// Creates a template from its text. Without `%s` it gives the same name for every target.
     #[must_use]
     pub fn new(template: impl Into<Arc<str>>) -> Self {
         Self(template.into())
     }
 
-    /// The name is the target itself: the default outside any authority (BS-19).
+    /// Returns the template whose name is the target itself, the default outside of authorities.
+    // BS-19
     #[must_use]
     pub fn target() -> Self {
         Self::new(PLACE)
     }
 
-    /// The default template of an authority (BS-19).
+    /// Returns the default template of an authority.
+    // BS-19
     #[must_use]
     pub fn of_authority(authority: &str) -> Self {
         let mut template = String::from(PREFIX);
@@ -40,30 +44,33 @@ impl ListenerTemplate {
         Self::new(template)
     }
 
-    /// The template's text.
+    /// Returns the text of the template.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether all names it makes are of this authority: it starts with `xdstp://authority/`, the
-    /// slash included (BS-18). How the authority is escaped makes no difference.
+    /// Whether all names from the template are of this authority: it starts with
+    /// `xdstp://authority/`, including the slash. Escaping of the authority makes no difference.
+    // BS-18
     #[must_use]
     pub fn is_within(&self, authority: &str) -> bool {
         self.as_str()
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.split_once('/'))
             .map(|(written, _)| written)
-            // A bare one of these would end the authority, and with it the name.
+            // These characters, unescaped, would end the authority and the name.
             .filter(|written| !written.contains(['?', '#']))
             .and_then(|written| escape::decode(written, PREFIX.len()).ok())
             .is_some_and(|written| *written == *authority.as_bytes())
     }
 
-    /// The name for a target: each `%s` is replaced. In an `xdstp:` template the target is escaped
-    /// but for its slashes, so that it stays what it is wherever it is put: brackets of an IPv6
-    /// address cannot end a path, an `&` adds no context parameter, and a segment `*` makes no glob.
-    /// The name is in its canonical form, unless the template makes a malformed one.
+    /// Returns the name for a target: each `%s` is replaced by it.
+    ///
+    /// In an `xdstp:` template the target is escaped except for its slashes, so that it cannot
+    /// change the structure of the name: an IPv6 address in brackets cannot end the path, an `&`
+    /// adds no context parameter, and a segment `*` makes no glob. The name is in canonical form
+    /// unless the template results in a malformed name.
     #[must_use]
     pub fn expand(&self, target: &str) -> ResourceName {
         if !is_xdstp(self.as_str()) {
