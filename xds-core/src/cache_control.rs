@@ -1,12 +1,13 @@
-//! Whether caches between a server and its clients may keep a resource.
+//! Permission for caches between a server and its clients to keep a resource.
 
 /// Whether caches between a server and its clients may keep a resource:
-/// `Resource.cache_control.do_not_cache` of the protocol (M249).
+/// `Resource.cache_control.do_not_cache` of the protocol.
+// M249
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheControl {
-    /// They may.
+    /// Caches may keep the resource; the default.
     #[default]
     MayKeep,
-    /// A relay passes it on to those who ask, with this mark, and does not keep it beyond that.
+    /// Relays pass the resource on to clients that request it, with this mark, and do not keep it.
     DoNotKeep,
 }

@@ -1,5 +1,5 @@
-//! How often edges and resources are looked at, which is what a step costs. It is counted in tests alone: they
-//! compare counts, not times.
+//! Count of the accesses to subscriptions and resources, which measures the cost of a step. It is
+//! compiled for tests only, which compare counts instead of times.
 
 #[cfg(test)]
 mod counted {
@@ -20,7 +20,7 @@ mod counted {
     }
 }
 
-/// An edge or a resource is looked at.
+/// Counts an access to a subscription or a resource.
 #[inline]
 pub(crate) fn note() {
     #[cfg(test)]
@@ -55,11 +55,11 @@ mod tests {
         types::{self, CLUSTER_LOAD_ASSIGNMENT as TYPE},
     };
 
-    /// A server and one client, of many names.
+    /// A server, and one client that subscribes to many names.
     struct Pair {
         server: Server,
         stream: StreamId,
-        /// Of the first request.
+        /// Node for the first request.
         node: Option<Node>,
         nonce: String,
         now: Time,
@@ -88,7 +88,7 @@ mod tests {
             self.server.apply(transaction, self.now).unwrap();
         }
 
-        /// Sends a message, and counts what that costs.
+        /// Sends a request and returns its cost.
         fn say(&mut self, message: Vec<u8>) -> u64 {
             counted::take();
             let event = StreamEvent::Message(self.stream, message.into());
@@ -112,7 +112,7 @@ mod tests {
             self.say(request.encode_to_vec())
         }
 
-        /// Asks for these of a type, and accepts what was received last.
+        /// Subscribes to names of a type and ACKs the last response.
         fn ask(&mut self, type_url: &str, names: Vec<String>) {
             let request = DeltaDiscoveryRequest {
                 node: mem::take(&mut self.node),
@@ -156,7 +156,7 @@ mod tests {
         (0..count).map(|n| format!("n{n}")).collect()
     }
 
-    /// A cluster that names endpoints of its own name, and has a setting.
+    /// A cluster with EDS by its own name, and a setting.
     fn eds_cluster(name: &str, setting: u8) -> Vec<u8> {
         let name = [&[0x0a, name.len() as u8], name.as_bytes()].concat();
         let rest = [0x10, 3, 0x1a, 4, 0x0a, 2, 0x1a, 0, 0xe2, 1, 1, b'0' + setting];
@@ -167,13 +167,15 @@ mod tests {
         vec![String::from("*")]
     }
 
-    /// Whatever there is, it must cost the same.
+    /// Asserts that the cost does not depend on the number of names.
     fn costs_the_same(cost: impl Fn(usize) -> Vec<u64>) {
         let (few, many) = (cost(10), cost(1_000));
         assert_eq!(few, many, "looks at 10 names, and at 1,000");
     }
 
-    /// IS25: all is owed already, or it is sent again with a response that has no more than there is.
+    /// The cost of another wildcard request is constant if everything is already due, and otherwise
+    /// that of the response.
+    // IS25
     #[test]
     fn to_ask_for_everything_again_costs_what_the_message_says() {
         // The client reads nothing.
@@ -185,7 +187,7 @@ mod tests {
             pair.subscribe(all());
             (0..3).map(|_| pair.subscribe(all())).collect()
         });
-        // It reads and answers; hardly anything that it names exists.
+        // The client reads and answers. Few of its names have a resource.
         costs_the_same(|count| {
             let mut pair = Pair::new(Variant::Incremental);
             pair.set(3);
@@ -205,7 +207,8 @@ mod tests {
         println!("covers: IS25 M97");
     }
 
-    /// IS25: all members are owed already. Once they were sent, they are sent again.
+    /// All members are already due; after they were sent, they are sent again.
+    // IS25
     #[test]
     fn to_ask_for_a_glob_again_costs_what_the_message_says() {
         let below = |name: &str| {
@@ -232,8 +235,9 @@ mod tests {
         println!("covers: IS25 M97 M138");
     }
 
-    /// IS25: who leaves the wildcard is told what only that covered once it is read; a message that at the same
-    /// time lets go of a name costs no more.
+    /// The removed names of a client that leaves the wildcard are computed once it reads the
+    /// response. Unsubscribing from a name in the same request costs no more.
+    // IS25
     #[test]
     fn to_come_and_go_costs_what_the_message_says() {
         for reads in [false, true] {
@@ -250,7 +254,7 @@ mod tests {
                 (0..4).map(|_| pair.change(both(), both())).collect()
             });
         }
-        // With as many names as there are resources.
+        // The client subscribes to every resource by name.
         costs_the_same(|count| {
             let mut pair = Pair::new(Variant::Incremental);
             pair.set(count);
@@ -261,7 +265,9 @@ mod tests {
         println!("covers: IS25 M93");
     }
 
-    /// IS25: what the client had by name is remembered until it has read the rest, and not gone through meanwhile.
+    /// Resources that the client had by name are retained until it has read the rest, without being
+    /// iterated meanwhile.
+    // IS25
     #[test]
     fn to_list_everything_again_costs_what_the_message_says() {
         costs_the_same(|count| {
@@ -276,8 +282,9 @@ mod tests {
         println!("covers: IS25 M31");
     }
 
-    /// IS25: where types wait for each other's answers, what is rejected is remembered, and not gone through again with
-    /// each rejection.
+    /// Under make before break, rejected resources are retained, without being iterated at each
+    /// rejection.
+    // IS25
     #[test]
     fn to_reject_costs_what_was_sent() {
         costs_the_same(|count| {
@@ -301,8 +308,9 @@ mod tests {
         println!("covers: IS25");
     }
 
-    /// IS25: endpoints that a client was sent the clusters of, and asked for, are looked at until they are known to
-    /// be there, and not whenever routes wait.
+    /// Requested endpoints of clusters that a client was sent are checked until they are known to
+    /// exist, not whenever routes wait.
+    // IS25
     #[test]
     fn to_wait_for_endpoints_costs_what_the_message_says() {
         costs_the_same(|count| {
@@ -332,7 +340,8 @@ mod tests {
                 assert_eq!(pair.receive().unwrap().type_url.as_str(), type_url);
                 pair.ask(type_url, Vec::new());
             }
-            // It accepts these, but has not yet those that are sent then; of one there are no endpoints.
+            // The client ACKs these, but not the clusters that are sent next; one of them has no
+            // endpoints.
             set(&mut pair, all_clusters(), 2);
             assert_eq!(pair.receive().unwrap().resources, count + 1);
             set(&mut pair, names(1), 3);
@@ -349,7 +358,8 @@ mod tests {
         println!("covers: IS25 M146");
     }
 
-    /// M169: what is renewed is looked at, not what is there.
+    /// A heartbeat accesses only the renewed resources.
+    // M169
     #[test]
     fn a_tick_costs_what_is_due() {
         costs_the_same(|count| {

@@ -1,37 +1,37 @@
-//! What goes to a transport: one message in up to two pieces.
+//! Encoded message for a transport, in up to two pieces.
 
 use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-/// One encoded message, the concatenation of its two pieces.
+/// Encoded message: the concatenation of its two pieces.
 ///
-/// On the server the body is shared by every client that is due the same resources, so that it is
-/// encoded once and never copied; the head is a few bytes of the single client, in a buffer that
-/// the next message uses again if it is left where it is. An adapter writes one behind the other.
+/// On the server the body is shared by all clients that are due the same resources, so it is
+/// encoded once and never copied. The head is a few bytes for one client; its buffer is reused for
+/// the next message if the driver leaves it in place. An adapter writes the head, then the body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
-    /// The first piece.
+    /// First piece.
     pub head: Vec<u8>,
-    /// The piece that may be shared with other clients.
+    /// Second piece, which may be shared with other clients.
     pub body: Bytes,
 }
 
 impl Frame {
-    /// The length of the whole message, in bytes.
+    /// Returns the length of the message in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.head.len() + self.body.len()
     }
 
-    /// Whether the message has no bytes at all.
+    /// Whether the message has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message in one piece; copies unless only one piece has bytes.
+    /// Returns the message as one buffer. Copies unless one of the pieces is empty.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         if self.body.is_empty() {

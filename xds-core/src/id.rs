@@ -1,4 +1,5 @@
-//! Identities that the cores hand out. None is ever reused (contract rule 7).
+//! Ids assigned by the cores. An id is never reused.
+// Contract rule 7.
 
 use core::fmt;
 
@@ -11,7 +12,7 @@ macro_rules! id {
         pub struct $name(pub(crate) Key);
 
         impl $name {
-            /// The id as one number, for logs and foreign interfaces.
+            /// Returns the id as a number, for logs and foreign interfaces.
             #[must_use]
             pub const fn as_u64(self) -> u64 {
                 self.0.as_u64()
@@ -33,33 +34,33 @@ macro_rules! id {
 }
 
 id! {
-    /// One incarnation of a transport towards a management server.
+    /// Id of one connection attempt of a client to a management server.
     ///
-    /// Every [`Output::Open`](crate::client::Output::Open) carries a fresh one, so whatever a dead
-    /// transport still says is ignored by construction.
+    /// Each [`Output::Open`](crate::client::Output::Open) has a new id, so late events of an
+    /// earlier transport are ignored.
     ChannelId, "c"
 }
 
 id! {
-    /// One watch of the application.
+    /// Id of one watch of the application.
     WatchId, "w"
 }
 
 id! {
-    /// One stream that a client opened to our management server.
+    /// Id of one stream that a client opened to a management server.
     StreamId, "s"
 }
 
-/// One response that waits for a verdict from outside.
+/// Id of one response that waits for a verdict of the application.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateId {
     pub(crate) channel: ChannelId,
-    /// Counts the updates of the channel.
+    /// Number of the response on its channel.
     pub(crate) number: u64,
 }
 
 impl UpdateId {
-    /// The channel on which the response came.
+    /// Returns the channel on which the response arrived.
     #[must_use]
     pub fn channel(self) -> ChannelId {
         self.channel

@@ -1,4 +1,4 @@
-//! Finding a slot by the name stored in it.
+//! Index of slots by the names stored in them.
 
 use core::hash::BuildHasher as _;
 
@@ -7,10 +7,10 @@ use hashbrown::HashTable;
 
 use crate::slab::Slot;
 
-/// Slots by name. The names themselves stay where they are, and the table is never walked.
+/// Index of slots by name. The names are stored by the owner, and the table is never iterated.
 ///
-/// The hasher is keyed from the core's seed: a peer cannot choose names that collide, and nothing
-/// of the order shows in any output.
+/// The hasher is keyed with the seed of the core, so that a peer cannot choose colliding names, and
+/// no output depends on the hash order.
 #[derive(Clone, Debug)]
 pub(crate) struct NameIndex {
     slots: HashTable<Slot>,
@@ -30,7 +30,7 @@ impl NameIndex {
         self.slots.find(self.hash(name), |&slot| name_of(slot) == Some(name)).copied()
     }
 
-    /// Makes room for this many names more.
+    /// Reserves space for this many more names.
     pub(crate) fn reserve<'a>(
         &mut self,
         additional: usize,
@@ -41,7 +41,7 @@ impl NameIndex {
             .reserve(additional, |&slot| name_of(slot).map_or(0, |name| hasher.hash_one(name)));
     }
 
-    /// Files `slot` under `name`, which must not be filed yet.
+    /// Adds `slot` under `name`, which must not be in the index.
     pub(crate) fn insert<'a>(
         &mut self,
         name: &str,

@@ -1,11 +1,10 @@
-//! The one source of randomness: a generator seeded by the caller, whose stream never changes.
+//! Pseudo-random generator with a caller's seed and a fixed sequence (PCG-XSH-RR 64/32).
 //!
-//! Regression seeds must outlive upgrades of dependencies, so the twenty lines are ours
-//! (PCG-XSH-RR 64/32).
+//! It is implemented here because regression seeds must stay valid when dependencies are upgraded.
 
 use core::time::Duration;
 
-/// A seeded pseudo-random generator; not for secrets.
+/// Seeded pseudo-random generator; not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng {
     state: u64,
@@ -32,18 +31,18 @@ impl Rng {
         (u64::from(self.next_u32()) << 32) | u64::from(self.next_u32())
     }
 
-    /// A uniformly drawn part of `duration`, less than all of it.
+    /// Returns a uniformly distributed part of `duration`, less than all of it.
     pub(crate) fn part_of(&mut self, duration: Duration) -> Duration {
         let nanos = (duration.as_nanos() * u128::from(self.next_u32())) >> 32;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// `duration` moved by a uniformly drawn part of up to `percent` per cent, either way.
+    /// Returns `duration` plus or minus a uniformly distributed part of up to `percent` per cent.
     pub(crate) fn jitter(&mut self, duration: Duration, percent: u32) -> Duration {
         if percent == 0 {
             return duration;
         }
-        // In thousandths of a per cent: fine enough for any delay, and free of floating point.
+        // In thousandths of a per cent, to avoid floating point.
         let span = u64::from(percent.min(100)) * 1_000;
         let offset = (u64::from(self.next_u32()) * (2 * span + 1)) >> 32;
         let factor = 100_000 + offset - span;

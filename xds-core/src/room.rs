@@ -1,11 +1,11 @@
-//! Room that a burst took and nothing needs any more.
+//! Release of memory that a burst has left in a queue.
 
 use alloc::collections::VecDeque;
 
-/// Fewer entries than this are not worth giving back.
+/// Capacity up to which a queue is not worth shrinking.
 const WORTH_KEEPING: usize = 256;
 
-/// Gives back the room of a queue that has run empty, if it is much.
+/// Releases the memory of an empty queue with a large capacity.
 pub(crate) fn give_back<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() && queue.capacity() > WORTH_KEEPING {
         *queue = VecDeque::new();

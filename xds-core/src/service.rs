@@ -1,59 +1,65 @@
-//! The discovery services: which methods there are, and what each carries (S0.164-S0.180).
+//! Discovery services, their methods and paths.
+// S0.164-S0.180
 
 use crate::{
     proto::services::{SERVICES, Service},
     types,
 };
 
-/// A variant of the protocol.
+/// Variant of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// State of the world: every request lists all names.
     #[default]
     StateOfTheWorld,
-    /// Incremental, also called delta: requests and responses tell what changed.
+    /// Incremental, also called delta: requests and responses contain only changes.
     Incremental,
 }
 
-/// A version of the API: what services, paths and types are called. The messages of the transport read and
-/// write the same bytes in both (S4.014, S4.051).
+/// Version of the API, which determines the names of services, paths and types. The encoding of the
+/// transport messages is the same in both.
+// S4.014, S4.051
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApiVersion {
-    /// The version before, which current peers have dropped.
+    /// Version 2, which current peers no longer support.
     V2,
-    /// The current one.
+    /// Version 3.
     #[default]
     V3,
 }
 
-/// A gRPC method of the discovery services.
+/// gRPC method of the discovery services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
-    /// The aggregated service's stream in a variant: every request says which type it is about (S0.049).
+    /// Stream of the aggregated service. Every request states its type.
+    // S0.049
     Aggregated(Variant),
-    /// The stream of one type in a variant (S0.047).
+    /// Stream of one type.
+    // S0.047
     Single {
-        /// The type.
+        /// Type of the service.
         type_url: &'static str,
-        /// The variant.
+        /// Protocol variant.
         variant: Variant,
     },
-    /// One request and one response, in the state-of-the-world variant.
+    /// Single request and response of one type, in the state-of-the-world variant.
     Fetch {
-        /// The type.
+        /// Type of the service.
         type_url: &'static str,
     },
 }
 
-/// The method at a path of gRPC, as `/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters`. Its type
-/// is called what the version of the path calls it.
+/// Returns the method with a gRPC path such as
+/// `/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters`. Its type URL is that of the
+/// path's API version.
 ///
-/// `None` if the discovery services have no such method: the aggregated service cannot be fetched
-/// from, and that of virtual hosts has its incremental stream alone (S0.042).
+/// Returns `None` if the discovery services have no such method: the aggregated service has no
+/// fetch method, and the service of virtual hosts has only the incremental stream.
+// S0.042
 #[must_use]
 pub fn method_at(path: &str) -> Option<Method> {
-    // A variant that a service lacks has an empty path, which is no path of gRPC.
+    // A service has an empty path for a variant that it lacks; requests have no empty path.
     let path = Some(path).filter(|path| !path.is_empty())?;
     SERVICES.iter().find_map(|service| {
         let stream = |variant| match service.type_url {
@@ -71,44 +77,47 @@ pub fn method_at(path: &str) -> Option<Method> {
     })
 }
 
-/// The type of which resources are fetched over plain HTTP, with a POST to the path, as
-/// `/v3/discovery:clusters` (S4.023, B17).
+/// Returns the type whose resources are fetched by an HTTP POST to a path such as
+/// `/v3/discovery:clusters`.
+// S4.023, B17
 #[must_use]
 pub fn rest_type_at(path: &str) -> Option<&'static str> {
     let path = Some(path).filter(|path| !path.is_empty())?;
     SERVICES.iter().find(|service| service.rest == path)?.type_url
 }
 
-/// The path over plain HTTP at which resources of a type are fetched, in a version of the API. The type may be
-/// called as in either.
+/// Returns the path at which resources of a type are fetched over plain HTTP, in a version of the
+/// API. The type URL may be of either version.
 ///
-/// `None` if there is no such path: the type is not one of that version, or its service has the incremental
-/// method alone, as that of virtual hosts does (X44).
+/// Returns `None` if the type does not exist in that version, or if its service has only the
+/// incremental method, as that of virtual hosts.
+// X44
 #[must_use]
 pub fn rest_path(type_url: &str, api: ApiVersion) -> Option<&'static str> {
     service_of(Some(type_url), api).map(|service| service.rest).filter(|path| !path.is_empty())
 }
 
-/// The path of the gRPC method that does the same as a POST to a path of plain HTTP, as
-/// `/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters` and `/v3/discovery:clusters`.
+/// Returns the path of the gRPC method that corresponds to an HTTP POST to a path:
+/// `/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters` for `/v3/discovery:clusters`.
 ///
-/// `None` if nothing is fetched at that path.
+/// Returns `None` if the path is not that of a fetch method.
 #[must_use]
 pub fn fetch_path_at(rest_path: &str) -> Option<&'static str> {
     let rest_path = Some(rest_path).filter(|path| !path.is_empty())?;
     SERVICES.iter().find(|service| service.rest == rest_path).map(|service| service.fetch)
 }
 
-/// The full names of the discovery services.
+/// Returns the full names of the discovery services.
 pub fn service_names() -> impl Iterator<Item = &'static str> {
     SERVICES.iter().map(|service| service.name)
 }
 
-/// The path of the gRPC method that streams one type, or for `None` all types, in a variant of the
-/// protocol and a version of the API. The type may be called as in either.
+/// Returns the path of the gRPC method that streams one type, or all types for `None`, in a variant
+/// of the protocol and a version of the API. The type URL may be of either version.
 ///
-/// `None` if there is no such method: the type is not one of that version, or its service lacks the
-/// variant, as that of virtual hosts does (NA-05).
+/// Returns `None` if the type does not exist in that version, or if its service lacks the variant,
+/// as that of virtual hosts lacks the state of the world.
+// NA-05
 #[must_use]
 pub fn grpc_path(
     type_url: Option<&str>,
@@ -123,7 +132,7 @@ pub fn grpc_path(
     Some(path).filter(|path| !path.is_empty())
 }
 
-/// The service of a type, or for `None` of all types.
+/// Returns the service of a type, or the aggregated service for `None`.
 fn service_of(type_url: Option<&str>, api: ApiVersion) -> Option<&'static Service> {
     let current = type_url.map(types::current_name);
     SERVICES
@@ -149,7 +158,7 @@ mod tests {
         }
         let unknown = Some("type.googleapis.com/x");
         assert_eq!(grpc_path(unknown, Variant::Incremental, ApiVersion::V3), None);
-        // Extensions have a service since version 3.
+        // ECDS exists since version 3.
         let extensions = Some(types::EXTENSION_CONFIG);
         assert_eq!(grpc_path(extensions, Variant::Incremental, ApiVersion::V2), None);
     }

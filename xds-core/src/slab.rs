@@ -1,12 +1,12 @@
-//! Storage that everything in the cores lives in: slots with keys that are never reused, linked in
-//! an order that the owner controls.
+//! Slab storage with keys that are never reused, whose values form a list in an order controlled by
+//! the owner.
 //!
-//! The order is what makes outputs deterministic without sorting: no hash table is ever walked.
+//! The list makes outputs deterministic without sorting: no hash table is ever iterated.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Where a value lives: a slot and which of the slot's tenants it is.
+/// Key of a value: a slot and its generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     generation: u32,
@@ -36,20 +36,20 @@ impl fmt::Display for Key {
     }
 }
 
-/// The index of an occupied slot, for owners that know it is occupied.
+/// Index of an occupied slot, for owners that know it is occupied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot(u32);
 
 impl Slot {
-    /// No slot: what an end of the list points at.
+    /// No slot: the end of a list.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The position, for tables beside the slab.
+    /// Returns the index, for tables parallel to the slab.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The slot at a position that [`index`](Self::index) gave.
+    /// Returns the slot with an index from [`index`](Self::index).
     pub(crate) fn at_index(index: usize) -> Self {
         u32::try_from(index).map_or(Self::NONE, Self)
     }
@@ -69,16 +69,16 @@ impl fmt::Debug for Slot {
 struct Node<T> {
     value: Option<T>,
     previous: Slot,
-    /// The successor in the list, or the next free slot if there is no value.
+    /// Successor in the list, or the next free slot if there is no value.
     next: Slot,
     generation: u32,
 }
 
-/// How many nodes lie together. A slab that grows neither moves what it has nor asks for much more than
-/// it needs, however large it is; one that stays small takes no more than a vector would.
+/// Number of nodes per chunk. A growing slab moves no values and allocates little more than it
+/// needs; a small slab takes no more memory than a vector.
 const CHUNK: usize = 1 << 10;
 
-/// Nodes by their position, in chunks of which only the first ever grows.
+/// Nodes by index, in chunks of which only the first is ever reallocated.
 #[derive(Clone, Debug)]
 struct Nodes<T>(Vec<Vec<Node<T>>>);
 
@@ -113,7 +113,7 @@ impl<T> Nodes<T> {
     }
 }
 
-/// Values in slots, linked into one list.
+/// Values in slots, linked into a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     nodes: Nodes<T>,
@@ -136,9 +136,8 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Stores `value` and links it in behind all others.
-    ///
-    /// `None` if every slot there can be is taken, which no configured limit allows.
+    /// Stores `value` at the end of the list. Returns `None` if all 2^32 - 1 slots are used, which
+    /// no configured limit allows.
     pub(crate) fn push_back(&mut self, value: T) -> Option<Key> {
         let slot = match self.nodes.get(self.free.index()) {
             Some(node) => {
@@ -165,7 +164,7 @@ impl<T> Slab<T> {
         Some(Key { generation, slot })
     }
 
-    /// Takes a value out; its key is dead from then on.
+    /// Removes a value. Its key becomes invalid.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         self.nodes.get(slot.index())?.value.as_ref()?;
         self.unlink(slot);
@@ -173,7 +172,7 @@ impl<T> Slab<T> {
         let node = self.nodes.get_mut(slot.index())?;
         let value = node.value.take();
         self.len -= 1;
-        // A slot whose generations are used up is retired rather than reused.
+        // A slot whose generations are exhausted is not used again.
         if let Some(generation) = node.generation.checked_add(1) {
             node.generation = generation;
             node.next = free;
@@ -182,7 +181,7 @@ impl<T> Slab<T> {
         value
     }
 
-    /// Makes the value the last of the list.
+    /// Moves the value to the end of the list.
     pub(crate) fn move_to_back(&mut self, slot: Slot) {
         if slot != self.tail && self.at(slot).is_some() {
             self.unlink(slot);
@@ -190,7 +189,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Makes the value the first of the list.
+    /// Moves the value to the start of the list.
     pub(crate) fn move_to_front(&mut self, slot: Slot) {
         if slot != self.head && self.at(slot).is_some() {
             self.unlink(slot);
@@ -198,7 +197,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Moves `slot` directly behind `anchor`.
+    /// Moves the value of `slot` directly after that of `anchor`.
     pub(crate) fn move_after(&mut self, slot: Slot, anchor: Slot) {
         if slot != anchor && self.at(slot).is_some() && self.at(anchor).is_some() {
             self.unlink(slot);
@@ -228,7 +227,7 @@ impl<T> Slab<T> {
         self.nodes.get_mut(slot.index())?.value.as_mut()
     }
 
-    /// The full key of an occupied slot.
+    /// Returns the key of an occupied slot.
     pub(crate) fn key(&self, slot: Slot) -> Option<Key> {
         let node = self.nodes.get(slot.index())?;
         node.value.as_ref()?;
@@ -255,12 +254,12 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// All values in the order of the list.
+    /// Returns all values in list order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
         self.slots().filter_map(|slot| Some((slot, self.at(slot)?)))
     }
 
-    /// All values in the order of their slots, which is that of creation where nothing was removed.
+    /// Returns all values in slot order, which is the order of creation if none was removed.
     pub(crate) fn in_slot_order(&self) -> impl Iterator<Item = (Slot, &T)> {
         (0u32..)
             .zip(self.nodes.iter())

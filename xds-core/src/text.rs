@@ -1,4 +1,4 @@
-//! The protocol's strings as types of their own, so that a version is never passed for a nonce.
+//! String types of the protocol, which keep, for example, versions and nonces apart.
 
 use alloc::{string::String, sync::Arc};
 use core::{borrow::Borrow, fmt};
@@ -12,19 +12,19 @@ macro_rules! text {
         pub struct $name($text);
 
         impl $name {
-            /// Takes the text as it is.
+            /// Creates the value from a text without validation.
             #[must_use]
             pub fn new(text: impl Into<Self>) -> Self {
                 text.into()
             }
 
-            /// The text, exactly as on the wire.
+            /// Returns the text exactly as on the wire.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Whether there is no text at all.
+            /// Whether the text is empty.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
@@ -93,46 +93,50 @@ macro_rules! text {
     };
 }
 
-/// How long names may be, unless somebody wants otherwise. The same for clients and servers: a client tells each server
-/// what others have sent, and one whose limit is lower would end its streams for it, again and again.
+/// Default maximum length of names, in bytes. Client and server use the same value: a client
+/// forwards names that it received to other servers, and a server with a lower limit would close
+/// its streams repeatedly.
 pub(crate) const NAME_BYTES: usize = 2_048;
 
 text! {
-    /// The type of a resource, as in `type.googleapis.com/envoy.config.cluster.v3.Cluster` (S0.008).
+    /// Type URL of a resource, for example `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+    // S0.008
     TypeUrl(Arc<str>)
 }
 
 text! {
-    /// The name of a resource within its type.
+    /// Name of a resource within its type.
     ResourceName(Arc<str>)
 }
 
 text! {
-    /// The name of a view: the set of resources that a client, or a group of clients, sees. The empty name
-    /// is that of the default view.
+    /// Name of a view: the set of resources for one or more clients. The empty name is that of the
+    /// default view.
     ViewName(Arc<str>)
 }
 
 text! {
-    /// A version as a management server states it: opaque, never compared for order (NV-03).
+    /// Version as a management server states it. Versions are opaque and have no order.
+    // NV-03
     Version(Arc<str>)
 }
 
 text! {
-    /// What the counted versions of one run of a server begin with, to tell them from those of other runs.
+    /// Prefix of counted versions, which distinguishes the versions of different runs of a server.
     VersionPrefix(Arc<str>)
 }
 
 text! {
-    /// What pairs a response with its ACK or NACK; it means nothing beyond its stream (B05). Short ones, as
-    /// there is one for each response, are not allocated.
+    /// Nonce that relates an ACK or NACK to its response; unique within a stream. Short nonces are
+    /// stored without allocation.
+    // B05
     Nonce(SmolStr)
 }
 
 impl Nonce {
-    /// A number in decimal digits.
+    /// Returns the nonce with a number in decimal.
     pub(crate) fn of_number(number: u64) -> Self {
-        // The longest has as many.
+        // Length of the longest 64-bit number.
         let mut digits = [b'0'; 20];
         let (mut rest, mut first) = (number, digits.len());
         for digit in digits.iter_mut().rev() {
@@ -148,7 +152,8 @@ impl Nonce {
 }
 
 impl TypeUrl {
-    /// The message name behind the last slash, as in `envoy.config.cluster.v3.Cluster`.
+    /// Returns the message name after the last slash, for example
+    /// `envoy.config.cluster.v3.Cluster`.
     #[must_use]
     pub fn message_name(&self) -> &str {
         self.as_str().rsplit('/').next().unwrap_or_default()

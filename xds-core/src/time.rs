@@ -1,37 +1,38 @@
-//! Time as the cores see it: a number handed in with every call, and one deadline handed out.
+//! Time as input of the cores, and the deadline that they return.
 
 use core::{fmt, time::Duration};
 
-/// An instant on the driver's monotonic clock, in nanoseconds since an origin the driver chooses.
+/// Point in time on the driver's monotonic clock, in nanoseconds since an origin that the driver
+/// chooses.
 ///
-/// The cores never read a clock. A driver passes `Time` into every input; a simulation starts at
-/// [`Time::ZERO`] and jumps from deadline to deadline.
+/// The cores never read a clock. A driver passes the current `Time` with every input; a simulation
+/// starts at [`Time::ZERO`] and jumps from deadline to deadline.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
-    /// The origin of the driver's clock.
+    /// Origin of the driver's clock.
     pub const ZERO: Self = Self(0);
 
-    /// The instant `nanos` nanoseconds after the origin.
+    /// Creates the time `nanos` nanoseconds after the origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The instant `duration` later, or the last representable one.
+    /// Returns the time `duration` later, or the last representable one.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    /// How long after `earlier` this instant is; zero if it is not later.
+    /// Returns the duration since `earlier`; zero if that is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -45,7 +46,7 @@ impl fmt::Debug for Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds with three decimals, as in `15.000s`.
+    /// Writes seconds with three decimals, for example `15.000s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03}s", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1_000)
     }
@@ -55,58 +56,62 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When a core wants [`handle_timeout`](crate::Client::handle_timeout) to be called, and why.
+/// Time at which [`handle_timeout`](crate::Client::handle_timeout) is due, and the reason.
 ///
-/// Calling early or twice is harmless and wasteful; calling late is harmful.
+/// An early or repeated call has no effect; a late call delays actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The instant at which the call is due; it may already have passed.
+    /// Time of the call; it may be in the past.
     pub at: Time,
-    /// What will happen then.
+    /// Timer that expires then.
     pub why: Timer,
 }
 
-/// What a [`Deadline`] is for.
+/// Timer of a [`Deadline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Timer {
-    /// An output is queued: poll it now (contract rule 4).
+    /// An output is queued: poll it now.
+    // Contract rule 4.
     QueuedOutput,
-    /// The backoff towards a management server ends and a new channel is opened.
+    /// Client: the backoff ends and a new channel to a management server is opened.
     Reconnect,
-    /// A subscribed resource or collection has not arrived in time (gRFC A57).
+    /// Client: a requested resource or collection has not arrived in time ([gRFC A57][A57]).
+    ///
+    /// [A57]: https://github.com/grpc/proposal/blob/master/A57-xds-client-failure-mode-behavior.md
     DoesNotExist,
-    /// A management server that was in trouble has kept a stream for a while without a word.
+    /// Client: a stream to a management server that had an error has been silent for a time.
     Silence,
-    /// A resource has not been renewed within its time to live.
+    /// Client: the TTL of a resource expires.
     TimeToLive,
-    /// A request that had to wait may be sent.
+    /// Client: a request that waited for the rate limit may be sent.
     RequestRate,
-    /// A response is rejected that came soon after another one of its type that was.
+    /// Client: a response is rejected that arrived soon after another rejected response of its
+    /// type.
     RepeatedNack,
-    /// A management server that is polled is asked again.
+    /// Client: a management server is polled again.
     Poll,
-    /// A channel on which nothing has been subscribed for a while is closed.
+    /// Client: a channel without subscriptions is closed.
     Idle,
-    /// A management server's client has not answered a response in time.
+    /// Server: a client has not answered a response in time.
     AnswerOverdue,
-    /// A management server ends a stream, by plan.
+    /// Server: the planned end of a stream is due.
     StreamEnd,
-    /// A management server would read on from a client that sent too many requests.
+    /// Server: a stream is read again that exceeded its request rate.
     ReadAgain,
-    /// A management server forgets what clients rejected that have gone.
+    /// Server: the kept rejections of disconnected clients expire.
     ForgetRejections,
-    /// Clients of a management server are to be told that they may go on using a resource.
+    /// Server: resources with a TTL are renewed by a heartbeat.
     Heartbeat,
-    /// Changes that came one after the other are told.
+    /// Server: a burst of held-back changes is sent.
     Debounced,
-    /// A management server's view has not been seen by anybody for a while.
+    /// Server: a view has had no client for the configured time.
     ViewIdle,
-    /// A management server has held something back for as long as it may.
+    /// Server: make before break has held back a change for the maximum time.
     Held,
-    /// A management server tells a client that a name it asked for a while ago does not exist.
+    /// Server: a client is told that a name it requested some time ago does not exist.
     Absence,
-    /// A management server forgets what was deleted, whoever has not been told.
+    /// Server: retained deletions are discarded, even if some clients have not been sent them.
     ForgetDeletions,
 }
 
@@ -136,7 +141,8 @@ impl fmt::Display for Timer {
     }
 }
 
-/// The monotonic view of the `now`s a driver passes in: it never goes back (contract rule 1).
+/// Monotonic sequence of the `now` values that a driver passes.
+// Contract rule 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock(Time);
 
@@ -145,7 +151,8 @@ impl Clock {
         Self(now)
     }
 
-    /// Takes the caller's `now`, or the latest one seen if the caller's lies before it.
+    /// Advances to the caller's `now` and returns the time, which is the latest one seen if `now`
+    /// is earlier.
     pub(crate) fn advance(&mut self, now: Time) -> Time {
         self.0 = self.0.max(now);
         self.0

@@ -1,4 +1,5 @@
-//! The resource types of the API by name, those of version 3, and what they were called in version 2. The cores take any other type as well.
+//! Names of the API's resource types in version 3, and their names in version 2. The cores also
+//! accept any other type.
 
 /// The type URL of a listener (LDS).
 pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -22,8 +23,8 @@ pub const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime"
 /// The type URL of an extension's configuration (ECDS).
 pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 
-/// A resource type of the API: the short name of its discovery service, its type URL, and what that was in
-/// version 2, empty where the type is younger.
+/// Resource type of the API: the short name of its discovery service, its type URL, and its type
+/// URL in version 2, which is empty if it did not exist then.
 struct Known {
     short: &'static str,
     url: &'static str,
@@ -34,8 +35,9 @@ const fn known(short: &'static str, url: &'static str, older: &'static str) -> K
     Known { short, url, older }
 }
 
-/// In the order in which changes must reach a client so that nothing it routes to is unknown to it
-/// (S0.161-S0.165, M144).
+/// Known types, in the order in which changes must be sent so that a client never routes to an
+/// unknown resource.
+// S0.161-S0.165, M144
 const KNOWN: [Known; 9] = [
     known("cds", CLUSTER, "type.googleapis.com/envoy.api.v2.Cluster"),
     known("eds", CLUSTER_LOAD_ASSIGNMENT, "type.googleapis.com/envoy.api.v2.ClusterLoadAssignment"),
@@ -53,59 +55,63 @@ const KNOWN: [Known; 9] = [
 ];
 
 impl Known {
-    /// The type that is called so in any version of the API.
+    /// Returns the type with this type URL in any version of the API.
     fn of(type_url: &str) -> Option<&'static Self> {
         let is_it = |known: &&Self| known.url == type_url || known.older == type_url;
         KNOWN.iter().find(is_it).filter(|_| !type_url.is_empty())
     }
 }
 
-/// What a type of version 2 of the API is called in version 3 (S4.051); any other name as it is.
+/// Returns the version 3 type URL of a version 2 type, and any other type URL unchanged.
+// S4.051
 #[must_use]
 pub fn current_name(type_url: &str) -> &str {
     Known::of(type_url).map_or(type_url, |known| known.url)
 }
 
-/// What a type of version 3 of the API was called in version 2; `None` if it was not there.
+/// Returns the version 2 type URL of a version 3 type; `None` if it did not exist in version 2.
 #[must_use]
 pub fn older_name(type_url: &str) -> Option<&'static str> {
     let known = Known::of(type_url).filter(|known| known.url == type_url)?;
     Some(known.older).filter(|older| !older.is_empty())
 }
 
-/// The type URL that a discovery service's short name stands for, as in `cds`; case is ignored.
+/// Returns the type URL for the short name of a discovery service, such as `cds`; case is ignored.
 #[must_use]
 pub fn by_short_name(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|known| known.short.eq_ignore_ascii_case(name)).map(|known| known.url)
 }
 
-/// The short name of a known type, as in `cds`, whichever version of the API the name is of.
+/// Returns the short name of a known type, such as `cds`, for the type URL of any API version.
 #[must_use]
 pub fn short_name(type_url: &str) -> Option<&'static str> {
     Known::of(type_url).map(|known| known.short)
 }
 
-/// Whether a SotW response of this type is the complete state (S0.112): listeners and clusters.
+/// Whether a state-of-the-world response of this type is the complete state. This is so for
+/// listeners and clusters.
+// S0.112
 #[must_use]
 pub fn is_full_state_in_sotw(type_url: &str) -> bool {
     [LISTENER, CLUSTER].contains(&current_name(type_url))
 }
 
-/// Whether a wrapper without a resource can renew one of this type, rather than say that there is none.
-/// All but virtual hosts, which are asked for on demand (NA-05).
+/// Whether a wrapper without a resource is a heartbeat for this type. For virtual hosts, which are
+/// requested on demand, it means that the resource does not exist.
+// NA-05
 pub(crate) fn has_heartbeats(type_url: &str) -> bool {
     current_name(type_url) != VIRTUAL_HOST
 }
 
-/// How many types there are with a place of their own in the order of a make-before-break update.
+/// Number of types with a position of their own in the make-before-break order.
 pub(crate) const RANKS: usize = KNOWN.len();
 
-/// The type at a place in the order of a make-before-break update.
+/// Returns the type at a position of the make-before-break order.
 pub(crate) fn by_rank(rank: usize) -> Option<&'static str> {
     KNOWN.get(rank).map(|known| known.url)
 }
 
-/// The places of types in that order.
+/// Positions of types in the make-before-break order.
 pub(crate) mod rank {
     pub(crate) const CLUSTERS: usize = 0;
     pub(crate) const ENDPOINTS: usize = 1;
@@ -117,7 +123,7 @@ pub(crate) mod rank {
     pub(crate) const EXTENSIONS: usize = 7;
 }
 
-/// Where the type stands in the order of a make-before-break update; unknown types come last.
+/// Returns the position of a type in the make-before-break order; unknown types are last.
 pub(crate) fn update_rank(type_url: &str) -> u8 {
     let type_url = current_name(type_url);
     let mut ranks = (0..).zip(&KNOWN);

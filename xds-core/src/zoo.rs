@@ -1,83 +1,84 @@
-//! Bugs on purpose, which show that the simulation would find them. No build has any without the feature
-//! `zoo`, which only tests of the simulation enable: then [`is`] is `false` for the compiler already.
+//! Deliberate bugs, used to verify that the simulation finds them.
 //!
-//! Each is a bug that an implementation of xDS shipped, or one close to it. They are few places of the
-//! cores and read as "or if this bug is let loose".
+//! They exist only with the feature `zoo`, which only tests of the simulation enable; otherwise
+//! [`is`] is the constant `false`. Each is, or resembles, a bug of a published xDS implementation.
+//! The cores check for them in a few places ("or if this bug is active").
 
 #![cfg_attr(
     not(feature = "zoo"),
     expect(unreachable_pub, reason = "only the open zoo has visitors")
 )]
 
-/// A bug.
+/// Deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Bug {
-    /// The nonce of a type outlives its stream.
+    /// Client: the nonce of a type is kept after its stream ends.
     NonceOverReconnect = 1,
-    /// A NACK states the version that it rejects, and so do all requests after it.
+    /// Client: a NACK, and all later requests, state the rejected version.
     VersionOfRejected,
-    /// The server is not told when the last watch of a type ends.
+    /// Client: does not unsubscribe when the last watch of a type ends.
     NoUnsubscribeForLastWatch,
-    /// A resource stays in the cache after its subscription has ended.
+    /// Client: a resource stays in the cache after its subscription has ended.
     CacheNotEvicted,
-    /// Does-not-exist timers go on while there is no stream.
+    /// Client: does-not-exist timers run while there is no stream.
     TimerRunsInBackoff,
-    /// An error that the server reports for a resource does not end its does-not-exist timer.
+    /// Client: a resource error does not stop the does-not-exist timer.
     TimerOutlivesReportedError,
-    /// One bad resource makes the client refuse all others of the response.
+    /// Client: one invalid resource rejects all resources of the response.
     WholeResponseRejected,
-    /// A response with a bad resource deletes nothing.
+    /// Client: a response with an invalid resource deletes nothing.
     RemovalsLostOnNack,
-    /// `initial_resource_versions` states the version of an update that was rejected.
+    /// Client: `initial_resource_versions` states the version of a rejected update.
     RejectedVersionOnReconnect,
-    /// What is held is not subscribed to on a new stream.
+    /// Client: cached resources are not subscribed on a new stream.
     InterestNotSentAgain,
-    /// After names were sent, an empty list is still meant as the wildcard.
+    /// Client: an empty list still means the wildcard after names were sent.
     EmptyListAfterNames,
-    /// What a response leaves out is deleted, also of types whose responses are not complete.
+    /// Client: absence from a response deletes resources of types without full-state responses.
     AbsenceDeletesEndpoints,
-    /// What was only asked for is taken to be deleted by a response that does not have it yet.
+    /// Client: absence from a response deletes a requested resource that never existed.
     AbsenceDeletesWhatNeverCame,
-    /// A name that comes twice in a response is no reason to reject it.
+    /// Client: a response with a duplicate name is accepted.
     DuplicatesAccepted,
-    /// A server sends what was rejected again, at once.
+    /// Server: rejected resources are sent again at once.
     RejectedSentAgain,
-    /// A server does not answer new names if the version is still the same.
+    /// Server: new names are not answered if the version is unchanged.
     SilentOnNewNames,
-    /// A server forgets names that do not exist when they are asked for.
+    /// Server: requested names that do not exist are not remembered.
     MissingNotRemembered,
-    /// A server tells of a deletion with every change from then on.
+    /// Server: a deletion is sent again with every later change.
     DeletionToldTwice,
-    /// A server's nonces are its versions.
+    /// Server: nonces equal versions.
     VersionAsNonce,
-    /// A server that waits for a type to be accepted before it sends another one waits for ever.
+    /// Server: make before break never releases a change that it holds back.
     HoldNeverReleased,
-    /// The client turns to the next server although all that is watched is known.
+    /// Client: falls back to the next server although all watched resources are cached.
     FallbackThoughCached,
-    /// A response of the preferred server does not bring the client back to it.
+    /// Client: a response of the preferred server does not end the fallback.
     NoWayBack,
-    /// A complete response of one authority's server deletes what another one's sent.
+    /// Client: a full-state response of one authority's server deletes resources of another
+    /// authority.
     AuthoritiesShareAbsence,
-    /// A heartbeat is told to watchers.
+    /// Client: watchers are notified of heartbeats.
     HeartbeatIsAnUpdate,
-    /// A connection resets the backoff of streams, though no response has come.
+    /// Client: connecting resets the backoff of streams before a response has arrived.
     BackoffEndsOnConnect,
-    /// Watchers are told of a stream that ended after it had delivered something.
+    /// Client: watchers are notified of the end of a stream that had delivered responses.
     PlannedEndIsAnError,
-    /// Every change queues a notice of its own for a watcher that has not taken the last one.
+    /// Client: each change queues another notice for a watcher that has not handled the last one.
     QueuePerWatcher,
-    /// Names are subscribed in another order in every run.
+    /// Client: names are subscribed in a different order in every run.
     HashOrder,
-    /// A deadline that has passed is handed out again.
+    /// Client: an expired deadline is returned again.
     DeadlineInThePast,
-    /// A response of a type that nobody registered ends the process.
+    /// Client: a response of an unregistered type causes a panic.
     PanicOnUnknownType,
 }
 
 #[cfg(feature = "zoo")]
 impl Bug {
-    /// Every bug, in the order of their numbers, which begin with 1.
+    /// All bugs in the order of their numbers, which start at 1.
     pub const ALL: [Self; 30] = [
         Self::NonceOverReconnect,
         Self::VersionOfRejected,
@@ -118,11 +119,11 @@ mod open {
 
     use super::Bug;
 
-    /// The number of the bug that is let loose; 0 is none. One for the whole process: it would have to be
-    /// carried through every part of the cores otherwise.
+    /// Number of the active bug; 0 for none. It is global to the process because it would otherwise
+    /// have to be passed through all parts of the cores.
     static LOOSE: AtomicU8 = AtomicU8::new(0);
 
-    /// Lets a bug loose in every client and server of the process, or locks all of them up again.
+    /// Activates a bug in all clients and servers of the process, or none.
     pub fn let_loose(bug: Option<Bug>) {
         LOOSE.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
     }
@@ -131,7 +132,7 @@ mod open {
         LOOSE.load(Ordering::Relaxed) == bug as u8
     }
 
-    /// Puts things into an order that is another one every time, as that of a hash map is.
+    /// Reorders a list differently on each call, like the iteration order of a hash map.
     pub(crate) fn shuffle<T>(bug: Bug, things: &mut [T]) {
         static TIMES: AtomicUsize = AtomicUsize::new(0);
         if is(bug) && !things.is_empty() {
@@ -140,7 +141,7 @@ mod open {
         }
     }
 
-    /// Something that only a bug remembers.
+    /// State that only a bug uses.
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Keepsake<T>(Option<T>);
 

@@ -1,24 +1,23 @@
-//! The wire schema: the protobuf messages the transport itself consists of.
+//! Protobuf messages of the transport protocol.
 //!
-//! Both cores and every adapter speak these types. They are a subset of the Envoy v3 API with
-//! the same field numbers: requests and responses, [`Node`] and its parts, the [`Status`] of a
-//! NACK, [client status discovery](ClientStatusResponse), and protobuf's well-known types. Resources
-//! are not among them. A resource travels as [`Any`], whose value is [`bytes::Bytes`], so taking one
-//! out of a frame copies nothing and decodes nothing.
+//! The client and server cores and every adapter use these types. They are a subset of the Envoy v3
+//! API with the same field numbers: requests and responses, [`Node`] and its parts, the [`Status`]
+//! of a NACK, [client status discovery](ClientStatusResponse), and protobuf's well-known types.
+//! Resources are not included. A resource is sent as [`Any`], whose value is [`bytes::Bytes`], so
+//! extracting one from a frame copies and decodes nothing.
 //!
-//! Maps are `BTreeMap`s, so a message has one encoding in every process. Every message has its
-//! type URL by way of [`prost::Name`], in the form xDS uses: `type.googleapis.com/` and the
-//! full name.
+//! Maps are `BTreeMap`s, so a message has the same encoding in every process. [`prost::Name`] gives
+//! each message its type URL in the form xDS uses: `type.googleapis.com/` and the full name.
 //!
-//! What the schema knows under a long path is here under a short one: [`DiscoveryRequest`] is
-//! [`envoy::service::discovery::v3::DiscoveryRequest`]. A module beside a message, as [`node`]
-//! beside [`Node`], holds the types nested in it.
+//! Messages with a long path are re-exported under a short one: [`DiscoveryRequest`] is
+//! [`envoy::service::discovery::v3::DiscoveryRequest`]. A module beside a message, such as [`node`]
+//! beside [`Node`], contains its nested types.
 //!
-//! # Where the code comes from
+//! # Source of the generated code
 //!
 //! `generated/` is written by `cargo xtask gen` from the `.proto` files in the repository's
-//! `proto/` folder and is checked in, so building needs no protobuf compiler. It is never edited
-//! by hand; a test of the `xtask` crate fails when folder and schema differ.
+//! `proto/` folder and is checked in, so building needs no protobuf compiler. Do not edit it; a
+//! test of the `xtask` crate fails if the folder differs from the schema.
 //!
 //! ```
 //! use prost::{Message as _, Name as _};
@@ -38,8 +37,8 @@
 //! );
 //! ```
 
-// Lints and rustfmt's taste are for people's code; this folder is written by a program, and
-// formatting it twice would make the check depend on rustfmt's version.
+// Generated code is exempt from lints, and from rustfmt because the check would otherwise depend on
+// rustfmt's version.
 #[rustfmt::skip]
 #[allow(
     deprecated,
@@ -52,7 +51,7 @@
 mod generated;
 
 pub(crate) use generated::services;
-/// Why bytes are no message of the schema.
+/// Error of decoding a protobuf message.
 pub use prost::DecodeError;
 
 pub use generated::{envoy, google, xds};

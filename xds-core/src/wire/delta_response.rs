@@ -1,4 +1,4 @@
-//! `DeltaDiscoveryResponse` as it lies in a frame.
+//! Reader of `DeltaDiscoveryResponse`.
 
 use super::{
     resource::{Wrapped, strings},
@@ -6,19 +6,20 @@ use super::{
     walk::{Fields, Malformed, fields, string_field},
 };
 
-/// An incremental response whose envelope has been stepped over once and found sound.
+/// Incremental response whose envelope was read once and is valid.
 ///
-/// What lies in a resource, or in an error of one, is judged later and alone, as in a
+/// Resources and resource errors are validated later, one by one, as in a
 /// [`Response`](super::response::Response).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeltaResponse<'a> {
-    /// For people and logs; resources carry versions of their own.
+    /// For people and logs; each resource has its own version.
     pub(crate) system_version: &'a str,
     pub(crate) type_url: &'a str,
     pub(crate) nonce: &'a str,
-    /// Which instance of the server answers, where it says so (B12).
+    /// Identifier of the server instance, if stated.
+    // B12
     pub(crate) control_plane: &'a str,
-    /// Whether there is any of these, so that nobody walks the frame to find none.
+    /// Whether there are removed names, and errors, so that the frame is walked only if there are.
     has_removed: bool,
     has_errors: bool,
     frame: &'a [u8],
@@ -70,15 +71,16 @@ impl<'a> DeltaResponse<'a> {
         Ok(response)
     }
 
-    /// What was added or changed, in wire order.
+    /// Returns the added and changed resources, in wire order.
     pub(crate) fn resources(
         &self,
     ) -> impl Iterator<Item = Result<Wrapped<'a>, Malformed>> + use<'a> {
         fields(self.frame, RESOURCES).map(|field| Wrapped::parse(field.block()?))
     }
 
-    /// The names of what was removed or never was, in either form: first the plain ones, then those
-    /// with constraints, which are left out here (B11).
+    /// Returns the removed names, including names that never existed, in both forms: first the
+    /// plain names, then those with constraints, without the constraints.
+    // B11
     pub(crate) fn removed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let frame = if self.has_removed { self.frame } else { &[] };
         let with_constraints = fields(frame, REMOVED_RESOURCE_NAMES)
@@ -86,7 +88,7 @@ impl<'a> DeltaResponse<'a> {
         strings(frame, REMOVED_RESOURCES).chain(with_constraints)
     }
 
-    /// What the server says is wrong with single resources, in wire order.
+    /// Returns the resource errors, in wire order.
     pub(crate) fn resource_errors(
         &self,
     ) -> impl Iterator<Item = Result<RawResourceError<'a>, Malformed>> + use<'a> {
@@ -139,7 +141,8 @@ mod tests {
         let errors: Vec<_> = response.resource_errors().map(Result::unwrap).collect();
         assert_eq!(errors, [RawResourceError { name: "f", code: 5, message: "" }]);
         for cut in 1..frame.len() {
-            // A cut at a field's edge is a shorter response; any other must be found.
+            // A frame cut at the edge of a field is a valid shorter response; any other cut must be
+            // detected.
             if let Ok(shorter) = DeltaResponse::parse(&frame[..cut]) {
                 assert!(shorter.resources().count() <= 2 && shorter.removed().count() <= 3);
             }

@@ -1,8 +1,8 @@
-//! Writing the protocol's messages straight into the buffer that goes to the transport.
+//! Encoding of protobuf fields directly into the buffer for the transport.
 
 use alloc::vec::Vec;
 
-/// Appends a base-128 number.
+/// Appends a varint.
 pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -11,7 +11,7 @@ pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes [`varint`] takes for `value`.
+/// Number of bytes that [`varint`] writes for `value`.
 pub(crate) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -22,7 +22,7 @@ pub(crate) fn block_head(out: &mut Vec<u8>, field: u32, len: usize) {
     varint(out, len as u64);
 }
 
-/// How many bytes a length-delimited field of `len` bytes takes, head included.
+/// Number of bytes of a length-delimited field with `len` bytes of content, including its head.
 pub(crate) fn block_len(field: u32, len: usize) -> usize {
     varint_len(u64::from(field) << 3) + varint_len(len as u64) + len
 }
@@ -48,7 +48,7 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     }
 }
 
-/// A `google.rpc.Status`, as requests carry it in `error_detail`.
+/// Returns an encoded `google.rpc.Status`, as in the `error_detail` of requests.
 pub(crate) fn status(code: i32, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
     number(&mut out, 1, code as u64);
@@ -56,7 +56,8 @@ pub(crate) fn status(code: i32, message: &str) -> Vec<u8> {
     out
 }
 
-/// Appends one entry of a map from strings to strings, as in `initial_resource_versions` (B07).
+/// Appends one entry of a map from strings to strings, as in `initial_resource_versions`.
+// B07
 pub(crate) fn pair(out: &mut Vec<u8>, field: u32, key: &str, value: &str) {
     block_head(out, field, block_len(1, key.len()) + block_len(2, value.len()));
     block(out, 1, key.as_bytes());

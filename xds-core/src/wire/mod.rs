@@ -1,8 +1,8 @@
-//! The frame walk: protobuf read where it lies and written straight into the frame.
+//! Reading and writing of the protocol's messages in place, without decoding them into structs.
 //!
-//! A response of a hundred thousand resources is never decoded. [`walk`] steps over fields,
-//! [`response`], [`delta_response`] and [`request`] know the messages of the protocol, [`resource`] and
-//! [`resource_error`] what lies in them, and [`encode`] writes them.
+//! A response with a hundred thousand resources is never decoded as a whole. [`walk`] steps over
+//! fields; [`response`], [`delta_response`] and [`request`] read the messages of the protocol;
+//! [`resource`] and [`resource_error`] read their parts; and [`encode`] writes them.
 
 pub(crate) mod delta_response;
 pub(crate) mod encode;

@@ -1,45 +1,48 @@
-//! `DiscoveryRequest` and `DeltaDiscoveryRequest` as they lie in a message.
+//! Reader of `DiscoveryRequest` and `DeltaDiscoveryRequest`.
 
 use super::walk::{Field, Fields, Malformed, fields, string_field};
 use crate::service::Variant;
 
-/// A request that has been stepped over once and found sound.
+/// Request that was read once and is valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// The version a state-of-the-world client has accepted.
+    /// Version that a state-of-the-world client has accepted.
     pub(crate) version: &'a str,
-    /// The encoded `Node`, where there is one.
+    /// Encoded `Node`, if present.
     pub(crate) node: Option<&'a [u8]>,
     pub(crate) type_url: &'a str,
     pub(crate) nonce: &'a str,
-    /// The encoded `google.rpc.Status`: what alone makes the request a NACK (B04).
+    /// Encoded `google.rpc.Status`; only its presence makes the request a NACK.
+    // B04
     pub(crate) error_detail: Option<&'a [u8]>,
-    /// How many names there are that the server may have to remember.
+    /// Number of names that the server may have to remember.
     pub(crate) name_count: usize,
-    /// How many names there are that the client wants no longer.
+    /// Number of names to unsubscribe from.
     pub(crate) unsubscribed_count: usize,
-    /// How many names come with versions that the client has.
+    /// Number of names with versions that the client has.
     pub(crate) version_count: usize,
     pub(crate) longest_name: usize,
-    /// Whether any name came as a locator (TP2).
+    /// Whether any subscribed name is written as a locator.
+    // TP2
     pub(crate) spelling: Spelling,
-    /// Whether any of these has dynamic parameters.
+    /// Whether any locator has dynamic parameters.
     pub(crate) parameters: Parameters,
     fields: &'static Numbers,
     message: &'a [u8],
-    /// The same if it has names, else nothing: what is walked for them.
+    /// Bytes to walk for names: those of `message` if it has names, otherwise empty.
     names: &'a [u8],
 }
 
-/// How a client writes names.
+/// Form in which a client writes names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
     Names,
-    /// As locators, with dynamic parameters (TP2).
+    /// Locators, which may have dynamic parameters.
+    // TP2
     Locators,
 }
 
-/// Whether a client says more than names.
+/// Whether a request has dynamic parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Parameters {
     #[default]
@@ -47,7 +50,7 @@ pub(crate) enum Parameters {
     Dynamic,
 }
 
-/// Where the two messages have their fields; zero is none.
+/// Field numbers of one of the two messages; zero for fields that it does not have.
 #[derive(Debug)]
 struct Numbers {
     version: u32,
@@ -88,11 +91,11 @@ const INCREMENTAL: Numbers = Numbers {
     initial_versions: 5,
 };
 
-/// The field `name` of a `ResourceLocator`.
+/// Field `name` of a `ResourceLocator`.
 const LOCATOR_NAME: u32 = 1;
-/// Its field `dynamic_parameters`.
+/// Field `dynamic_parameters` of a `ResourceLocator`.
 const LOCATOR_PARAMETERS: u32 = 2;
-/// The two fields of a map's entry.
+/// Fields of a map entry.
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
@@ -157,7 +160,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The name in a locator.
+    /// Returns the name in a locator.
     fn locator(&mut self, locator: &'a [u8]) -> Result<&'a str, Malformed> {
         let name = string_field(locator, LOCATOR_NAME)?;
         if fields(locator, LOCATOR_PARAMETERS).next().is_some() {
@@ -176,23 +179,23 @@ impl<'a> Request<'a> {
         self.longest_name = self.longest_name.max(name.len());
     }
 
-    /// Whether it has any, so that there is something to walk.
+    /// Whether the request has any names.
     pub(crate) fn has_names(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The names that are listed, or in the incremental variant subscribed, in wire order, repeated
-    /// ones included; those of locators come behind the others.
+    /// Returns the listed names, or in the incremental variant the subscribed ones, in wire order
+    /// and with repetitions; names of locators follow the others.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         named(self.names, self.fields.subscribe, self.fields.subscribe_locators)
     }
 
-    /// The names that are unsubscribed.
+    /// Returns the names to unsubscribe from.
     pub(crate) fn unsubscribed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         named(self.names, self.fields.unsubscribe, self.fields.unsubscribe_locators)
     }
 
-    /// What an incremental client holds from before the stream: names and versions.
+    /// Returns the names and versions that an incremental client has from before the stream.
     pub(crate) fn initial_versions(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         fields(self.names, self.fields.initial_versions).filter_map(|field| {
             let entry = field.block().ok()?;

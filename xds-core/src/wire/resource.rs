@@ -1,5 +1,6 @@
-//! `Resource` as it lies in a frame: what the incremental variant sends, and what a SotW response may
-//! wrap an `Any` in (B08).
+//! Reader of `Resource`, which incremental responses contain, and which may wrap an `Any` in
+//! state-of-the-world responses.
+// B08
 
 use core::time::Duration;
 
@@ -8,28 +9,29 @@ use thiserror::Error;
 use super::walk::{Fields, Malformed, fields, string_field};
 use crate::cache_control::CacheControl;
 
-/// The type URL of an `Any` that holds a [`Wrapped`] resource.
+/// Type URL of an `Any` that contains a [`Wrapped`] resource.
 pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
-/// The same in version 2 of the API.
+/// Type URL of the wrapper in version 2 of the API.
 const OLDER_WRAPPER: &str = "type.googleapis.com/envoy.api.v2.Resource";
 
-/// One `Any`: a resource's type and bytes.
+/// Content of an `Any`: type and bytes of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawResource<'a> {
     pub(crate) type_url: &'a [u8],
     pub(crate) value: &'a [u8],
 }
 
-/// One `Resource` message that has been stepped over once.
+/// `Resource` message that was read once.
 ///
-/// Its `Any` and its TTL are looked at on their own, so that a broken one is blamed on the resource's
-/// name.
+/// Its `Any` and its TTL are validated separately, so that an error in them is attributed to the
+/// name of the resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wrapped<'a> {
-    /// Empty where the wrapper leaves naming to what is in it.
+    /// Empty if the name is only in the resource itself.
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
-    /// The encoded `envoy.config.core.v3.Metadata`, where there is one (B12).
+    /// Encoded `envoy.config.core.v3.Metadata`, if present.
+    // B12
     pub(crate) metadata: Option<&'a [u8]>,
     pub(crate) cache_control: CacheControl,
     has_aliases: bool,
@@ -38,11 +40,11 @@ pub(crate) struct Wrapped<'a> {
     message: &'a [u8],
 }
 
-/// The other names in a [`Wrapped`] resource, as they lie in it; `None` where it has none.
+/// Aliases of a [`Wrapped`] resource, read in place; `None` if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aliases<'a>(Option<&'a [u8]>);
 
-/// Why a TTL cannot be used.
+/// Error of reading a TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum InvalidTtl {
     #[error("ttl: {0}")]
@@ -75,7 +77,7 @@ impl<'a> RawResource<'a> {
         Ok(any)
     }
 
-    /// Whether a [`Wrapped`] resource lies in here.
+    /// Whether this is a [`Wrapped`] resource.
     #[inline]
     pub(crate) fn is_wrapper(&self) -> bool {
         self.type_url == WRAPPER.as_bytes() || self.type_url == OLDER_WRAPPER.as_bytes()
@@ -103,24 +105,28 @@ impl<'a> Wrapped<'a> {
                 _ => {}
             }
         }
-        // A resource is named in one of two ways (B11).
+        // Either field may contain the name (B11).
         if wrapped.name.is_empty() {
             wrapped.name = long_name;
         }
         Ok(wrapped)
     }
 
-    /// The resource itself; `None` in a heartbeat, and for an alias that leads nowhere (X05).
+    /// Returns the resource itself; `None` in a heartbeat, and for an alias without a resource.
+    // X05
     pub(crate) fn any(&self) -> Option<Result<RawResource<'a>, Malformed>> {
         self.any.map(RawResource::parse)
     }
 
-    /// The other names of the resource (X06).
+    /// Returns the aliases of the resource.
+    // X06
     pub(crate) fn aliases(&self) -> Aliases<'a> {
         Aliases(self.has_aliases.then_some(self.message))
     }
 
-    /// How long the resource may be used unless it is sent again (B09); `None` for ever.
+    /// Returns the time for which the resource may be used unless it is sent again; `None` for no
+    /// limit.
+    // B09
     pub(crate) fn ttl(&self) -> Result<Option<Duration>, InvalidTtl> {
         self.ttl.map(duration).transpose()
     }
@@ -132,7 +138,7 @@ impl<'a> Aliases<'a> {
     }
 }
 
-/// A repeated string field of a message known to be sound.
+/// Returns the values of a repeated string field of a message that is known to be valid.
 pub(crate) fn strings<'a>(
     message: &'a [u8],
     number: u32,
@@ -156,7 +162,7 @@ fn cache_control(message: &[u8]) -> Result<CacheControl, Malformed> {
     Ok(read)
 }
 
-/// A `google.protobuf.Duration` that is not negative.
+/// Decodes a `google.protobuf.Duration` that must not be negative.
 fn duration(message: &[u8]) -> Result<Duration, InvalidTtl> {
     const SECONDS: u32 = 1;
     const NANOS: u32 = 2;
@@ -169,7 +175,7 @@ fn duration(message: &[u8]) -> Result<Duration, InvalidTtl> {
             _ => {}
         }
     }
-    // Negative numbers are the upper half of what a varint can hold.
+    // Negative numbers occupy the upper half of the varint range.
     let is_negative = i64::try_from(seconds).is_err();
     match u32::try_from(nanos) {
         Ok(nanos) if nanos < 1_000_000_000 && !is_negative => Ok(Duration::new(seconds, nanos)),

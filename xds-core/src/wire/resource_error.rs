@@ -1,13 +1,15 @@
-//! `ResourceError` as it lies in a frame: the server's own words on why there is no resource (TP3).
+//! Reader of `ResourceError`, the server's reason why a resource is not available.
+// TP3
 
 use super::walk::{Fields, Malformed, string_field};
 
-/// One entry of `resource_errors`.
+/// Entry of `resource_errors`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawResourceError<'a> {
-    /// Empty where it is unset, which is a fault of the server (DE-17).
+    /// Empty if unset, which is an error of the server.
+    // DE-17
     pub(crate) name: &'a str,
-    /// The gRPC status code; zero, which is no error, where it is unset.
+    /// gRPC status code; zero, which is no error, if unset.
     pub(crate) code: i32,
     pub(crate) message: &'a str,
 }
@@ -28,7 +30,8 @@ impl<'a> RawResourceError<'a> {
                     for field in Fields::of(field.block()?) {
                         let field = field?;
                         match field.number {
-                            // A negative code fills a varint's upper half; the lower half tells.
+                            // A negative code is encoded as 64 bits, of which the lower 32 are the
+                            // code.
                             CODE => error.code = field.number()? as i32,
                             MESSAGE => error.message = field.string()?,
                             _ => {}

@@ -1,4 +1,4 @@
-//! `DiscoveryResponse` as it lies in a frame.
+//! Reader of `DiscoveryResponse`.
 
 use super::{
     resource::RawResource,
@@ -6,20 +6,21 @@ use super::{
     walk::{Fields, Malformed, fields, string_field},
 };
 
-/// A response whose envelope has been stepped over once and found sound.
+/// State-of-the-world response whose envelope was read once and is valid.
 ///
-/// What lies in a resource, its `Any` included, is judged later and alone: a broken one is a bad
-/// resource, not a bad response.
+/// Resources, including their `Any`, are validated later, one by one: a malformed one is an invalid
+/// resource, not an invalid response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Response<'a> {
     pub(crate) version: &'a str,
     pub(crate) type_url: &'a str,
     pub(crate) nonce: &'a str,
-    /// Which instance of the server answers, where it says so (B12).
+    /// Identifier of the server instance, if stated.
+    // B12
     pub(crate) control_plane: &'a str,
-    /// How many resources there are.
+    /// Number of resources.
     pub(crate) resource_count: usize,
-    /// Whether there is any resource error, so that nobody walks the frame to find none.
+    /// Whether there are resource errors, so that the frame is walked only if there are.
     has_errors: bool,
     frame: &'a [u8],
 }
@@ -63,15 +64,16 @@ impl<'a> Response<'a> {
         Ok(response)
     }
 
-    /// The resources in wire order. The frame is walked a second time, so that no list of them has
-    /// to be kept, however many a peer sends.
+    /// Returns the resources in wire order. It walks the frame again, so that no list of them is
+    /// stored.
     pub(crate) fn resources(
         &self,
     ) -> impl Iterator<Item = Result<RawResource<'a>, Malformed>> + use<'a> {
         fields(self.frame, RESOURCES).map(|field| RawResource::parse(field.block()?))
     }
 
-    /// What the server says is wrong with single resources, in wire order (TP3).
+    /// Returns the resource errors, in wire order.
+    // TP3
     pub(crate) fn resource_errors(
         &self,
     ) -> impl Iterator<Item = Result<RawResourceError<'a>, Malformed>> + use<'a> {
@@ -112,7 +114,8 @@ mod tests {
         let values: Vec<_> = response.resources().map(|raw| raw.unwrap().value).collect();
         assert_eq!(values, [b"one", b"two"]);
         for cut in 1..frame.len() {
-            // A cut at a field's edge is a shorter response; any other must be found.
+            // A frame cut at the edge of a field is a valid shorter response; any other cut must be
+            // detected.
             if let Ok(shorter) = Response::parse(&frame[..cut]) {
                 assert!(shorter.resources().count() <= 2);
             }

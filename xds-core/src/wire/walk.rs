@@ -1,52 +1,53 @@
-//! Stepping over the fields of one protobuf message without decoding it.
+//! Iteration over the fields of a protobuf message without decoding it.
 
 use core::str;
 
 use thiserror::Error;
 
-/// Why bytes are not the protobuf message they should be. Positions count from the message's start.
+/// Error of reading a protobuf message. Positions are byte offsets in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// The bytes end in the middle of a field.
+    /// The message ends in the middle of a field.
     #[error("truncated in the field that starts at byte {at}")]
     Truncated {
-        /// Where the field starts.
+        /// Position of the field.
         at: usize,
     },
     /// A number takes more than ten bytes or more than 64 bits.
     #[error("number too long in the field that starts at byte {at}")]
     Overlong {
-        /// Where the field starts.
+        /// Position of the field.
         at: usize,
     },
-    /// A field has the number zero, a number beyond 2^29, or an encoding that proto3 never uses.
+    /// A field has the number zero, a number of 2^29 or more, or a wire type that proto3 does not
+    /// use.
     #[error("invalid tag at byte {at}")]
     Tag {
-        /// Where the field starts.
+        /// Position of the field.
         at: usize,
     },
-    /// A field that the schema knows is encoded as something else.
+    /// A known field has the wrong wire type.
     #[error("field {field} has the wrong encoding")]
     Encoding {
-        /// The field's number.
+        /// Number of the field.
         field: u32,
     },
     /// A string is not UTF-8.
     #[error("field {field} is not valid UTF-8")]
     Utf8 {
-        /// The field's number.
+        /// Number of the field.
         field: u32,
     },
-    /// Messages lie in one another deeper than any decoder follows.
+    /// Messages are nested deeper than the limit.
     #[error("messages nested more than {limit} deep")]
     Depth {
-        /// How deep they may lie.
+        /// Maximum depth.
         limit: usize,
     },
 }
 
-/// One field's content, as far as the wire tells.
+/// Content of a field by wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     Number(u64),
@@ -54,7 +55,7 @@ pub(crate) enum Content<'a> {
     Block(&'a [u8]),
 }
 
-/// One field: its number and content.
+/// Number and content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u32,
@@ -62,7 +63,7 @@ pub(crate) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The bytes of a message, bytes or string field.
+    /// Returns the bytes of a message, bytes or string field.
     pub(crate) fn block(self) -> Result<&'a [u8], Malformed> {
         match self.content {
             Content::Block(bytes) => Ok(bytes),
@@ -86,7 +87,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a message in wire order. Nothing follows the first error.
+/// Iterator over the fields of a message in wire order. It ends after the first error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     message: &'a [u8],
@@ -119,8 +120,8 @@ impl<'a> Fields<'a> {
         Ok(Field { number, content })
     }
 
-    /// Tags and most lengths take one or two bytes: those are read without a loop, which is what
-    /// makes a walk an order of magnitude cheaper than a decode.
+    /// Reads a varint. Tags and most lengths take one or two bytes, which are read without a loop;
+    /// this makes a walk an order of magnitude cheaper than decoding.
     #[inline]
     fn varint(&mut self, field: usize) -> Result<u64, Malformed> {
         match *self.message.get(self.at..).unwrap_or_default() {
@@ -182,7 +183,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The fields with one number of a message, as far as it is sound.
+/// Returns the fields of a message with this number, up to the first error.
 #[inline]
 pub(crate) fn fields<'a>(
     message: &'a [u8],
@@ -191,9 +192,10 @@ pub(crate) fn fields<'a>(
     Fields::of(message).filter_map(Result::ok).filter(move |field| field.number == number)
 }
 
-/// The string field `number` of a message, empty where unset; the last one wins, as in a decode.
+/// Returns the string field `number` of a message, empty if unset; the last occurrence counts, as
+/// in decoding.
 ///
-/// Every field of the message is stepped over, so that a truncated one is found here.
+/// It reads every field of the message, so that truncation is detected.
 pub(crate) fn string_field(message: &[u8], number: u32) -> Result<&str, Malformed> {
     let mut found = None;
     for field in Fields::of(message) {

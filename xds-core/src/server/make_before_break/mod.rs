@@ -8,7 +8,7 @@
 //! A waiting type does not wait until nothing of the other types is due, which may never happen. It
 //! waits until the client has ACKed a response of theirs that was made after the change, because
 //! the resources it refers to existed then. Revisions of the store tell whether that is the case.
-// M146-M150, M158
+// M146-M150, M158; M149: no stored rollout plan.
 
 pub(crate) mod accepted;
 pub(crate) mod dependencies;

@@ -226,7 +226,7 @@ impl Stream {
     }
 
     /// Stores the node of the first request that has one, and compares later nodes with it.
-    // M1-M3
+    // M1, M2, M3
     pub(crate) fn identify(
         &mut self,
         id: StreamId,
