@@ -6,7 +6,9 @@ use crate::{
     types,
 };
 
-/// Variant of the protocol.
+/// Variant of the [xDS protocol][spec].
+///
+/// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// State of the world: every request lists all names.

@@ -1,4 +1,4 @@
-//! Layered views.
+//! Views made of layers.
 
 use super::{Server, store::layers::LayersError};
 use crate::{text::ViewName, time::Time};

@@ -44,7 +44,7 @@ pub enum OrderingPolicy {
 /// one stays in use. The old endpoints are therefore deleted once the client has requested and
 /// ACKed the new ones, or has not requested them within `stage_timeout`.
 ///
-/// A type that the client does not subscribe to on the stream, or of which nothing is to be sent,
+/// A type that the client does not subscribe to on the stream, or that has nothing to be sent,
 /// delays nothing: a client that never requests endpoints receives its routes without them. A
 /// change waits for the state of the other types at the time of the change, so continuously
 /// changing endpoints do not block it. If a waiting change is replaced, the newest state is sent.

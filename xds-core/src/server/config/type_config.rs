@@ -108,7 +108,9 @@ pub enum Absence {
     EmptyResource,
 }
 
-/// Names that are globs: subscriptions to all resources of a directory.
+/// Names that are globs: subscriptions to all resources of a directory ([xDS TP1][TP1]).
+///
+/// [TP1]: https://github.com/cncf/xds/blob/main/proposals/TP1-xds-transport-next.md
 // M35, TP1
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

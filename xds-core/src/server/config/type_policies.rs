@@ -3,6 +3,10 @@
 use core::{num::NonZeroU16, time::Duration};
 
 /// Content of a state-of-the-world response of a type.
+///
+/// See "Deleting Resources" in the [xDS protocol][spec].
+///
+/// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SotwResponse {
@@ -18,6 +22,10 @@ pub enum SotwResponse {
 }
 
 /// Meaning of an empty list of names before a request of the type on the stream has named any.
+///
+/// See "How the client specifies what resources to return" in the [xDS protocol][spec].
+///
+/// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyWildcard {
@@ -64,8 +72,8 @@ pub enum Missing {
     /// resource exists.
     ///
     /// A client that used a part of a response that it rejected states no version after a
-    /// reconnect, so the server cannot distinguish it from a new client. The empty response tells
-    /// it of resources that were deleted meanwhile.
+    /// reconnect, so the server cannot distinguish it from a new client. Without the empty response
+    /// it would keep using resources that were deleted meanwhile.
     ///
     /// Together with the other delays of an answer the time should stay below the [does-not-exist
     /// timer](super::DOES_NOT_EXIST_TIMER) of 15 seconds, after which a client concludes that the
@@ -75,7 +83,10 @@ pub enum Missing {
     /// until the client has been [assigned](crate::server::Server::assign) a view.
     // M38
     EmptyResponse,
-    /// Every missing name is reported with the error `NOT_FOUND`, and so are later deletions.
+    /// Every missing name is reported with the resource error `NOT_FOUND` ([gRFC A88][A88]), and so
+    /// are later deletions.
+    ///
+    /// [A88]: https://github.com/grpc/proposal/blob/master/A88-xds-data-error-handling.md
     // TP3, M173
     NotFound,
 }
@@ -123,8 +134,8 @@ pub enum Removals {
 
 /// Source of the versions that responses of a type state.
 ///
-/// Whether a response is sent is decided by content, never by versions. Each resource also has a
-/// version for incremental clients, which in all modes is derived from its content unless the
+/// Which resources a response contains is decided by content, never by versions. Each resource also
+/// has a version for incremental clients, which in all modes is derived from its content unless the
 /// application sets one ([`ResourceOptions::version`](crate::server::ResourceOptions::version)).
 // M69, M72
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +189,9 @@ impl VersionMode {
     }
 }
 
-/// Criterion that distinguishes a NACK from an ACK.
+/// Criterion that distinguishes a NACK from an ACK; see the [xDS protocol][spec].
+///
+/// [spec]: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#xds-ack-nack
 // M56, M57
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -38,7 +38,7 @@ mod tests {
             node_changed: _,
             admission: _, // Limited by `limits.decision`.
             unknown_type: _,
-            warming: _, // A request is answered in any case, and again.
+            warming: _, // Delays no answer, only adds one.
             ordering,
             warmed: _,
             on_demand,
@@ -59,8 +59,8 @@ mod tests {
             requests,
             streams: _,
             streams_per_node: _,
-            new_streams: _,   // Others are refused, and know it.
-            first_request: _, // It is the server that waits.
+            new_streams: _,   // Streams above it are refused.
+            first_request: _, // The server waits, not the client.
             request_unit_bytes: _,
             observed_nacks: _,
             types_per_stream: _,
@@ -132,8 +132,8 @@ mod tests {
             versions: _,
             nack_detection: _,
             nack_recovery: _,
-            window: _,         // The client itself has to answer.
-            answer_overdue: _, // So it is here.
+            window: _,         // Waits for the client itself.
+            answer_overdue: _, // Waits for the client itself.
         } = config;
         let missing = match missing {
             Missing::HoldFor(time) => *time,

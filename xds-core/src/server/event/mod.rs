@@ -97,8 +97,8 @@ pub enum StreamEvent {
     /// The client closed its side of the stream and waits for responses.
     ///
     /// Because it can no longer answer, the stream [ends](ServerOutput::Finished) when everything
-    /// that can be sent has been sent. A client that waits for a [view](ServerOutput::Authorize) is
-    /// first assigned one.
+    /// that can be sent now has been sent. If the client still waits for a
+    /// [view](ServerOutput::Authorize), the stream ends after that decision.
     // M13
     HalfClosed(StreamId),
     /// The stream ended, on either side and for any reason.
@@ -198,8 +198,8 @@ pub struct ServerTransmit {
     /// Type of the response.
     pub type_url: TypeUrl,
     /// Version that the response states: that of all resources of the type or, for a client that
-    /// subscribes to a full-state type by name, of its resources.
-    /// [`VersionMode`](super::VersionMode) is the source.
+    /// subscribes to a full-state type by name, of its resources. See
+    /// [`VersionMode`](super::VersionMode).
     // M72
     pub version: Version,
     /// Nonce that the client returns in its answer; unique on the stream.

@@ -38,7 +38,8 @@ pub struct ServerStats {
     pub requests: u64,
     /// Bytes of the requests read.
     pub request_bytes: u64,
-    /// Requests that could not be decoded; each ended its stream.
+    /// Requests that were malformed, undeliverable, or too long for the transport; each ended its
+    /// stream.
     pub malformed_requests: u64,
     /// Requests dropped because they answer a response that a newer one had replaced.
     pub stale_requests: u64,
@@ -149,7 +150,7 @@ pub struct Responses {
     pub resubscribed: u64,
     /// Responses because the client may be warming clusters.
     pub warming: u64,
-    /// Custom messages of the application. They are not counted as responses elsewhere.
+    /// Custom messages of the application. Other counters of responses exclude them.
     // M21
     pub asides: u64,
     /// Heartbeats that renew a TTL.

@@ -99,7 +99,7 @@ pub enum ResourceSync {
     Error,
 }
 
-/// A rejected response that the client has not replaced by an ACK.
+/// Rejected response whose resources the client has not accepted since, in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection<'a> {

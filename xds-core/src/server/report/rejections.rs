@@ -22,8 +22,9 @@ use crate::{
 };
 
 impl Server {
-    /// Returns the rejections that clients have not replaced by an ACK: those of connected clients,
-    /// then, by node and type, those of clients that disconnected recently
+    /// Returns the responses that clients rejected, and whose resources they have not accepted
+    /// since in any version: those of connected clients, then, by node and type, those of clients
+    /// that disconnected recently
     /// ([`keep_rejections`](crate::server::ServerLimits::keep_rejections)). Takes time proportional
     /// to the number of entries.
     pub fn rejections(&self) -> impl Iterator<Item = Rejection<'_>> {
