@@ -52,7 +52,6 @@ pub enum OrderingPolicy {
 ///
 /// The policy applies to aggregated streams only, because streams of single types are independent
 /// of each other.
-// M147, M149, IS25
 ///
 /// # Maximum delay of a requested resource
 ///
@@ -105,8 +104,8 @@ pub enum OrderingPolicy {
 /// - A removal that an incremental client rejected counts as accepted with the next response that
 ///   it ACKs after a change, and is not sent again. A client that keeps using a removed route then
 ///   loses the clusters of that route.
-/// - A client that rejects the same endpoints, routes or other resources, which it subscribes to by
-///   name, twice, and ACKs other resources of the type in between, counts as having them. Routes to
+/// - A client that twice rejects the same endpoints, routes or other resources that it subscribes
+///   to by name, and ACKs other resources of the type in between, counts as having them. Routes to
 ///   a cluster may be sent although it has no endpoints for it.
 /// - A client that is moved to a view with the content that it was sent before, and then rejects
 ///   that content, counts as having it. If a moved incremental client rejects a resource that is
@@ -118,7 +117,7 @@ pub enum OrderingPolicy {
 /// - A state-of-the-world client may use the valid clusters of a response that it rejects. The
 ///   server infers this from another request for endpoints, so a client that uses none of them, but
 ///   sends such a request at that moment, is treated as if it did.
-// M77
+// M77, M147, M149, IS25
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AckGated {
