@@ -1,4 +1,4 @@
-//! Making runs, one by one or many, and saying what went wrong in one.
+//! Entry points that make one run or many runs and report failures.
 
 use std::{any::TypeId, env, fmt, sync::Arc};
 
@@ -14,28 +14,28 @@ use crate::{
     world::{Application, ControlPlane, World},
 };
 
-/// What is made anew for each client or server of a run: it is given the position.
+/// Constructor called once for each client or server of a run, with its index.
 type Make<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
 
-/// What makes a judge for runs of a kind.
+/// Constructor of an oracle, called once per run with the options of the run.
 type Judges = Arc<dyn Fn(&Options) -> Box<dyn Oracle> + Send + Sync>;
 
 type Scenario = Arc<dyn Fn(&mut World) + Send + Sync>;
 type Adjust = Arc<dyn Fn(&mut Options) + Send + Sync>;
 
-/// How runs are made.
+/// Configuration of one or more simulation runs.
 #[derive(Clone)]
 pub struct Config {
-    /// The seed of the first run; each further run has the next one.
+    /// Seed of the first run. Each further run uses the next seed. Default: 0.
     pub first_seed: u64,
-    /// How many runs [`check`] makes.
+    /// Number of runs that [`check`] makes. Default: 1,000.
     pub runs: u64,
-    /// Whether runs are judged.
+    /// Whether oracles check the runs. Default: all of them.
     pub judge: Judge,
-    /// How hard [`check`] tries to make a failure small.
+    /// Limit on the work that [`check`] spends on shrinking a failure.
     pub effort: Effort,
     pub(crate) scenario: Scenario,
-    /// Which function the scenario is.
+    /// Type of the scenario function, which tells a storm from a user-defined scenario.
     scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,
@@ -45,29 +45,30 @@ pub struct Config {
     situations: Vec<&'static str>,
 }
 
-/// What it takes to have a run again.
+/// Inputs needed to reproduce a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remake {
-    /// Its tape: it is a [storm](storm()) that drew its options.
+    /// The tape. The run is a [storm](storm()) that drew its options from the tape.
     Tape,
-    /// Its options and what follows them on the tape: it is a storm whose options the [`Config`] says.
+    /// The options and the rest of the tape. The run is a storm whose options the [`Config`] sets.
     Options,
-    /// The [`Config`] as well: it has a scenario, a control plane or an application of the user's own.
+    /// The [`Config`] and the tape. The run has a user-defined scenario, control plane, application
+    /// or oracle.
     Config,
 }
 
-/// Whether runs are judged.
+/// Whether oracles check a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Judge {
-    /// By all [oracles](crate::oracle).
+    /// All [oracles](crate::oracle) check the run.
     #[default]
     Everything,
-    /// By none: for measuring what the cores and the world cost alone.
+    /// No oracle checks the run. For measuring the cost of the cores and of the world alone.
     Nothing,
 }
 
-/// A thousand [storms](storm()) from seed zero on.
+/// A thousand [storms](storm()), starting with seed 0.
 impl Default for Config {
     fn default() -> Self {
         Self::new(storm)
@@ -75,7 +76,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A thousand runs of this scenario from seed zero on.
+    /// Creates a configuration for a thousand runs of a scenario, starting with seed 0.
     #[must_use]
     pub fn new(scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Self {
         Self {
@@ -94,32 +95,36 @@ impl Config {
         }
     }
 
-    /// Changes the options that a seed leads to, before the run begins.
+    /// Changes the options drawn from the seed before each run begins.
     #[must_use]
     pub fn with_options(mut self, adjust: impl Fn(&mut Options) + Send + Sync + 'static) -> Self {
         self.adjust = Some(Arc::new(adjust));
         self
     }
 
-    /// All runs have these options, and none is drawn: the tape of such a run has what comes after them, and stays
-    /// the same run when this crate has more options one day. Options are read from the line in which they
-    /// are printed, too.
+    /// Sets the options of all runs, so that none are drawn.
+    ///
+    /// The tape of such a run starts after the options, so it stays valid when later versions of
+    /// this crate add options. [`Options`] can also be parsed from the line in which they are
+    /// printed.
     #[must_use]
     pub fn with_fixed_options(mut self, options: Options) -> Self {
         self.fixed = Some(options);
         self
     }
 
-    /// Chooses how many runs there are.
+    /// Sets the number of runs.
     #[must_use]
     pub fn with_runs(mut self, runs: u64) -> Self {
         self.runs = runs;
         self
     }
 
-    /// Puts a control plane of the caller's in the place of our management server. It is made anew for
-    /// each server of a run and after each restart. All clients speak one variant with it, unless the options are
-    /// [adjusted](Self::with_options) to have a [mixture](crate::options::Mixture).
+    /// Replaces this project's management server with a user-defined control plane.
+    ///
+    /// A new instance is made for each server of a run, and after each restart. All clients use the
+    /// same variant of the protocol with it, unless [`with_options`](Self::with_options) sets a
+    /// [mixture](crate::options::Mixture).
     #[must_use]
     pub fn with_control_plane(
         mut self,
@@ -129,7 +134,7 @@ impl Config {
         self
     }
 
-    /// Lets an application of the caller's hear what the watches of each client are told.
+    /// Adds a user-defined application that receives the notifications of each client's watches.
     #[must_use]
     pub fn with_application(
         mut self,
@@ -139,8 +144,8 @@ impl Config {
         self
     }
 
-    /// Lets an oracle of the caller's judge runs beside ours. It is made anew for each run, of which it is told the
-    /// options.
+    /// Adds a user-defined oracle. A new instance is made for each run, from the options of the
+    /// run.
     ///
     /// ```
     /// use xds_sim::{
@@ -188,16 +193,18 @@ impl Config {
         self
     }
 
-    /// Says that the runs have to come to a situation, at least one of them once: one that is counted with
-    /// [`sometimes`](crate::sometimes()), or one of [ours](crate::Situation::as_str). [`check`] fails if they
-    /// do not, unless the environment has it make other runs.
+    /// Requires that at least one of the runs reaches a situation.
+    ///
+    /// The situation is one counted with [`sometimes`](crate::sometimes()) or a [predefined
+    /// one](crate::Situation::as_str). [`check`] fails if no run reaches it, unless the environment
+    /// selects other runs.
     #[must_use]
     pub fn with_situation(mut self, name: &'static str) -> Self {
         self.situations.push(name);
         self
     }
 
-    /// The same for runs of this scenario.
+    /// Returns the configuration with this scenario.
     pub(crate) fn of_scenario(
         &self,
         scenario: impl Fn(&mut World) + Send + Sync + 'static,
@@ -210,7 +217,7 @@ impl Config {
         Self { scenario_type, scenario: Arc::new(scenario), ..self.clone() }
     }
 
-    /// What it takes to have one of the runs again.
+    /// Returns the inputs needed to reproduce one of the runs.
     pub(crate) fn remake(&self) -> Remake {
         let is_own = self.scenario_type != type_of(&storm)
             || self.control_plane.is_some()
@@ -223,12 +230,13 @@ impl Config {
         }
     }
 
-    /// What the environment says of the runs: `XDS_SIM_SEED` is the first seed, `XDS_SIM_RUNS` how many
-    /// runs there are; a number may be hexadecimal, as `0x5eed`.
+    /// Applies the environment: `XDS_SIM_SEED` sets the first seed, `XDS_SIM_RUNS` the number of
+    /// runs. If only the seed is set, there is one run. Numbers may be hexadecimal, such as
+    /// `0x5eed`.
     ///
     /// # Panics
     ///
-    /// If one of them is no number: other runs than the ones that were meant would say nothing.
+    /// If one of the variables is not a number, because the result would be about unintended runs.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
         let number = |name| {
@@ -243,11 +251,12 @@ impl Config {
         self
     }
 
-    /// The options of a run, which may be the first answers of its tape.
+    /// Returns the options of a run. They are drawn from the start of the tape unless they are
+    /// fixed.
     ///
     /// # Panics
     ///
-    /// If the caller has changed them to what is [no run](Options::check).
+    /// If the caller's changes made the options [invalid](Options::check).
     pub(crate) fn options(&self, choices: &mut Choices) -> Options {
         let mut options = match &self.fixed {
             Some(fixed) => fixed.clone(),
@@ -266,7 +275,7 @@ impl Config {
     }
 }
 
-/// A number as people write it: `24301`, `24_301` or `0x5eed`.
+/// Parses a number such as `24301`, `24_301` or `0x5eed`.
 #[must_use]
 pub fn number_of(text: &str) -> Option<u64> {
     let text = text.trim().replace('_', "");
@@ -276,14 +285,16 @@ pub fn number_of(text: &str) -> Option<u64> {
     }
 }
 
-/// Functions and closures have a type each.
+/// Returns the unique type of a function or closure.
 fn type_of<T: 'static>(_: &T) -> TypeId {
     TypeId::of::<T>()
 }
 
 impl Failure {
-    /// The choices without those that made the options: the same run where the [options are
-    /// fixed](Config::with_fixed_options), also when this crate has more of them to draw one day.
+    /// Returns the choices made after the options were drawn.
+    ///
+    /// With [fixed options](Config::with_fixed_options) they reproduce the run, even when a later
+    /// version of this crate draws more options.
     #[must_use]
     pub fn tape_after_options(&self) -> Tape {
         Tape::from_values(self.tape.values().iter().skip(self.drawn).copied())
@@ -301,70 +312,72 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What came of one run.
+/// Result of one run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The seed, if the run was made from one.
+    /// Seed, if the run was made from one.
     pub seed: Option<u64>,
-    /// What kind of run it was.
+    /// Options of the run.
     pub options: Options,
-    /// How many messages were delivered and timers fired.
+    /// Number of delivered messages and fired timers.
     pub events: u64,
-    /// The hash over all that happened: equal for equal runs.
+    /// Hash of all events. Equal runs have equal hashes.
     pub hash: u64,
-    /// The choices of the run.
+    /// Values chosen in the run.
     pub tape: Tape,
-    /// The same with what was to be chosen.
+    /// Values chosen in the run, with the question that each one answered.
     pub choices: Vec<Choice>,
-    /// What shows that the tape that was played was recorded from another run, if anything does: then nothing is
-    /// known of that one. A tape that ends early is as good as any, as shrunk ones do; so is one of which something is
-    /// left when a rule is broken.
+    /// Evidence that the replayed tape belongs to a different run. The result then says nothing
+    /// about that run.
+    ///
+    /// A tape that ends early is not drift, because shrunk tapes do. A tape with values left over
+    /// is not drift if a rule was broken.
     pub drift: Option<Drift>,
-    /// What the run came to.
+    /// Situations that the run reached.
     pub situations: Situations,
-    /// What went wrong, if anything did.
+    /// Failure, if a rule was broken.
     pub violation: Option<Failure>,
 }
 
-/// A run in which a rule was broken, with all that is needed to have it again.
+/// A run that broke a rule, with everything needed to reproduce it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The seed, if the run was made from one and not made smaller since.
+    /// Seed, if the run was made from one and has not been shrunk.
     pub seed: Option<u64>,
-    /// What kind of run it was.
+    /// Options of the run.
     pub options: Options,
-    /// The rule that was broken.
+    /// Rule that was broken.
     pub violation: Violation,
-    /// The choices of the run.
+    /// Values chosen in the run.
     pub tape: Tape,
-    /// Which of the choices belong together.
+    /// Groups of choices that belong together.
     pub spans: Vec<Span>,
-    /// With how many of the choices the options were drawn, which come first.
+    /// Number of choices, at the start of the tape, with which the options were drawn.
     pub drawn: usize,
-    /// What it takes to have the run again.
+    /// Inputs needed to reproduce the run.
     pub remake: Remake,
-    /// What happened.
+    /// Events of the run.
     pub trace: Trace,
 }
 
-/// What came of many runs in which nothing went wrong.
+/// Result of many runs in which no rule was broken.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: u64,
-    /// How many messages were delivered and timers fired, in all of them.
+    /// Number of delivered messages and fired timers in all runs.
     pub events: u64,
-    /// What the runs came to.
+    /// Situations that the runs reached.
     pub situations: Situations,
 }
 
-/// The newest events of a failed run that are kept, which is all of them but in endless runs.
+/// Number of newest events kept of a failed run. Only endless runs have more.
 const EVENTS_KEPT: usize = 100_000;
 
-/// Makes the run of a seed. If it goes wrong it is made again to take down what happens.
+/// Makes the run of a seed. If it breaks a rule, the run is repeated to record its events.
 #[must_use]
 pub fn run_seed(seed: u64, config: &Config) -> Outcome {
     let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Hash);
@@ -374,14 +387,14 @@ pub fn run_seed(seed: u64, config: &Config) -> Outcome {
     }
 }
 
-/// Makes the run of a seed and takes down what happens, whether it goes wrong or not.
+/// Makes the run of a seed and records its events, whether or not it breaks a rule.
 #[must_use]
 pub fn record_seed(seed: u64, config: &Config) -> (Outcome, Trace) {
     let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Newest(EVENTS_KEPT));
     (ran.outcome, ran.trace)
 }
 
-/// Makes the run of a tape and takes down what happens, whether it goes wrong or not.
+/// Makes the run of a tape and records its events, whether or not it breaks a rule.
 #[must_use]
 pub fn record_tape(tape: &Tape, config: &Config) -> (Outcome, Trace) {
     let ran = run(Choices::from_tape(tape), None, config, Keep::Newest(EVENTS_KEPT));
@@ -394,7 +407,7 @@ pub fn replay(tape: &Tape, config: &Config) -> Outcome {
     record_tape(tape, config).0
 }
 
-/// The same run once more, with its events.
+/// Repeats a failed run and records its events.
 fn explain(tape: Tape, seed: Option<u64>, config: &Config) -> Option<Outcome> {
     let mut outcome = replay(&tape, config);
     outcome.seed = seed;
@@ -404,22 +417,25 @@ fn explain(tape: Tape, seed: Option<u64>, config: &Config) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// Whether a run of this tape breaks the rule, and if so, the choices it then made.
+/// Returns the choices of the run of a tape, if it breaks the rule `invariant`.
 pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(Tape, Vec<Span>)> {
     let ran = run(Choices::from_tape(tape), None, config, Keep::Nothing);
     let failure = ran.outcome.violation?;
     (failure.violation.invariant == invariant).then_some((failure.tape, failure.spans))
 }
 
-/// Makes many runs of a scenario: for tests. `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the
-/// environment choose other runs than the configuration says.
+/// Makes many runs of a scenario, for use in tests.
+///
+/// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the runs of the
+/// configuration.
 ///
 /// # Panics
 ///
-/// If none of them comes to a [situation](Config::with_situation) that they have to come to. If a rule is broken in
-/// one of them, or somebody panics: with the seed, the options, the rule, and the smallest run
-/// that breaks it. If the configuration was [made for another scenario](Config::new), or the environment says what is
-/// no number, no tape, or a tape of [another run](Outcome::drift).
+/// - If a run breaks a rule, or code panics in it. The message has the seed, the options, the rule
+///   and the smallest run found that breaks it.
+/// - If no run reaches a [required situation](Config::with_situation).
+/// - If the configuration was [made for another scenario](Config::new).
+/// - If the environment has an invalid number or tape, or a tape of [another run](Outcome::drift).
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
     let config = config.of_scenario(scenario);
     let runs = config.runs;
@@ -441,11 +457,11 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     report
 }
 
-/// The run of `XDS_SIM_TAPE` in the environment, if that says one: then no other is made.
+/// Makes only the run of `XDS_SIM_TAPE`, if the environment has it.
 ///
 /// # Panics
 ///
-/// If it breaks a rule, or is another run by now.
+/// If the run breaks a rule or the tape has drifted.
 pub(crate) fn of_environment(config: &Config) -> Option<Report> {
     let text = env::var("XDS_SIM_TAPE").ok()?;
     let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));

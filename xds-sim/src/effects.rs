@@ -1,26 +1,28 @@
-//! What of all that can be done, go wrong or be lied about has taken effect: to be drawn is not enough.
+//! Counts of the actions, faults and lies that changed something in a run. Being selected is not
+//! enough.
 //!
-//! What an application or an operator does takes effect if something is then otherwise than before, what goes wrong when
-//! somebody is the worse for it (a connection that is refused, a message that waits), and a lie when it is read.
+//! An action takes effect if it changes some state. A fault takes effect if it impairs something,
+//! such as a refused connection or a delayed message. A lie takes effect when a participant reads
+//! it.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::options::{Action, Fault, Lie};
 
-/// One thing that is done, goes wrong, or is a lie.
+/// An action, a fault or a lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Something is done.
+    /// An action.
     Act(Action),
-    /// Something goes wrong.
+    /// A fault.
     Break(Fault),
-    /// A lie is told.
+    /// A lie.
     Lie(Lie),
 }
 
 impl Kind {
-    /// All of them.
+    /// Iterates over all actions, faults and lies.
     pub fn all() -> impl Iterator<Item = Self> {
         let actions = Action::ALL.iter().copied().map(Self::Act);
         let faults = Fault::ALL.iter().copied().map(Self::Break);
@@ -28,7 +30,7 @@ impl Kind {
         actions.chain(faults).chain(lies)
     }
 
-    /// What it is one of.
+    /// Name of the category.
     const fn sort(self) -> &'static str {
         match self {
             Self::Act(_) => "action",
@@ -37,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// It in a word.
+    /// Name in one word.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Act(action) => action.as_str(),
@@ -71,33 +73,33 @@ impl From<Lie> for Kind {
     }
 }
 
-/// How often each of them has taken effect.
+/// Number of times that each action, fault and lie took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects(BTreeMap<Kind, u64>);
 
 impl Effects {
-    /// Counts one.
+    /// Counts one effect.
     pub fn note(&mut self, kind: Kind) {
         *self.0.entry(kind).or_default() += 1;
     }
 
-    /// How often one has taken effect.
+    /// Number of times that `kind` took effect.
     #[must_use]
     pub fn hits(&self, kind: impl Into<Kind>) -> u64 {
         self.0.get(&kind.into()).copied().unwrap_or_default()
     }
 
-    /// Each of them with how often it has taken effect.
+    /// Iterates over all actions, faults and lies with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::all().map(|kind| (kind, self.hits(kind)))
     }
 
-    /// Those that never have.
+    /// Iterates over those that never took effect.
     pub fn missing(&self) -> impl Iterator<Item = Kind> {
         self.iter().filter(|(_, hits)| *hits == 0).map(|(kind, _)| kind)
     }
 
-    /// Adds what has taken effect in another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (kind, hits) in &other.0 {
             *self.0.entry(*kind).or_default() += hits;

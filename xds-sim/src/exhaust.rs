@@ -1,5 +1,5 @@
-//! All runs of a small kind, one after the other. Random runs find what is deep; that nothing shallow is left is shown by
-//! leaving none of it out.
+//! Exhaustive enumeration of all runs of a small scenario. Random runs find deep faults;
+//! enumeration proves that no shallow fault remains.
 
 use crate::{
     check::{Config, Report, of_environment, record_tape},
@@ -9,8 +9,10 @@ use crate::{
     world::World,
 };
 
-/// Makes every run there is in which the questions of this label are answered, in each way there is; all others have the
-/// tamest answer. A scenario asks them of [`World::choices`].
+/// Makes a run for every combination of answers to the questions with one label.
+///
+/// All other questions get the least disruptive answer. A scenario asks the questions through
+/// [`World::choices`].
 ///
 /// ```
 /// use xds_sim::{Config, World, exhaust};
@@ -28,8 +30,8 @@ use crate::{
 ///
 /// # Panics
 ///
-/// As [`check`](crate::check()) does; and if there are more runs than the [configuration](Config::with_runs) allows: not
-/// all of them would have been made. Of the environment it takes `XDS_SIM_TAPE`.
+/// In the cases of [`check`](crate::check()), and if there are more runs than the
+/// [configuration](Config::with_runs) allows. `XDS_SIM_TAPE` is the only environment variable used.
 pub fn exhaust(
     config: &Config,
     label: &'static str,
@@ -54,8 +56,8 @@ pub fn exhaust(
     report
 }
 
-/// The tape behind that of a run which made these choices: as an odometer, the last answer that has a next one gets it,
-/// and those behind it begin anew.
+/// Returns the tape after that of a run with these choices: as in an odometer, the last answer that
+/// can be incremented is, and the answers after it are dropped.
 fn after(choices: &[Choice], label: &str) -> Option<Tape> {
     let turns = |it: &Choice| it.label == label && it.value + 1 < it.bound;
     let at = choices.iter().rposition(turns)?;
@@ -77,7 +79,7 @@ mod tests {
             let choices = world.choices();
             let first = choices.below("step", 3);
             let other = choices.below("other", 5);
-            // How many there are may depend on what was answered before.
+            // The number of answers may depend on earlier answers.
             let second = choices.below("step", first + 1);
             kept.lock().expect("nobody panics with it").push((first, other, second));
         });

@@ -1,12 +1,13 @@
 //! Deterministic simulation of xDS in virtual time.
 //!
-//! A [`World`] is some clients and servers, and the links, watchers and stores between and behind them: up to a
-//! hundred clients, of up to four types from up to three servers, which are ours or [one's own](ControlPlane). Nothing
-//! in it waits: time jumps from one thing that is due to the next, so a run is over in milliseconds and is the same
-//! every time. All that could go one way or another is asked of one
-//! [tape of choices](tape), which a seed, a text or a fuzzer's bytes fill; [oracles](mod@oracle) judge
-//! everything that happens; and a run in which a rule is broken is made [smaller](shrink()) until little is
-//! left of it but the fault.
+//! A [`World`] contains up to a hundred clients, which use up to four resource types, and up to
+//! three servers, either this project's or a [user-defined one](ControlPlane). It also contains the
+//! network links between them, the watchers of each client and the resource store of each server.
+//! No run waits for real time: the virtual clock jumps to the next event, so a run takes
+//! milliseconds and is reproducible. Every decision of a run is drawn from one
+//! [tape of choices](tape), which is filled from a seed, a text or a fuzzer's bytes.
+//! [Oracles](mod@oracle) check every event against the rules of the protocol. A run that breaks a
+//! rule is [shrunk](shrink()) to a minimal run that breaks the same rule.
 //!
 //! ```text
 //!  seed, tape or bytes ─▶ Choices ─▶ Options, and a scenario: storm, or one's own
@@ -16,9 +17,9 @@
 //!                              └────── events, to oracles and the trace ───▶ Outcome
 //! ```
 //!
-//! A [`storm`](storm()) needs no author: applications, operators and the network do whatever the
-//! [`Options`] of the run allow, everything is put right, and all have to agree within a bound, fall silent,
-//! and leave nothing behind.
+//! A [`storm`](storm()) is a generated scenario: applications, operators and the network do
+//! anything that the [`Options`] of the run allow. Then all faults are repaired, and the
+//! participants must agree within a time limit, stop sending messages, and release all state.
 //!
 //! ```
 //! use xds_sim::{Config, check, storm};
@@ -27,9 +28,9 @@
 //! assert_eq!(report.runs, 20);
 //! ```
 //!
-//! An [`Application`] of one's own hears what the watches of a client are told
-//! (`examples/watcher.rs`), a [`ControlPlane`] of one's own takes the place of our server
-//! (`examples/control_plane.rs`), and a scenario of one's own is a function:
+//! A user-defined [`Application`] receives the notifications of a client's watches
+//! (`examples/watcher.rs`). A user-defined [`ControlPlane`] replaces this project's server
+//! (`examples/control_plane.rs`). A user-defined scenario is a function:
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,18 +45,21 @@
 //! check(&Config::default().with_runs(20), scenario);
 //! ```
 //!
-//! What resources say is a text, encoded as a [`Toy`] under the type URL of clusters, endpoints, listeners or routes: an
-//! application reads it with [`Toy::text_of`]. A text that begins with `bad` is invalid to all clients.
+//! Resources contain a text. They are encoded as a [`Toy`] under the type URL of clusters,
+//! endpoints, listeners or routes; applications read the text with [`Toy::text_of`]. Clients reject
+//! a resource whose text begins with `bad`.
 //!
-//! What else has to hold is said by an [`Oracle`](oracle::Oracle) of one's own
-//! ([`Config::with_oracle`]), and what runs have to come to by [`sometimes`] and [`Config::with_situation`].
+//! Further rules are checked by a user-defined [`Oracle`](oracle::Oracle)
+//! ([`Config::with_oracle`]). [`sometimes`] and [`Config::with_situation`] require that the runs
+//! reach a given situation.
 //!
-//! [`check`](check()) takes `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment.
+//! [`check`](check()) reads `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment.
 //!
-//! `docs/SIMULATION.md` in the repository tells how to make runs from the command line, read a failure and have it again.
+//! `docs/SIMULATION.md` in the repository describes the command line and how to read and reproduce
+//! a failure.
 //!
-//! [`script`] runs protocol scenarios written as text, whose printed answers are the expectation, on a
-//! [`Pair`](script::pair::Pair): one client, one server and the link between them.
+//! [`script`] runs protocol scenarios that are written as text files with the expected output. They
+//! use a [`Pair`](script::pair::Pair): one client, one server and the link between them.
 
 #![deny(missing_docs)]
 

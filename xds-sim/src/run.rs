@@ -1,4 +1,4 @@
-//! Making one run.
+//! Execution of one run.
 
 use xds_core::Time;
 
@@ -13,11 +13,11 @@ use crate::{
     world::World,
 };
 
-/// A run that was made.
+/// Result of a run, with its trace.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) trace: Trace,
-    /// Its choices, if it went wrong.
+    /// Choices of the run, if it failed.
     pub(crate) broken: Option<Tape>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
         trace: trace.clone(),
     });
     let drift = ended.choices.drift();
-    // Who breaks a rule is stopped, and asks for nothing more.
+    // A run that breaks a rule stops early and leaves the rest of the tape unused.
     let drift = drift.filter(|it| failure.is_none() || !matches!(it, Drift::TooLong { .. }));
     let outcome = Outcome {
         seed,
@@ -76,7 +76,7 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
     Ran { outcome, trace, broken }
 }
 
-/// A run that came to nothing: what it is made of could not be made.
+/// Returns the result of a run whose world could not be built.
 fn without_world(
     seed: Option<u64>,
     (options, tape): (Options, Tape),

@@ -1,18 +1,19 @@
-//! Making a run that breaks a rule as small as it can be.
+//! Shrinking: search for the smallest run that breaks the same rule.
 //!
-//! All of it happens on the tape. First operations are dropped, many at once and then few: the tape knows
-//! which of its choices make one operation. Then any chunks of the tape go, then values become zero, then
-//! smaller. A try counts if the run still breaks the same rule.
+//! Shrinking edits the tape only. It first drops operations, in large groups and then in small
+//! ones; spans tell which choices belong to an operation. Then it drops arbitrary chunks of the
+//! tape, sets values to zero, and lowers the others. An edit is kept if the run still breaks the
+//! same rule.
 
 use crate::{
     check::{Config, Failure, breaks, replay},
     tape::{Span, Tape},
 };
 
-/// How hard to try.
+/// Limit on the work spent on shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How many runs are made at most.
+    /// Maximum number of runs. Default: 2,000.
     pub tries: usize,
 }
 
@@ -22,22 +23,22 @@ impl Default for Effort {
     }
 }
 
-/// How far shrinking is.
+/// Progress of shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Runs made so far.
+    /// Number of runs made.
     pub tries: usize,
-    /// Runs made at most.
+    /// Maximum number of runs.
     pub limit: usize,
-    /// How many choices the smallest run makes that breaks the rule.
+    /// Number of choices in the smallest failing run.
     pub choices: usize,
-    /// How many operations it has.
+    /// Number of operations in the smallest failing run.
     pub operations: usize,
 }
 
-/// The smallest run that breaks the same rule, as far as the configured effort finds it. `progress` is told
-/// after each try.
+/// Searches for the smallest run that breaks the same rule, within the configured effort. Calls
+/// `progress` after each attempt.
 #[must_use]
 pub fn shrink(failure: &Failure, config: &Config, progress: &mut dyn FnMut(Progress)) -> Failure {
     let mut search = Search {
@@ -56,7 +57,7 @@ pub fn shrink(failure: &Failure, config: &Config, progress: &mut dyn FnMut(Progr
 struct Search<'a> {
     config: &'a Config,
     invariant: &'static str,
-    /// The smallest tape so far.
+    /// Smallest tape found.
     values: Vec<u32>,
     spans: Vec<Span>,
     tries: usize,
@@ -85,7 +86,7 @@ impl Search<'_> {
         self.tries >= self.config.effort.tries
     }
 
-    /// Takes a tape if it still breaks the rule and says less than the smallest one so far.
+    /// Keeps a tape if it still breaks the rule and is smaller than the smallest one found.
     fn try_out(&mut self, values: Vec<u32>) -> bool {
         if self.is_exhausted() {
             return false;
@@ -112,7 +113,7 @@ impl Search<'_> {
         is_broken
     }
 
-    /// The list of operations without some of them: halves first, single ones last.
+    /// Drops operations: first half of them at a time, at last single ones.
     fn drop_operations(&mut self) {
         let mut size = self.spans.len().div_ceil(2);
         while size > 0 && !self.is_exhausted() {
@@ -128,7 +129,7 @@ impl Search<'_> {
         }
     }
 
-    /// The tape without chunks of it, from its end.
+    /// Drops chunks of the tape, from its end.
     fn drop_chunks(&mut self) {
         let mut size = self.values.len().div_ceil(2);
         while size > 0 && !self.is_exhausted() {
@@ -142,13 +143,13 @@ impl Search<'_> {
         }
     }
 
-    /// Each value as zero, or else as low as it may be.
+    /// Sets each value to zero, or to the lowest value that still fails.
     fn lower_values(&mut self) {
         let mut at = 0;
         while at < self.values.len() && !self.is_exhausted() {
             let (mut low, mut high) = (0, self.values[at]);
             while low < high && !self.is_exhausted() {
-                // Zero is tried first: mostly it is all that is needed.
+                // Zero is tried first, because it often suffices.
                 let middle =
                     if low == 0 && high == self.values[at] { 0 } else { low.midpoint(high) };
                 let mut values = self.values.clone();

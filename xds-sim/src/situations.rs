@@ -1,191 +1,191 @@
-//! Situations that runs have to come to, or the rules about them were shown of nothing.
+//! Rare situations that the runs must reach, so that the rules about them are tested.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::effects::{Effects, Kind};
 
-/// A situation that is rare enough to be counted.
+/// A situation rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Situation {
-    /// A response is rejected, the stream ends, and on the next one the type is accepted.
+    /// A response is rejected, the stream ends, and the next stream's response is accepted.
     NackThenReconnectThenAck,
-    /// A rejected response had good resources beside the bad ones.
+    /// A rejected response also contains valid resources.
     GoodBesideBad,
-    /// All have to agree though nobody can reach the first server.
+    /// Clients and servers must agree although no client can reach the first server.
     WithoutFirstServer,
-    /// A response arrives at the same instant as a client's timer is due.
+    /// A response arrives at the instant at which a timer of the client is due.
     ResponseAtTimer,
-    /// A client turns to the next server while a response is under way on another of its streams.
+    /// A client falls back to the next server while a response is in flight on another stream.
     FallbackWhileResponseUnderWay,
-    /// A client turns back from the next server to the preferred one.
+    /// A client returns from the fallback server to the preferred server.
     PreferredServerReturns,
-    /// A resource is found missing because it did not come in time.
+    /// A resource is reported missing because the does-not-exist timer expired.
     NotReceivedInTime,
-    /// A resource that was found missing is created and arrives.
+    /// A resource that was reported missing is created and arrives.
     CreatedAfterMissing,
-    /// A resource is deleted while it is watched.
+    /// A watched resource is deleted.
     DeletedWhileWatched,
-    /// A watch begins while the end of the last one of that name has not been told to the server.
+    /// A name is watched again before the server was told to unsubscribe it.
     WatchedAgainBeforeUnsubscribed,
-    /// The last watch of a type ends, and the stream goes on.
+    /// The last watch of a type ends while its stream remains open.
     LastWatchOfTypeEnds,
-    /// A stream is reset while a response is under way.
+    /// A stream is reset while a response is in flight.
     ResetWithResponseUnderWay,
-    /// A stream is reset while an answer is under way.
+    /// A stream is reset while an ACK or NACK is in flight.
     ResetWithAnswerUnderWay,
     /// A new stream states the version that the client accepted last.
     VersionsStatedAgain,
-    /// A new incremental stream states the versions of what the client holds.
+    /// A new incremental stream states the versions of the client's resources.
     HeldVersionsStated,
-    /// A client is slow, and changes come together in one response.
+    /// A slow client receives several changes in one response.
     ChangesCoalesced,
-    /// A watcher is told something while its last notice is still being handled.
+    /// A watcher receives a notice while it is still handling the previous one.
     WatcherBehind,
-    /// A stream that nobody wants anything of is closed.
+    /// A stream without subscriptions is closed.
     IdleClose,
-    /// A server starts anew while clients are connected.
+    /// A server restarts while clients are connected.
     RestartWhileConnected,
-    /// A stream goes silent and is given up.
+    /// A half-open stream is detected and closed.
     HalfOpenGivenUp,
-    /// Connectivity trouble is told to a watcher that has a value.
+    /// A watcher that has a value is notified of a connectivity error.
     TroubleBesideValue,
-    /// A watch begins or ends while another is told something.
+    /// A watch starts or ends while another watch is notified.
     WatchFromWithinNotice,
-    /// A server drops a request because a newer response has replaced the one it answers.
+    /// A server drops a request with a stale nonce.
     StaleNonce,
-    /// A client passes a response of an unknown type over.
+    /// A client ignores a response of an unknown type.
     UnknownTypePassedOver,
-    /// A client gives a stream up because it cannot read what came.
+    /// A client closes a stream because a response is malformed.
     MalformedResponse,
-    /// A server waits for one type to be accepted before it sends another one, for as long as it may.
+    /// A server waits for the ACK of one type until the stage timeout before it sends another type.
     HeldTooLong,
-    /// A server renews what has a time to live.
+    /// A server sends a heartbeat to renew a TTL.
     Heartbeat,
-    /// A resource was not renewed in time.
+    /// The TTL of a resource expires.
     Expired,
     /// A server reports an error of a single resource.
     ErrorReported,
-    /// A client rejects a response that names a resource twice.
+    /// A client rejects a response that contains a resource twice.
     RejectedForRepetition,
-    /// A stream ends without a response, and so did the one before.
+    /// Two streams in a row end without a response.
     EndedEarlyAgain,
-    /// A server gives a stream up because it cannot read what came.
+    /// A server closes a stream because a request is malformed.
     MalformedRequest,
-    /// A server that is polled gives an answer that is none.
+    /// A polled server gives an invalid answer.
     BadAnswer,
-    /// A cache in front of a server that is polled answers with what it said before.
+    /// A cache in front of a polled server repeats an earlier answer.
     StaleAnswer,
-    /// A client that polls is told that nothing has changed.
+    /// A polling client is told that nothing has changed.
     NothingNew,
     /// A file cannot be read.
     FileUnreadable,
-    /// A change of a file is only seen because somebody looks at it anyway.
+    /// A change of a file is found only by the periodic read.
     FileSeenLate,
-    /// A server goes away by plan while something is under way on its streams.
+    /// A server drains while messages are in flight on its streams.
     GoesAwayInMidSentence,
-    /// Somebody outside has the last word on what is new in a response.
+    /// An external verdict decides on the new contents of a response.
     VerdictFromOutside,
-    /// A verdict from outside comes when its stream has ended.
+    /// An external verdict arrives after its stream has ended.
     VerdictForNothing,
-    /// A stream ends in good order before its first response.
+    /// A stream ends with OK before its first response.
     EndedWellBeforeResponse,
-    /// A stream ends in good order after a response.
+    /// A stream ends with OK after a response.
     EndedWellAfterResponse,
-    /// A timer comes later than it is due.
+    /// A timer fires late.
     TimerLate,
-    /// The clock jumps over the time at which something was due.
+    /// The clock jumps over the due time of an event.
     ClockJumped,
-    /// Messages that were sent one after the other arrive together.
+    /// Messages sent one after the other arrive together.
     ArrivedTogether,
-    /// Several streams are clogged at a time.
+    /// Several streams are blocked at the same time.
     Clogged,
-    /// Clients come to a replica that has another state than the one before.
+    /// Clients are moved to a replica with a different state.
     OtherReplica,
-    /// A client with an open stream is let see another view.
+    /// A client with an open stream is moved to another view.
     MovedInMidStream,
-    /// The same while a response is under way.
+    /// A client is moved to another view while a response is in flight.
     MovedWithResponseUnderWay,
-    /// A watch of a glob is told of a member.
+    /// A glob watch is notified of a member.
     GlobMember,
-    /// A stranger rejects what comes after something that it rejected.
+    /// A rogue client rejects a further response after a rejected one.
     RejectedAgain,
-    /// A stranger rejects something with an error of a mebibyte.
+    /// A rogue client sends a NACK with an error message of 1 MiB.
     HugeError,
-    /// A stranger has changed its mind a hundred times.
+    /// A rogue client has changed its subscriptions a hundred times.
     Churned,
-    /// A stranger answers to what was never sent.
+    /// A rogue client acknowledges a response that was never sent.
     FutureAnswered,
-    /// A stranger is another node than before.
+    /// A rogue client changes its node.
     NodeChanged,
-    /// A stranger asks for thousands of names.
+    /// A rogue client requests thousands of names.
     NamesWithoutEnd,
-    /// A server gives a stream up because of a name that is too long.
+    /// A server closes a stream because a name is too long.
     LongNameRefused,
-    /// A stranger speaks both variants on one stream.
+    /// A rogue client sends messages of both variants on one stream.
     BothVariants,
-    /// A server gives a stream up because of a type that nobody knows.
+    /// A server closes a stream because of an unknown type.
     UnknownTypeRefused,
-    /// A server gives a stream up because its client becomes another node.
+    /// A server closes a stream because its client changes its node.
     OtherNodeRefused,
     /// A server has streams of both variants.
     VariantsMixed,
-    /// A client is sent names that are too long, empty, or none of their authority.
+    /// A client receives names that are overlong, empty or malformed.
     LiedOfNames,
-    /// A client is sent a response of the other variant.
+    /// A client receives a response of the other variant.
     LiedOfVariant,
-    /// A client is sent a response that says several things of one name.
+    /// A client receives a response that contradicts itself about a name.
     Contradicted,
-    /// A client is told that thousands of names are gone.
+    /// A client receives a response that removes thousands of names.
     ManyRemoved,
-    /// A client takes it for trouble of a server that a resource does not come.
+    /// A client reports a missing resource as a transient error of the server.
     SilenceIsTrouble,
-    /// A watch of another name of a resource is told of it.
+    /// A watch of an alias is notified.
     HeardByAlias,
-    /// A client is sent endpoints that it has, since their clusters have changed.
+    /// A client is sent unchanged endpoints again, because their clusters have changed.
     WarmedUnchanged,
-    /// A client that knows of no time to live is sent a resource that has one.
+    /// A client without TTL support is sent a resource that has a TTL.
     TtlUntold,
-    /// A client is shut down with all of its watches.
+    /// A client is shut down while it has watches.
     ShutDownWhileWatched,
-    /// A server gives a stream up because of too many names.
+    /// A server closes a stream because it subscribes to too many names.
     TooManyNamesRefused,
     /// A client watches thousands of names that do not exist.
     NamesByTheThousand,
-    /// A client is told that a hundred thousand names are gone.
+    /// A client receives a response that removes a hundred thousand names.
     HundredThousandRemoved,
-    /// A server that is polled answers that somebody else is to be asked.
+    /// A polled server answers with a redirect.
     Redirected,
-    /// A server that is polled answers with a body of another type.
+    /// A polled server answers with a body of another type.
     ForeignBody,
-    /// A verdict from outside comes later than the response and rejects it.
+    /// An external verdict rejects a response after it was read.
     RefusedFromOutside,
-    /// A client that has streams open is cut off from all of its servers.
+    /// A client with open streams is cut off from all of its servers.
     CutOffWhileConnected,
-    /// What is for trusted servers only is accepted from one.
+    /// A resource that is valid only from a trusted server is accepted.
     PrivilegedAccepted,
-    /// What is for trusted servers only is rejected, as it comes from another one.
+    /// A resource that is valid only from a trusted server is rejected.
     PrivilegedRejected,
-    /// Several streams of a client to a server are reset at one instant, as they share a connection.
+    /// A connection reset ends several streams of a client to a server at once.
     SeveralReset,
-    /// A client that is cut off from its first server, and from no other, comes to the next one.
+    /// A client that is cut off from its first server falls back to the next one.
     ServedAcrossPartition,
-    /// A server ends open streams as the credentials of their clients are valid no longer.
+    /// A server ends open streams because the client's credentials have expired.
     CredentialExpired,
-    /// A stranger asks a server for a type that nobody knows.
+    /// A rogue client requests an unknown type.
     UnknownTypeHeld,
-    /// A stranger that asks for a type that nobody knows is sent another one.
+    /// A rogue client that requests an unknown type is sent a known one.
     ServedBesideUnknownType,
-    /// A server gives a stream up because of a type that is not the one it is for.
+    /// A server closes a dedicated stream because it requests another type.
     ForeignTypeRefused,
-    /// A server gives a stream up because a request does not say its type.
+    /// A server closes a stream because a request has no type URL.
     MissingTypeRefused,
-    /// A client is told that a resource is too long for any response.
+    /// A client receives an error because a resource exceeds the size limit.
     TooLongTold,
 }
 
 impl Situation {
-    /// All of them.
+    /// All situations.
     pub const ALL: [Self; 87] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
@@ -276,7 +276,7 @@ impl Situation {
         Self::TooLongTold,
     ];
 
-    /// The situation in a few words.
+    /// Name of the situation in a few words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -377,7 +377,7 @@ impl fmt::Display for Situation {
     }
 }
 
-/// How often each situation was come to, and what has taken effect.
+/// Number of times that each situation was reached, and the effects of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situations {
     hits: [u64; Situation::ALL.len()],
@@ -397,57 +397,57 @@ impl Situations {
         self.hits[situation as usize] += 1;
     }
 
-    /// How often it was come to.
+    /// Number of times that a situation was reached.
     #[must_use]
     pub fn hits(&self, situation: Situation) -> u64 {
         self.hits[situation as usize]
     }
 
-    /// Those of the user's own that were [counted](crate::sometimes), by name.
+    /// Iterates over user-defined situations that were [counted](crate::sometimes), by name.
     pub fn own(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.own.iter().map(|(name, hits)| (*name, *hits))
     }
 
-    /// How often a situation of this name was come to, of the user's own or not.
+    /// Number of times that a predefined or user-defined situation of this name was reached.
     #[must_use]
     pub fn hits_of(&self, name: &str) -> u64 {
         let ours = self.iter().find(|(situation, _)| situation.as_str() == name);
         self.own.get(name).copied().or_else(|| ours.map(|(_, hits)| hits)).unwrap_or_default()
     }
 
-    /// What has taken effect of all that can be done, go wrong or be lied about.
+    /// Actions, faults and lies that took effect.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// Counts one more effect.
+    /// Counts one effect.
     pub fn note_effect(&mut self, kind: Kind) {
         self.effects.note(kind);
     }
 
-    /// Adds situations of the user's own.
+    /// Adds counts of user-defined situations.
     pub(crate) fn add_own(&mut self, reached: BTreeMap<&'static str, u64>) {
         for (name, hits) in reached {
             *self.own.entry(name).or_default() += hits;
         }
     }
 
-    /// Every situation with how often it was come to.
+    /// Iterates over all predefined situations with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Situation, u64)> {
         Situation::ALL.into_iter().map(|situation| (situation, self.hits(situation)))
     }
 
-    /// From so many runs on, [storms](crate::storm()) have to come to every situation. Of fewer, some come to none of
-    /// the rare ones, though nothing is wrong.
+    /// Number of [storms](crate::storm()) that must reach every situation. Fewer runs may miss rare
+    /// situations without a fault.
     pub const ENOUGH_RUNS: u64 = 8_000;
 
-    /// The situations that were never come to.
+    /// Iterates over predefined situations that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Situation> {
         self.iter().filter(|(_, hits)| *hits == 0).map(|(situation, _)| situation)
     }
 
-    /// Adds what another run came to.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (hits, more) in self.hits.iter_mut().zip(other.hits) {
             *hits += more;

@@ -1,4 +1,4 @@
-//! What a client tells of itself, as people read it: client status and measurements.
+//! Text form of a client's status and metrics.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use xds_core::{
 
 use crate::{toy::Toy, wire_text::type_name};
 
-/// The answer to a question for client status, one line per client and resource.
+/// Formats a client status (CSDS) response, one line per client and resource.
 #[must_use]
 pub fn client_config(config: &proto::ClientConfig) -> Vec<String> {
     let node = config.node.as_ref().map_or("nobody", |node| &node.id);
@@ -18,7 +18,7 @@ pub fn client_config(config: &proto::ClientConfig) -> Vec<String> {
     lines
 }
 
-/// Measurements, one line each: `instrument{label="value"} number`.
+/// Formats metrics, one line each: `instrument{label="value"} number`.
 #[must_use]
 pub fn metrics(metrics: &Metrics) -> Vec<String> {
     let mut lines = Lines(Vec::new());

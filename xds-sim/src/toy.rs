@@ -1,4 +1,4 @@
-//! Resources for simulations: a name, a text, and a way to be invalid on purpose.
+//! Resources for simulations: a name, a text, and texts that make a resource invalid.
 
 use bytes::Bytes;
 use prost::Message;
@@ -11,63 +11,65 @@ use xds_core::{
 
 use crate::options::Options;
 
-/// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
+/// Resource with a name in field 1, as in every xDS resource, and a text in field 2.
 #[derive(Clone, PartialEq, Message)]
 pub struct Toy {
-    /// The name.
+    /// Name of the resource.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What the resource says. A text that starts with `bad` makes it invalid, and one that starts with
-    /// `privileged` does unless the server is trusted. One that starts with `contested` is valid, but refused by
-    /// whoever has the last word from outside.
+    /// Content of the resource.
+    ///
+    /// A text that starts with `bad` makes the resource invalid. One that starts with `privileged`
+    /// makes it invalid unless the server is trusted. One that starts with `contested` is valid,
+    /// but rejected by an external verdict.
     #[prost(string, tag = "2")]
     pub text: String,
 }
 
 impl Toy {
-    /// The encoded resource.
+    /// Encodes a resource.
     #[must_use]
     pub fn bytes(name: &str, text: &str) -> Bytes {
         Self { name: name.into(), text: text.into() }.encode_to_vec().into()
     }
 
-    /// What a resource says, for printing; undecodable ones say so.
+    /// Decodes the text of a resource for printing; returns `(undecodable)` if that fails.
     #[must_use]
     pub fn text_of(bytes: &[u8]) -> String {
         Self::decode(bytes).map_or_else(|_| "(undecodable)".into(), |toy| toy.text)
     }
 }
 
-/// How texts of resources begin that are invalid, of those that are unless their server is trusted, and of those that are
-/// refused from outside.
+/// Prefixes of texts that make a resource invalid, invalid unless the server is trusted, and
+/// rejected by an external verdict.
 const BAD: &str = "bad";
 const PRIVILEGED: &str = "privileged";
 const CONTESTED: &str = "contested";
 
 impl Toy {
-    /// Whether somebody outside refuses the resource, whose validation finds nothing wrong with it.
+    /// Whether an external verdict rejects the resource, which passes validation.
     pub(crate) fn is_refused_from_outside(bytes: &[u8]) -> bool {
         Self::text_of(bytes).starts_with(CONTESTED)
     }
 
-    /// Whether the resource is for trusted servers.
+    /// Whether the resource is valid only from a trusted server.
     pub(crate) fn is_privileged(bytes: &[u8]) -> bool {
         Self::text_of(bytes).starts_with(PRIVILEGED)
     }
 
-    /// Whether the validation of clients in a run of this kind finds the resource invalid.
+    /// Whether clients in a run with these options find the resource invalid.
     pub(crate) fn is_invalid(bytes: &[u8], options: &Options) -> bool {
         Self::text_of(bytes).starts_with(BAD)
             || Self::is_privileged(bytes) && !options.are_servers_trusted()
     }
 
-    /// Whether clients in a run of this kind refuse the resource, for whatever reason.
+    /// Whether clients in a run with these options reject the resource, by validation or verdict.
     pub(crate) fn is_refused(bytes: &[u8], options: &Options) -> bool {
         Self::is_invalid(bytes, options) || Self::is_refused_from_outside(bytes)
     }
 }
 
-/// The type of [`Toy`] resources under any type URL.
+/// Resource type of [`Toy`] resources under any type URL.
 #[derive(Clone, Debug)]
 pub struct ToyType {
     type_url: TypeUrl,
@@ -75,13 +77,13 @@ pub struct ToyType {
 }
 
 impl ToyType {
-    /// Toys that go by `type_url`.
+    /// Creates the type with a type URL.
     #[must_use]
     pub fn new(type_url: impl Into<TypeUrl>) -> Self {
         Self { type_url: type_url.into(), verdict: Verdict::Validation }
     }
 
-    /// Says who has the last word on them.
+    /// Sets whether validation alone or an external verdict accepts resources.
     #[must_use]
     pub fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = verdict;
@@ -112,7 +114,7 @@ impl ResourceType for ToyType {
     }
 }
 
-/// The references of toys: a cluster refers to the endpoints of its name.
+/// References between toys: a cluster refers to the endpoints of the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ToyReferences;
 

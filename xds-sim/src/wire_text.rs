@@ -1,4 +1,5 @@
-//! Messages as people read them: `(V=version,R=resources,N=nonce,T=type)` (S0.091).
+//! Text form of messages: `(V=version,R=resources,N=nonce,T=type)`.
+// S0.091
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use xds_core::{
 
 use crate::toy::Toy;
 
-/// A request in one line, with what it carries beside the four fields.
+/// Formats a request as one line: the four main fields, then all other contents.
 #[must_use]
 pub fn request(bytes: &[u8]) -> String {
     let request = match proto::DiscoveryRequest::decode(bytes) {
@@ -35,7 +36,7 @@ pub fn request(bytes: &[u8]) -> String {
     line
 }
 
-/// What the adapter of a file makes of what is rendered for it.
+/// Formats a file adapter's handling of a rendered request.
 pub(crate) fn about_a_file(transmit: &Transmit) -> String {
     match &transmit.cause {
         RequestCause::Ack => format!("accepted version {}", transmit.version),
@@ -46,7 +47,8 @@ pub(crate) fn about_a_file(transmit: &Transmit) -> String {
     }
 }
 
-/// A response in one line, with what it carries beside the four fields; resources as `name=text`.
+/// Formats a response as one line: the four main fields, then all other contents. Resources are
+/// `name=text`.
 #[must_use]
 pub fn response(bytes: &[u8]) -> String {
     let response = match proto::DiscoveryResponse::decode(bytes) {
@@ -76,7 +78,7 @@ pub fn response(bytes: &[u8]) -> String {
     line
 }
 
-/// A resource as `name=text`; in braces what its wrapper says.
+/// Formats a resource as `name=text`, with the contents of its wrapper in braces.
 fn resource(any: &proto::Any, type_url: &str) -> String {
     if any.type_url != proto::Resource::type_url() {
         return match Toy::decode(&*any.value) {
@@ -100,12 +102,13 @@ fn resource(any: &proto::Any, type_url: &str) -> String {
     format!("{{{}}}{content}", said.join(","))
 }
 
-/// The keys of a resource's metadata.
+/// Returns the keys of a resource's metadata, joined with `+`.
 pub(crate) fn names_of(metadata: &proto::Metadata) -> String {
     metadata.filter_metadata.keys().cloned().collect::<Vec<_>>().join("+")
 }
 
-/// An incremental request in one line: what it subscribes to and gives up, then what it carries beside.
+/// Formats an incremental request as one line: subscriptions and unsubscriptions, then all other
+/// contents.
 #[must_use]
 pub fn delta_request(bytes: &[u8]) -> String {
     let request = match proto::DeltaDiscoveryRequest::decode(bytes) {
@@ -134,7 +137,7 @@ pub fn delta_request(bytes: &[u8]) -> String {
     line
 }
 
-/// An incremental response in one line; resources as `name@version=text`.
+/// Formats an incremental response as one line; resources are `name@version=text`.
 #[must_use]
 pub fn delta_response(bytes: &[u8]) -> String {
     let response = match proto::DeltaDiscoveryResponse::decode(bytes) {
@@ -160,7 +163,7 @@ pub fn delta_response(bytes: &[u8]) -> String {
     )
 }
 
-/// What a response would change, for a verdict; resources of an incremental one with their versions.
+/// Formats the contents of an update that awaits a verdict; incremental resources have versions.
 pub(crate) fn update(update: &Update) -> String {
     let resource = |resource: &Resource| {
         let text = Toy::text_of(&resource.bytes);
@@ -178,7 +181,7 @@ pub(crate) fn update(update: &Update) -> String {
     line
 }
 
-/// What a server observed, where it is out of the ordinary; `None` for the daily business.
+/// Formats a server observation that is out of the ordinary; returns `None` for others.
 #[must_use]
 pub fn observation(observation: &Observation) -> Option<String> {
     Some(match observation {
@@ -222,7 +225,7 @@ pub fn observation(observation: &Observation) -> Option<String> {
     })
 }
 
-/// What a server knows of one subscription.
+/// Formats the server's state of one subscription.
 #[must_use]
 pub fn subscription(status: &SubscriptionStatus<'_>) -> String {
     format!(
@@ -240,13 +243,13 @@ pub fn subscription(status: &SubscriptionStatus<'_>) -> String {
     )
 }
 
-/// The short name of a known type, otherwise what stands behind the slash.
+/// Returns the short name of a known type, or else the part of the URL after the last slash.
 #[must_use]
 pub fn type_name(type_url: &str) -> &str {
     types::short_name(type_url).unwrap_or_else(|| type_url.rsplit('/').next().unwrap_or(type_url))
 }
 
-/// A list that stays readable when a scenario has a hundred thousand names.
+/// Formats a list; long lists and names are shortened.
 fn shortened(items: &[String]) -> String {
     let item = |item: &String| match item.char_indices().nth(60) {
         Some((end, _)) => format!("{}.. {} bytes", &item[..end], item.len()),

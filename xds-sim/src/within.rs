@@ -1,6 +1,6 @@
-//! Whose code is running, so that a panic is told as whose it is, and what users count in their own.
+//! Attribution of panics to the code that is running, and user-defined situations.
 //!
-//! All of it is of the thread that makes a run.
+//! All state is local to the thread that makes the run.
 
 use std::{
     any::Any,
@@ -25,21 +25,21 @@ const CONTROL_PLANE: Rule =
 const ORACLE: Rule = Rule::new("oracle", "an oracle judges whatever happens, and does not panic");
 const WORLD: Rule = Rule::new("world", "the simulation itself does not panic");
 
-/// Who has the word.
+/// Owner of the code that is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// The scenario, as long as nobody else has it.
+    /// The scenario, while it calls no other owner's code.
     #[default]
     Scenario,
-    /// The world, between what it asks of others.
+    /// The world, between its calls to other owners' code.
     World,
-    /// One of our state machines, which does this.
+    /// A core of this project, with the operation that it performs.
     Core(Party, &'static str),
-    /// An application of the user's.
+    /// A user-defined application.
     Application,
-    /// A control plane of the user's.
+    /// A user-defined control plane.
     ControlPlane,
-    /// A judge.
+    /// An oracle.
     Oracle,
 }
 
@@ -72,19 +72,20 @@ impl fmt::Display for Who {
 
 thread_local! {
     static WHO: Cell<Who> = const { Cell::new(Who::Scenario) };
-    /// Whether a run is made, and where it panicked.
+    /// Whether a run is in progress, and where it panicked.
     static RUN: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
     static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Somebody has the word until this is dropped. A panic leaves it as it is, for who catches it.
+/// Guard that attributes panics to an owner until it is dropped. It does not restore the previous
+/// owner while unwinding, so that `catch` can read it.
 #[must_use]
 pub(crate) struct Turn {
     before: Who,
 }
 
-/// Gives the word to somebody.
+/// Attributes panics to `who` until the guard is dropped.
 pub(crate) fn turn_of(who: Who) -> Turn {
     Turn { before: WHO.replace(who) }
 }
@@ -97,25 +98,25 @@ impl Drop for Turn {
     }
 }
 
-/// What came of code that may panic.
+/// Result of code that may panic.
 #[derive(Debug)]
 pub(crate) enum Ended<T> {
     Well(T),
-    /// The run was over, and the scenario did not go on.
+    /// The scenario was unwound because the run was over.
     Stopped,
-    /// Somebody panicked: who, where and with which words.
+    /// A panic, with its owner and its location and message.
     Panicked(Who, String),
 }
 
-/// What unwinds a scenario whose run is over.
+/// Payload that unwinds a scenario whose run is over.
 struct Stop;
 
-/// Ends the scenario here: a run in which a rule was broken has no rest.
+/// Unwinds the scenario, because a run that broke a rule does not continue.
 pub(crate) fn stop() -> ! {
     panic::resume_unwind(Box::new(Stop))
 }
 
-/// Makes a part of a run. Of a panic in it nothing is printed: it is told with the run.
+/// Executes a part of a run and catches panics. They are reported with the run, not printed.
 pub(crate) fn catch<T>(first: Who, part: impl FnOnce() -> T) -> Ended<T> {
     listen();
     let _turn = turn_of(first);
@@ -138,14 +139,14 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
 }
 
-/// From now on panics within runs are taken down and not printed, of which there would be two thousand when one is made
-/// smaller. All others are as before.
+/// Installs a panic hook that records panics within runs instead of printing them, because
+/// shrinking causes thousands. Other panics are unaffected.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            // A thread of the user's own that is not this one has its panics printed.
+            // Panics on other threads of the user are printed.
             if RUN.try_with(Cell::get).unwrap_or(false) {
                 let place = info.location().map(ToString::to_string);
                 let _ = PLACE.try_with(|it| it.replace(place));
@@ -156,12 +157,12 @@ fn listen() {
     });
 }
 
-/// Counts a situation of the user's own, by name: in a scenario, an application, a control plane or an oracle. Outside
-/// of a run nothing happens.
+/// Counts a user-defined situation by name, in a scenario, an application, a control plane or an
+/// oracle. Has no effect outside a run.
 ///
-/// A situation that [`Config::with_situation`](crate::Config::with_situation) names has to be come to in one run of
-/// those that [`check`](crate::check()) makes, at least: otherwise what was to be shown about it was shown of
-/// nothing.
+/// [`Config::with_situation`](crate::Config::with_situation) makes [`check`](crate::check()) fail
+/// unless at least one run reaches the situation. Otherwise a test of a rare situation would pass
+/// without testing it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -186,7 +187,7 @@ pub fn sometimes(name: &'static str) {
     }
 }
 
-/// What was counted since the last time.
+/// Returns the counts since the previous call.
 pub(crate) fn take_reached() -> BTreeMap<&'static str, u64> {
     REACHED.with_borrow_mut(mem::take)
 }

@@ -1,4 +1,4 @@
-//! The keys of the line in which options are printed, in its order, and what may follow them.
+//! Keys of the options line, in their order, with the permitted values.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,17 +10,17 @@ use super::{
     text::{LONGEST, NUMBERS},
 };
 
-/// What may follow a key.
+/// Permitted values of a key.
 pub(super) enum Values {
     Number,
     Time,
     /// One of these words.
     One(Vec<String>),
-    /// Any of these words, with what they mean.
+    /// Any of these words, each with its meaning.
     Several(Vec<(&'static str, &'static str)>),
 }
 
-/// What an option says.
+/// Value of an option, with its text form.
 trait Value: Sized {
     fn values() -> Values;
     fn read(text: &str) -> Option<Self>;
@@ -65,7 +65,7 @@ impl Value for Duration {
     }
 }
 
-/// One of several, in these words.
+/// Implements [`Value`] for enums printed as one word.
 macro_rules! one_of {
     ($($name:ident { $($kind:ident = $word:expr),* })*) => {
         $(impl Value for $name {
@@ -105,7 +105,7 @@ one_of! {
     Versions { Content = "Content", Counted = "Counted", CountedAnew = "CountedAnew" }
 }
 
-/// Any of several.
+/// Implements [`Value`] for sets printed as a list in braces.
 macro_rules! set_of {
     ($($set:ident of $kind:ident,)*) => {
         $(impl Value for $set {
@@ -137,11 +137,11 @@ fn words_of_set(text: &str) -> Option<impl Iterator<Item = &str>> {
     Some(words.split(',').filter(|word| !word.is_empty()))
 }
 
-/// A key of the line.
+/// A key of the options line.
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) values: fn() -> Values,
-    /// Sets the option to what a text says, if that says something.
+    /// Parses a value and sets the option; returns `None` if the value is invalid.
     pub(super) read: fn(&mut Options, &str) -> Option<()>,
     pub(super) print: fn(&Options) -> String,
 }
@@ -169,7 +169,7 @@ keys! {
     clock_grain operations order transport verdicts views versions responses features actions faults lies
 }
 
-/// What there is instead of a word that is no option.
+/// Describes the permitted words in place of an invalid one.
 pub(super) fn instead_of(word: &str) -> String {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
@@ -192,7 +192,7 @@ pub(super) fn instead_of(word: &str) -> String {
     }
 }
 
-/// All keys of the line, with what they are by default and what else they may be, as text.
+/// Lists all keys of the options line as text, with their defaults and permitted values.
 #[must_use]
 pub fn listing() -> String {
     let (mut out, default) = (String::new(), Options::default());

@@ -1,4 +1,4 @@
-//! What may be done, what may go wrong, and what may be said that is not so.
+//! Actions, features, faults and lies that the options of a run select.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// All of them, the tamest first.
+            /// All values, the least disruptive first.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
 
-            /// It in a word.
+            /// Name in one word, as in the options line.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -27,7 +27,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// It in a sentence or two.
+            /// Description in a sentence or two.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 let text = match self {
@@ -42,39 +42,39 @@ macro_rules! kinds {
         pub struct $set(u64);
 
         impl $set {
-            /// None of them.
+            /// The empty set.
             pub const NONE: Self = Self(0);
 
-            /// All of them.
+            /// The set of all values.
             #[must_use]
             pub fn all() -> Self {
                 $name::ALL.iter().copied().collect()
             }
 
-            /// Whether it is among them.
+            /// Whether the set contains `kind`.
             #[must_use]
             pub const fn contains(self, kind: $name) -> bool {
                 self.0 & (1 << kind as u32) != 0
             }
 
-            /// The same with one more.
+            /// Returns the set with `kind` added.
             #[must_use]
             pub const fn with(self, kind: $name) -> Self {
                 Self(self.0 | (1 << kind as u32))
             }
 
-            /// The same with one less.
+            /// Returns the set with `kind` removed.
             #[must_use]
             pub const fn without(self, kind: $name) -> Self {
                 Self(self.0 & !(1 << kind as u32))
             }
 
-            /// Those that are among them, the tamest first.
+            /// Iterates over the members, the least disruptive first.
             pub fn iter(self) -> impl Iterator<Item = $name> {
                 $name::ALL.iter().copied().filter(move |kind| self.contains(*kind))
             }
 
-            /// Half of them, by and large.
+            /// Draws a set with about half of all values.
             pub(super) fn draw(choices: &mut Choices) -> Self {
                 $name::ALL
                     .iter()
@@ -100,205 +100,208 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What applications and operators may do in a run, beside watching one resource and setting one.
+    /// Operations of applications and operators, besides watching and setting one resource.
     Action, Actions,
-    /// Which actions may happen in a run.
+    /// Set of [`Action`]s that may occur in a run.
     {
-        /// An application watches everything of a type.
+        /// An application watches all resources of a type (wildcard).
         WatchAll = "watch-all",
         /// An application ends a watch.
         Unwatch = "unwatch",
-        /// An application ends a watch and begins it anew in the same turn.
+        /// An application ends a watch and starts it again before the driver polls the client.
         WatchAgain = "watch-again",
         /// An operator deletes a resource.
         Delete = "delete",
-        /// An operator sets a resource that clients find invalid, or that is refused from outside where the last word is
-        /// there.
+        /// An operator sets a resource that clients reject: by validation, or by the external
+        /// verdict if the run has external verdicts.
         SetBad = "set-bad",
-        /// An operator sets a resource back to what it was before.
+        /// An operator restores the previous content of a resource.
         SetBack = "set-back",
         /// An operator changes many resources one after the other.
         Storm = "storm",
-        /// An operator deletes everything of a type.
+        /// An operator deletes all resources of a type.
         Empty = "empty",
-        /// A watcher takes its time with what it is told.
+        /// A watcher delays finishing its notices.
         SlowWatcher = "slow-watcher",
-        /// A watcher begins or ends a watch in the middle of being told something.
+        /// A watcher starts or ends a watch while it handles a notice.
         WatchWhenTold = "watch-when-told",
-        /// An operator sets a resource that may be used for a time only, unless it is renewed.
+        /// An operator sets a resource with a TTL.
         SetForAWhile = "set-for-a-while",
-        /// An operator lets clients that name a resource be told an error.
+        /// An operator makes the server report an error to clients that name a resource.
         SetError = "set-error",
-        /// An operator lets a client see another view, in mid-stream.
+        /// An operator assigns a client to another view while its streams are open.
         Move = "move",
         /// An application watches a glob.
         WatchGlob = "watch-glob",
         /// An application watches many names at once, most of which do not exist.
         WatchMany = "watch-many",
-        /// An application watches a resource by another name. All resources have one.
+        /// An application watches a resource by its alias. Each resource has one.
         WatchAlias = "watch-alias",
-        /// An operator sets a resource that clients accept from a trusted server only.
+        /// An operator sets a resource that clients accept only from a trusted server.
         SetPrivileged = "set-privileged",
     }
 }
 
 kinds! {
-    /// What clients and servers are taken to be capable of, other than by default.
+    /// Non-default capabilities and configuration of clients and servers.
     Feature, Features,
-    /// What they are in a run.
+    /// Set of [`Feature`]s of the clients and servers of a run.
     {
-        /// Clients are configured not to use any longer what their servers report to be bad or gone.
+        /// Clients are configured to drop resources that their servers report as invalid or
+        /// deleted.
         FailOnDataErrors = "fail-on-data-errors",
-        /// Clients are configured to take the silence of their servers for trouble on the side of these.
+        /// Clients are configured to treat a missing resource as a transient server error.
         TransientTimer = "transient-timer",
-        /// Clients are configured to ignore deletions, which means nothing any more.
+        /// Clients are configured to ignore deletions; the setting has no effect any more.
         IgnoreDeletion = "ignore-deletion",
-        /// Clients do not say that they know of resources that last for a time only.
+        /// Clients do not declare support for TTLs.
         WithoutTtl = "without-ttl",
-        /// Clients of the state of the world do not say that they take resources out of wrappers.
+        /// State-of-the-world clients do not declare support for `Resource` wrappers.
         WithoutWrappers = "without-wrappers",
-        /// Clients are configured to trust their servers with more than others.
+        /// Clients are configured with `trusted_xds_server`.
         TrustedServer = "trusted-server",
-        /// Servers end streams on which somebody becomes another node, or asks for a type that nobody knows.
+        /// Servers end streams whose client changes its node or requests an unknown type.
         StrictServer = "strict-server",
     }
 }
 
 kinds! {
-    /// What a network, an operating system or a peer that keeps to the protocol may do.
+    /// Failures of a network, an operating system or a peer that conform to the protocol.
     Fault, Faults,
-    /// Which legal faults may happen in a run.
+    /// Set of [`Fault`]s that may occur in a run.
     {
-        /// A message of the driver comes late: the core is not polled for a while.
+        /// The driver does not poll the core for a while.
         Starve = "starve",
-        /// A core is told of the time although nothing is due.
+        /// The driver calls a core's timeout handler although no timer is due.
         WakeForNothing = "wake-for-nothing",
-        /// A stream is reset; what is under way on it is lost.
+        /// A stream is reset; messages in flight on it are lost.
         Reset = "reset",
-        /// A server ends a stream in good order.
+        /// A server ends a stream with status OK.
         End = "end",
         /// Connections to a server are refused for a while.
         Refuse = "refuse",
         /// Connections to a server hang for a while.
         Hang = "hang",
-        /// A stream goes silent: nothing arrives any more, until the transport gives up.
+        /// A stream becomes silent: messages are lost until the transport's keepalive fails.
         HalfOpen = "half-open",
-        /// The client's side of a stream takes no messages for a while.
+        /// The client's transport accepts no messages on a stream for a while.
         BlockRequests = "block-requests",
-        /// The server's side of a stream takes no messages for a while.
+        /// The server's transport accepts no messages on a stream for a while.
         BlockResponses = "block-responses",
-        /// A server starts anew: nonces, and what it knew of its clients, are lost.
+        /// A server restarts and loses its nonces and all state of its clients.
         RestartServer = "restart-server",
-        /// A client starts anew, with the same watches.
+        /// A client restarts with the same watches.
         RestartClient = "restart-client",
-        /// A server does not get changes for a while.
+        /// A server does not receive changes for a while.
         Lag = "lag",
-        /// The network becomes slow for a while.
+        /// The network has a higher latency for a while.
         Slow = "slow",
         /// A server ends every stream as soon as it is open, for a while.
         HangUp = "hang-up",
-        /// A server ends its streams by plan, each after its answers, and then starts anew.
+        /// A server drains: it ends each stream once it is acknowledged, then restarts.
         GoAway = "go-away",
-        /// A server that is polled answers with an error, or with something that is no response.
+        /// A polled server answers with an error or with an invalid response.
         BadAnswer = "bad-answer",
-        /// A cache in front of a server that is polled answers with what it has from before.
+        /// A cache in front of a polled server answers with an older response.
         StaleAnswer = "stale-answer",
-        /// A file is gone, written in part, or may not be read, for a while.
+        /// A file is missing, truncated or unreadable for a while.
         BadFile = "bad-file",
-        /// The next change of a file is noticed only when somebody looks at it anyway.
+        /// The next file change is not reported; the periodic read finds it.
         LostEvent = "lost-event",
-        /// Timers come late for a while.
+        /// Timers fire late for a while.
         LateTimers = "late-timers",
-        /// The clock jumps forward, as when a machine has slept: all that was due meanwhile comes late.
+        /// The clock jumps forward, as after suspend: events due in between happen late.
         ClockJump = "clock-jump",
-        /// The network takes so many bytes in a second for a while, and delivers what there is at once.
+        /// The network has a limited bandwidth for a while and delivers messages in batches.
         Narrow = "narrow",
-        /// Streams clog one after the other, and are free again in another order.
+        /// All streams are blocked one after the other and are released in another order.
         Clog = "clog",
-        /// A load balancer moves the clients of a server to another replica of it, which has an older or a newer
+        /// A load balancer moves the clients of a server to another replica with an older or newer
         /// state.
         OtherReplica = "other-replica",
-        /// A client reaches none of its servers for a while: its streams go silent, and what it dials is refused or
-        /// hangs.
+        /// A client cannot reach any of its servers for a while: its streams become silent, and new
+        /// connections are refused or hang.
         CutOff = "cut-off",
-        /// A connection is reset: all streams of a client to a server end at the same instant, with the same status.
+        /// A connection is reset: all streams of a client to a server end at once with one status.
         ResetConnection = "reset-connection",
-        /// A client does not reach one of its servers for a while, while others do, and it reaches its other servers.
+        /// One client cannot reach one server for a while; all other connections work.
         Partition = "partition",
-        /// A stream becomes slow for a while, and others do not: what was sent on it is overtaken on these.
+        /// One stream has a higher latency for a while, so that other streams overtake it.
         SlowLink = "slow-link",
-        /// The credentials of clients are valid for a server no longer, for a while: it ends its streams with
-        /// `UNAUTHENTICATED`, and each new one as soon as it is open.
+        /// Client credentials expire at a server for a while: it ends open and new streams with
+        /// `UNAUTHENTICATED`.
         Expire = "expire",
-        /// The next change of a file is told twice.
+        /// The next file change is reported twice.
         DoubleEvent = "double-event",
-        /// A change of a file is told at once, and can be seen only after a while, as with files on another machine.
+        /// A file change is reported at once but becomes visible later, as on a network file
+        /// system.
         StaleFile = "stale-file",
     }
 }
 
 kinds! {
-    /// What no peer should do.
+    /// Protocol violations by a peer.
     Lie, Lies,
-    /// Which lies may be told in a run.
+    /// Set of [`Lie`]s that may occur in a run.
     {
-        /// A response comes with its end cut off.
+        /// A response is truncated.
         Truncate = "truncate",
-        /// A byte of a response is another one.
+        /// One byte of a response is changed.
         Flip = "flip",
-        /// A response is of a type that nobody knows.
+        /// A response has an unknown type.
         UnknownType = "unknown-type",
-        /// A response names a resource twice.
+        /// A response contains a resource twice.
         Twice = "twice",
-        /// A response has resources that nobody asked for, and contents that nobody set.
+        /// A response contains resources that were not requested, with invented contents.
         Invent = "invent",
-        /// A response comes twice, with the same nonce.
+        /// A response is sent twice with the same nonce.
         Repeat = "repeat",
         /// A response has no nonce.
         NoNonce = "no-nonce",
-        /// A response removes what exists.
+        /// A response removes existing resources.
         Remove = "remove",
-        /// Somebody opens a stream to a server and sends garbage.
+        /// A rogue client opens a stream to a server and sends garbage.
         HostileClient = "hostile-client",
-        /// A response has a resource, removes it, and reports an error of it.
+        /// A response contains a resource, removes it, and reports an error for it.
         Contradict = "contradict",
-        /// A response removes thousands of names.
+        /// A response removes many names: a hundred, sometimes thousands, rarely a hundred
+        /// thousand.
         RemoveMany = "remove-many",
-        /// A response has a name of a mebibyte, and none.
+        /// A response contains an overlong name, sometimes of 1 MiB, and an empty name.
         LongName = "long-name",
-        /// A response has names of an authority that are none.
+        /// A response contains malformed `xdstp:` names.
         MalformedName = "malformed-name",
-        /// A response is one of the other variant.
+        /// A response is a message of the other protocol variant.
         OtherVariant = "other-variant",
-        /// A resource in a response is of another type than the response.
+        /// A resource in a response has an unknown type.
         WrongAny = "wrong-any",
-        /// A response in full state has nothing.
+        /// A state-of-the-world response is empty.
         Empty = "empty-response",
-        /// Somebody rejects all that a server sends, at once, with an error of a mebibyte.
+        /// A rogue client rejects each response at once, with an error message of 1 MiB.
         Rejecter = "rejecter",
-        /// Somebody subscribes and unsubscribes without end.
+        /// A rogue client subscribes and unsubscribes endlessly.
         Churner = "churner",
-        /// Somebody answers to what was never sent.
+        /// A rogue client acknowledges responses that were never sent.
         Prophet = "prophet",
-        /// Somebody is another node with every request.
+        /// A rogue client changes its node with every request.
         Impostor = "impostor",
-        /// Somebody asks for names that are none, too long, or empty, by the thousand.
+        /// A rogue client requests thousands of malformed, overlong or empty names.
         Babbler = "babbler",
-        /// Somebody speaks both variants on one stream.
+        /// A rogue client sends messages of both protocol variants on one stream.
         Bilingual = "bilingual",
-        /// A response is of another type that the client knows, and its resources are of the one that is meant.
+        /// A response has a different known type URL than its resources.
         OtherEnvelope = "other-envelope",
-        /// A resource in a response is of another type that the client knows.
+        /// A resource in a response has a different known type than the response.
         OtherAny = "other-any",
-        /// Somebody asks for a type that nobody knows, or for none, beside one that is known.
+        /// A rogue client requests an unknown or missing type in addition to a known one.
         Foreigner = "foreigner",
-        /// Somebody asks for another type on a stream that is for one.
+        /// A rogue client requests a different type on a stream dedicated to one type.
         Stray = "stray",
     }
 }
 
 impl Lies {
-    /// Whether none of them is told to a client: what strangers say to a server must not concern anybody else.
+    /// Whether all members are sent to servers only, so that every rule still applies to clients.
     #[must_use]
     pub fn spare_clients(self) -> bool {
         self.iter().all(Lie::is_of_a_stranger)
@@ -306,7 +309,8 @@ impl Lies {
 }
 
 impl Lie {
-    /// Whether it is told to a server, by somebody who is none of the world's clients.
+    /// Whether the lie is sent to a server, by a rogue client that is not one of the world's
+    /// clients.
     #[must_use]
     pub const fn is_of_a_stranger(self) -> bool {
         matches!(

@@ -1,64 +1,63 @@
-//! What kind of run a seed leads to.
+//! Options of a run: its participants, and what can happen in it.
 //!
-//! A run does not do everything: each draws who takes part, and a subset of what can be done and of what
-//! can go wrong ("swarm testing"). Runs that never delete anything find other bugs than runs that delete
-//! all the time.
+//! Each run draws its participants and a subset of the possible operations and failures ("swarm
+//! testing"). Runs that never delete anything find other bugs than runs that delete constantly.
 //!
-//! # What can go wrong
+//! # Failures
 //!
-//! What a network, an operating system or a peer may do that keeps to the protocol is a [`Fault`] or an
-//! [`Action`], and all rules hold in spite of it. What nobody should say is a [`Lie`]: where it is told to a client,
-//! [other rules](crate::oracle) hold; where a stranger tells it to a server, all do for everybody else.
+//! A [`Fault`] or an [`Action`] conforms to the protocol, and all rules hold in spite of it. A
+//! [`Lie`] is a protocol violation. If a lie is sent to a client, [different rules](crate::oracle)
+//! apply. If a rogue client sends it to a server, all rules still apply to the other participants.
 //!
-//! | what | by |
+//! | failure | option |
 //! |---|---|
 //! | connections are refused, hang, or are slow | [`Fault::Refuse`], [`Fault::Hang`], [`Fault::Slow`], [`Options::latency`] |
-//! | credentials that expire | [`Fault::Expire`] |
-//! | streams are reset with any code of gRPC; what is under way is lost | [`Fault::Reset`] |
-//! | a connection is reset, and with it all streams of a client to a server | [`Fault::ResetConnection`] |
-//! | streams end well, before or after the first response | [`Fault::End`], [`Fault::HangUp`] |
-//! | a server drains its streams with something under way | [`Fault::GoAway`] |
-//! | nothing arrives any more, in one direction or both | [`Fault::HalfOpen`] |
-//! | a partition: one client reaches none of its servers, and all others do | [`Fault::CutOff`] |
-//! | a partition that is not the same from all sides: one client does not reach one server, which others do, and reaches the next one | [`Fault::Partition`] |
-//! | latency, jitter, of one stream or all, and with these another order across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`], [`Fault::SlowLink`] |
-//! | so many bytes in a second, and messages that arrive together | [`Fault::Narrow`] |
-//! | a transport takes nothing for a while; one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::Clog`] |
-//! | clients come to a replica with an older, a newer or an empty state | [`Fault::OtherReplica`], [`Fault::Lag`] |
-//! | servers and clients start anew; versions that are counted, and begin anew | [`Fault::RestartServer`], [`Fault::RestartClient`], [`Options::versions`] |
-//! | a slow server, responses around the time at which a client ceases to wait | [`Fault::Lag`], [`Fault::BlockResponses`], [`Fault::Starve`]; pauses are drawn around these times |
-//! | push storms, states deleted and created anew, resources that go back to what they were | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
-//! | a client is moved to another view in mid-stream | [`Action::Move`], [`Options::views`] |
-//! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
-//! | clients of both variants at one server, and servers of both behind one client | [`Options::mixture`] |
-//! | responses that are split, and resources too long for any | [`Options::responses`] |
-//! | resources that are watched by another name | [`Action::WatchAlias`] |
-//! | features that clients and servers have or lack | [`Options::features`] |
-//! | resources that are valid from a trusted server only, and servers that are and are not | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
-//! | verdicts from outside, which come late and reject | [`Options::verdicts`], [`Action::SetBad`] |
-//! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
-//! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
-//! | files that are gone, cut off or forbidden, or change unheard, or are heard of twice, or seen late | [`Fault::BadFile`], [`Fault::LostEvent`], [`Fault::DoubleEvent`], [`Fault::StaleFile`] |
-//! | answers to polls that are errors, redirects, cut off, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
-//! | responses that are cut off or garbled, of unknown, wrong or other types, known ones among them, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherEnvelope`], [`Lie::OtherAny`], [`Lie::OtherVariant`] |
-//! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
-//! | nonces that are missing or used again, one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
-//! | removals of what exists, of up to a hundred thousand names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
-//! | clients that send garbage, reject everything with a mebibyte of reasons, never make up their mind, answer what was never sent, are somebody else each time, ask for what is no name or for thousands, speak both variants on one stream, or ask for types that nobody knows or that the stream is not for | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`], [`Lie::Foreigner`], [`Lie::Stray`] |
+//! | expired credentials | [`Fault::Expire`] |
+//! | streams reset with any gRPC status code; messages in flight are lost | [`Fault::Reset`] |
+//! | a connection reset, which ends all streams of a client to a server | [`Fault::ResetConnection`] |
+//! | streams ended with OK, before or after the first response | [`Fault::End`], [`Fault::HangUp`] |
+//! | a server that drains its streams while messages are in flight | [`Fault::GoAway`] |
+//! | silence in one direction or both | [`Fault::HalfOpen`] |
+//! | a partition: one client reaches none of its servers, other clients do | [`Fault::CutOff`] |
+//! | an asymmetric partition: one client cannot reach one server, but reaches the others | [`Fault::Partition`] |
+//! | latency and jitter of one stream or all streams, and so reordering across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`], [`Fault::SlowLink`] |
+//! | limited bandwidth, and messages that arrive together | [`Fault::Narrow`] |
+//! | blocked transports, also one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::Clog`] |
+//! | a replica with an older, newer or empty state | [`Fault::OtherReplica`], [`Fault::Lag`] |
+//! | restarts of servers and clients; version counters that start again | [`Fault::RestartServer`], [`Fault::RestartClient`], [`Options::versions`] |
+//! | a slow server, and responses close to a client's does-not-exist timer | [`Fault::Lag`], [`Fault::BlockResponses`], [`Fault::Starve`]; pauses are drawn around these times |
+//! | push storms, states deleted and created again, resources restored to an earlier content | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
+//! | a client moved to another view while its streams are open | [`Action::Move`], [`Options::views`] |
+//! | slow watchers, watches started inside notifications, many names, globs, duplicate watches | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | clients of both variants at one server, and servers of both variants behind one client | [`Options::mixture`] |
+//! | split responses, and resources that exceed the size limit | [`Options::responses`] |
+//! | resources watched by an alias | [`Action::WatchAlias`] |
+//! | optional features of clients and servers | [`Options::features`] |
+//! | resources that are valid only from a trusted server | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
+//! | external verdicts, which arrive late and reject | [`Options::verdicts`], [`Action::SetBad`] |
+//! | TTLs, and errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
+//! | clock jumps, late timers, coarse clocks, equal deadlines, early or late polls | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
+//! | files that are missing, truncated or unreadable; file events that are lost, duplicated or early | [`Fault::BadFile`], [`Fault::LostEvent`], [`Fault::DoubleEvent`], [`Fault::StaleFile`] |
+//! | answers to polls that are errors, redirects, truncated, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
+//! | responses that are truncated, garbled, of an unknown or wrong type, or of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherEnvelope`], [`Lie::OtherAny`], [`Lie::OtherVariant`] |
+//! | names that are duplicated, not requested, empty, of 1 MiB, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
+//! | missing or reused nonces, and one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
+//! | removals of existing resources, of up to a hundred thousand names, or of resources in the same response; empty full states | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
+//! | rogue clients that send garbage, reject everything with messages of 1 MiB, subscribe and unsubscribe endlessly, acknowledge unsent responses, change their node, request thousands of names or malformed names, mix both variants on one stream, or request types that are unknown or not served on the stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`], [`Lie::Foreigner`], [`Lie::Stray`] |
 //!
-//! What the cores do not see is missing here, and tested where it is seen:
+//! Failures that the cores do not see are tested outside the simulation:
 //!
-//! | what | why not here | where |
+//! | failure | reason | tests |
 //! |---|---|---|
-//! | addresses of a server that change, several of them | a client knows its servers by URI; dialling is the adapter's | `xds-grpc/src/client/dial.rs`, `xds-tokio/tests` |
-//! | connections that are shared; the age of streams | streams are all that is seen of connections; streams that end by age do so for ever, and a run has to fall silent. They end as when a server drains | `xds-core/tests/server/lifecycle.rs` |
-//! | messages over the size limit of the transport | they do not reach a core | `xds-tokio/tests/hostile` |
-//! | renamed files, swapped links | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
-//! | which statuses and bodies of HTTP are no answers | to a core, all of them are one of a few | `xds-rest/tests` |
-//! | wall clocks that differ | no core reads one: times on the wire are lengths, and what a status is stamped with is the driver's | `xds-tokio/tests/csds.rs` |
-//! | peers that never answer at all | what has to come about in time relies on an answer; in a world they fall silent for up to 40 s | [`Fault::Lag`], [`Fault::BlockResponses`] |
-//! | lies over polls and in files | they are told on streams, and what is made of bytes is the same code | `xds-core/tests`, `fuzz/` |
-//! | a hundred thousand names that are watched | runs have to be short; it is thousands, and a hundred thousand that are removed | `benches` |
+//! | several or changing addresses of a server | a client knows its servers by URI; dialling is the adapter's task | `xds-grpc/src/client/dial.rs`, `xds-tokio/tests` |
+//! | shared connections; the maximum age of streams | a core sees streams only; streams that end by age never let a run fall silent. The simulation ends them as a draining server does | `xds-core/tests/server/lifecycle.rs` |
+//! | messages over the transport's size limit | they do not reach a core | `xds-tokio/tests/hostile` |
+//! | renamed files, swapped symbolic links | a core is told when to read; the reader decides which events count | `xds-fs/tests` |
+//! | HTTP statuses and bodies that are not valid answers | a core distinguishes only a few outcomes | `xds-rest/tests` |
+//! | different wall clocks | no core reads one: times on the wire are durations, and the driver timestamps the client status | `xds-tokio/tests/csds.rs` |
+//! | peers that never answer | liveness rules require an answer; in a world, peers are silent for up to 40 s | [`Fault::Lag`], [`Fault::BlockResponses`] |
+//! | lies over polls and in files | they are sent on streams, and the same code decodes all of them | `xds-core/tests`, `fuzz/` |
+//! | a hundred thousand watched names | runs must be short; they watch thousands of names and remove a hundred thousand | `benches` |
 
 mod keys;
 mod kinds;
@@ -77,67 +76,73 @@ pub use xds_core::{client::Streams, service::Variant};
 
 use crate::tape::Choices;
 
-/// What kind of run it is. Printed as one line.
+/// Options of a run. They are printed as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many clients.
+    /// Number of clients, from 1 to 100. Default: 1.
     pub clients: u32,
-    /// How many servers. The second one is the fallback of the first, the third answers for an authority
-    /// of its own.
+    /// Number of servers, from 1 to 3. Default: 1. The second is the fallback of the first; the
+    /// third serves a separate authority.
     pub servers: u32,
-    /// The variant of the protocol.
+    /// Variant of the protocol. Default: state of the world.
     pub variant: Variant,
-    /// Who speaks the other one.
+    /// Which clients or servers use the other variant. Default: none.
     pub mixture: Mixture,
-    /// Whether all types share a stream.
+    /// Whether all types share a stream. Default: yes (ADS).
     pub streams: Streams,
-    /// How many resource types, at most four: clusters, endpoints, listeners and routes.
+    /// Number of resource types, from 1 to 4: clusters, endpoints, listeners and routes. Default:
+    /// 4.
     pub types: u32,
-    /// How many resource names of each type.
+    /// Number of resource names of each type, from 1 to 10,000. Default: 2.
     pub names: u32,
-    /// Whose behaviour the clients have.
+    /// Behaviour profile of the clients. Default: gRPC.
     pub profile: ProfileName,
-    /// What data errors do to resources in use, where the profile is gRPC's.
+    /// Effect of data errors on cached resources, in the gRPC profile. Default: they are kept.
     pub data_errors: DataErrorPolicy,
-    /// Whether notices hold back reading.
+    /// Whether clients stop reading a stream until watchers finish their notices. Default: yes.
     pub read_gate: ReadGate,
-    /// How long a message is under way.
+    /// Latency of each message. Default: 5 ms.
     pub latency: Duration,
-    /// By how much some take longer.
+    /// Maximum additional latency, drawn for each message. Default: zero.
     pub jitter: Duration,
-    /// In which order things happen that are due at one instant.
+    /// Order of events that are due at the same instant. Default: deliveries first.
     pub ties: Ties,
-    /// Timers come at multiples of this only: how coarse the driver's clock is. Zero is exact.
+    /// Granularity of the driver's clock: timers fire only at multiples of it. Default: zero, which
+    /// is exact.
     pub clock_grain: Duration,
-    /// How many operations there are at most.
+    /// Maximum number of operations in a storm, up to 100,000. Default: 0.
     pub operations: u32,
-    /// In which order servers send types.
+    /// Order in which servers send the types of an aggregated stream. Default: by rank.
     pub order: Order,
-    /// How clients and servers reach each other. Without streams there is the state-of-the-world variant
-    /// only, a channel for each type, and nothing that needs more than responses: see
-    /// [`fitting`](Self::fitting).
+    /// Transport between clients and servers. Default: streams.
+    ///
+    /// The other transports support only the state-of-the-world variant with one channel per type;
+    /// see [`fitting`](Self::fitting).
     pub transport: Transport,
-    /// Who has the last word on resources.
+    /// Whether validation alone or an external verdict accepts resources. Default: validation.
     pub verdicts: Verdicts,
-    /// How many views servers have, at most two. Clients see the first or the second one, of which the second has
-    /// every other resource only, and says another thing of it.
+    /// Number of views of each server, 1 or 2. Default: 1.
+    ///
+    /// Each client sees one view. The second view lacks every third resource, and its other
+    /// resources have a different text.
     pub views: u32,
-    /// What servers make versions of.
+    /// Method by which servers make versions. Default: from the content.
     pub versions: Versions,
-    /// How long servers make responses.
+    /// Size limit of responses. Default: none.
     pub responses: Responses,
-    /// What clients and servers are taken to be capable of, other than by default.
+    /// Non-default capabilities of clients and servers. Default: none.
     pub features: Features,
-    /// What may be done.
+    /// Actions that may occur. Default: none.
     pub actions: Actions,
-    /// What may go wrong.
+    /// Faults that may occur. Default: none.
     pub faults: Faults,
-    /// Which lies may be told. A run with lies is judged by other rules: see [`oracle`](crate::oracle).
+    /// Lies that may occur. Default: none. Other rules apply to runs with lies: see
+    /// [`oracle`](crate::oracle).
     pub lies: Lies,
 }
 
-/// One of each, and nothing goes wrong.
+/// One client, one server, and no failures.
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -170,7 +175,7 @@ impl Default for Options {
     }
 }
 
-/// Most runs have streams: most of what can go wrong does so there.
+/// Weighted choice of transports. Most runs use streams, because most failures concern them.
 const TRANSPORTS: [Transport; 8] = {
     let mut transports = [Transport::Streams; 8];
     transports[6] = Transport::Polls;
@@ -179,7 +184,7 @@ const TRANSPORTS: [Transport; 8] = {
 };
 
 impl Options {
-    /// What the run of a seed is like.
+    /// Draws the options of a run.
     #[must_use]
     pub fn draw(choices: &mut Choices) -> Self {
         let lies = choices.chance("lies", 125);
@@ -255,7 +260,7 @@ impl Options {
         };
         let mut drawn = drawn;
         if !choices.chance("aliases", 250) {
-            // Where resources have several names, some of what is said of them is not judged.
+            // With aliases, some rules about what a server sends cannot be checked.
             drawn.actions = drawn.actions.without(Action::WatchAlias);
         }
         drawn.mixture = choices.pick(
@@ -275,12 +280,17 @@ impl Options {
         drawn.fitting()
     }
 
-    /// The same without what does not go together. Over polls and in files there are no other variants than the
-    /// state of the world, no aggregated streams, no lies, nothing that resources have beside their bytes, but the
-    /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
-    /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
-    /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant,
-    /// and so are globs, of which responses are long; a mixture takes two clients, or two servers, and long responses.
+    /// Returns the options without combinations that are not supported:
+    ///
+    /// - Polls and files use the state of the world with one channel per type, one view and content
+    ///   versions, because each request is independent of earlier ones. They exclude lies, TTLs,
+    ///   errors of single resources, globs, aliases and size limits.
+    /// - Late verdicts exclude TTLs.
+    /// - [`Action::Move`] needs two views.
+    /// - Globs need the incremental variant, the server with the separate authority, and no size
+    ///   limit.
+    /// - Aliases need the incremental variant and no lies to clients.
+    /// - A mixture needs two clients or two servers, and no size limit.
     #[must_use]
     pub fn fitting(mut self) -> Self {
         if self.views < 2 {
@@ -289,12 +299,12 @@ impl Options {
         match self.mixture {
             Mixture::ByClient if self.clients < 2 => self.mixture = Mixture::Alike,
             Mixture::ByServer if self.servers < 2 => self.mixture = Mixture::Alike,
-            // The same resource is too long for one variant and sent in the other.
+            // A resource may be too long for one variant and not for the other.
             _ if self.responses == Responses::Short => self.mixture = Mixture::Alike,
             Mixture::Alike | Mixture::ByClient | Mixture::ByServer => {}
         }
         let is_incremental = self.speaks_only(Variant::Incremental);
-        // Of a glob that is told of in parts it is not judged which of its members were told of already.
+        // If the members of a glob arrive in parts, the oracles cannot tell which were sent before.
         if !is_incremental || self.servers < 3 || self.responses == Responses::Short {
             self.actions = self.actions.without(Action::WatchGlob);
         }
@@ -302,7 +312,7 @@ impl Options {
             self.actions = self.actions.without(Action::WatchAlias);
         }
         if self.verdicts == Verdicts::Late {
-            // Types that share a stream wait for each other's verdicts, longer than anything may last.
+            // Types that share a stream wait for each other's verdicts, longer than any TTL.
             self.actions = self.actions.without(Action::SetForAWhile);
         }
         if self.transport == Transport::Streams {
@@ -311,7 +321,7 @@ impl Options {
         (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
         self.mixture = Mixture::Alike;
         (self.views, self.versions) = (1, Versions::Content);
-        // A request that stands for itself has one answer.
+        // An independent request has one response.
         self.responses = Responses::Long;
         self.lies = Lies::NONE;
         let are_of_streams = [
@@ -325,22 +335,25 @@ impl Options {
         self
     }
 
-    /// Leaves out all because of which an application is right to believe something else than what is true, or has to
-    /// look twice: what is left is clusters that come, change and go, watched by name, under every fault of the network
-    /// and of servers. For [`Config::with_options`](crate::Config::with_options), and applications that
-    /// [compare](crate::Application::agrees_with) what they hold with what is true.
+    /// Removes everything that lets an application's view legitimately differ from the servers'
+    /// state.
     ///
-    /// | left out | because |
+    /// The rest is clusters that are created, changed and deleted, and watched by name, under every
+    /// fault of the network and of servers. Use this with
+    /// [`Config::with_options`](crate::Config::with_options) for applications that
+    /// [compare](crate::Application::agrees_with) their view with the servers' state.
+    ///
+    /// | removed | reason |
     /// |---|---|
-    /// | all types but clusters | nobody is told that endpoints or routes are gone, in the state-of-the-world variant: they go with what refers to them |
-    /// | [`DataErrorPolicy::KeepCached`] | a client that keeps what is gone has it, and says so beside the value |
-    /// | [`ProfileName::Envoy`] | it keeps what is gone, and refuses a response whole for one bad resource |
-    /// | [`Lie`]s | who was lied to believes it |
-    /// | [`Action::SetError`], [`Responses::Short`] | who was told an error has that and not the resource |
-    /// | [`Action::SetForAWhile`] | what was not renewed in time is gone for the client alone |
-    /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | a watch of many is told in [`Application::changed`](crate::Application::changed), of one by one |
-    /// | [`Action::WatchAlias`] | the other name of a resource is nothing that is true by itself |
-    /// | [`Action::Move`], [`Action::SetBad`], [`Action::SetPrivileged`] | a client that is moved, or refuses, has the old state for a while |
+    /// | all types except clusters | the state-of-the-world variant cannot report deleted endpoints or routes |
+    /// | [`DataErrorPolicy::KeepCached`] | a client keeps a deleted resource and reports the deletion as an ambient error |
+    /// | [`ProfileName::Envoy`] | the client keeps deleted resources, and rejects a whole response for one invalid resource |
+    /// | [`Lie`]s | a client may believe a lie |
+    /// | [`Action::SetError`], [`Responses::Short`] | a client receives an error instead of the resource |
+    /// | [`Action::SetForAWhile`] | a resource whose TTL was not renewed in time is missing at the client only |
+    /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | changes of a wildcard or glob watch are reported one by one in [`Application::changed`](crate::Application::changed) |
+    /// | [`Action::WatchAlias`] | the servers' state has no entry for an alias |
+    /// | [`Action::Move`], [`Action::SetBad`], [`Action::SetPrivileged`] | a client that is moved, or rejects, has the old state for a while |
     pub fn plain(&mut self) {
         (self.types, self.lies, self.profile) = (1, Lies::NONE, ProfileName::Grpc);
         (self.data_errors, self.responses) = (DataErrorPolicy::DropCached, Responses::Long);
@@ -357,7 +370,7 @@ impl Options {
         self.actions = plain.into_iter().filter(|it| self.actions.contains(*it)).collect();
     }
 
-    /// What a client speaks with a server.
+    /// Returns the protocol variant between a client and a server.
     #[must_use]
     pub const fn variant_of(&self, client: usize, server: usize) -> Variant {
         let is_other = match self.mixture {
@@ -373,20 +386,20 @@ impl Options {
         }
     }
 
-    /// Whether a variant is all that is spoken.
+    /// Whether all clients and servers use this variant.
     #[must_use]
     pub fn speaks_only(&self, variant: Variant) -> bool {
         self.variant == variant && self.mixture == Mixture::Alike
     }
 
-    /// Whether clients drop what their servers report to be bad or gone.
+    /// Whether clients drop cached resources that their servers report as invalid or deleted.
     #[must_use]
     pub fn drops_cached(&self) -> bool {
         self.data_errors == DataErrorPolicy::DropCached
             || self.features.contains(Feature::FailOnDataErrors)
     }
 
-    /// Whether who speaks this variant is told how long it may use a resource.
+    /// Whether servers send TTLs to clients of this variant.
     #[must_use]
     pub fn tells_ttls(&self, variant: Variant) -> bool {
         let has_place =
@@ -394,19 +407,19 @@ impl Options {
         has_place && !self.features.contains(Feature::WithoutTtl)
     }
 
-    /// Whether clients trust their servers with resources that they would refuse from others.
+    /// Whether clients accept resources that are valid only from a trusted server.
     #[must_use]
     pub fn are_servers_trusted(&self) -> bool {
         self.features.contains(Feature::TrustedServer)
     }
 
-    /// Whether servers end streams on which somebody becomes another node, or asks for a type that nobody knows.
+    /// Whether servers end streams whose client changes its node or requests an unknown type.
     #[must_use]
     pub fn are_servers_strict(&self) -> bool {
         self.features.contains(Feature::StrictServer)
     }
 
-    /// Whether an operator may set what clients find invalid.
+    /// Whether operators may set resources that clients reject.
     pub(crate) fn can_be_invalid(&self) -> bool {
         let is_done = |action| self.actions.contains(action);
         is_done(Action::SetBad)
@@ -414,7 +427,7 @@ impl Options {
             || is_done(Action::SetPrivileged) && !self.are_servers_trusted()
     }
 
-    /// Whether resources have another name each.
+    /// Whether each resource has an alias.
     #[must_use]
     pub fn has_aliases(&self) -> bool {
         self.actions.contains(Action::WatchAlias)

@@ -1,80 +1,82 @@
-//! Options that are one of a few.
+//! Options that select one of a few modes.
 
 use std::time::Duration;
 
-/// In which order things happen that are due at one instant.
+/// Order of events that are due at the same instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {
-    /// What arrives comes first.
+    /// Deliveries before timers.
     #[default]
     DeliveriesFirst,
-    /// Timers come first.
+    /// Timers before deliveries.
     TimersFirst,
 }
 
-/// Who speaks the other variant than most.
+/// Participants that use the other protocol variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mixture {
-    /// Nobody.
+    /// None: all use the same variant.
     #[default]
     Alike,
-    /// Every second client.
+    /// Every second client uses the other variant.
     ByClient,
-    /// Everybody, with every second server: so does who turns to the next one.
+    /// Every second server uses the other variant, so a client may change the variant on fallback.
     ByServer,
 }
 
-/// In which order servers send the types of a stream that carries several.
+/// Order in which servers send the types of an aggregated stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What is referred to goes before what refers to it.
+    /// Referenced types before the types that refer to them.
     #[default]
     ByRank,
-    /// As they become due.
+    /// In the order in which they become due.
     AsDue,
-    /// What is referred to has to be accepted before what refers to it is sent; a cluster refers to the
-    /// endpoints of its name. Where that takes too long, it is sent all the same.
+    /// A resource is sent only after the client has accepted the resources it refers to, or after a
+    /// timeout. Clusters refer to the endpoints of the same name.
     AfterAcks,
-    /// The same, but what is rejected holds up the rest until it changes or goes.
+    /// A resource is sent only after the client has accepted the resources it refers to, without a
+    /// timeout. A rejected resource blocks the rest until it changes or is deleted.
     OnlyAfterAcks,
 }
 
-/// How clients and servers reach each other.
+/// Transport between clients and servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// By streams.
+    /// gRPC streams.
     #[default]
     Streams,
-    /// Clients ask for each type again and again, as over REST.
+    /// Polling: clients request each type repeatedly, as over REST.
     Polls,
-    /// What a server has lies in files, one for each type, which clients read.
+    /// Files, one for each type, which contain the server's resources.
     Files,
 }
 
-/// What servers make versions of.
+/// Method by which servers make versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versions {
-    /// What resources say: the same on every server.
+    /// Derived from the content: the same on every server.
     #[default]
     Content,
-    /// A count of changes behind a prefix, which is another one for each server and each time it starts.
+    /// A counter of changes with a prefix that differs between servers and between restarts.
     Counted,
-    /// A count of changes that begins anew with the server: the same number stands for another state.
+    /// A counter of changes that starts again with the server, so that one version may stand for
+    /// several states.
     CountedAnew,
 }
 
-/// How long servers make responses.
+/// Size limit of responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Responses {
-    /// Longer than there is anything to say.
+    /// No limit that any response reaches.
     #[default]
     Long,
-    /// So short that what can be split is, and that some resources are too long for any.
+    /// A limit at which responses are split, and which some resources exceed.
     Short,
 }
 
 impl Responses {
-    /// How many bytes one may have, if there is anything longer.
+    /// Maximum size of a response in bytes, if there is one.
     #[must_use]
     pub const fn limit(self) -> Option<usize> {
         match self {
@@ -84,20 +86,20 @@ impl Responses {
     }
 }
 
-/// Who has the last word on resources.
+/// Acceptance of resources after validation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdicts {
-    /// Their validation, at once.
+    /// Validation decides at once.
     #[default]
     AtOnce,
-    /// Somebody outside, who takes a moment.
+    /// An external verdict arrives after a short time (300 ms).
     Soon,
-    /// Somebody outside, who takes longer than resources are waited for.
+    /// An external verdict arrives after the does-not-exist timeout (16 s).
     Late,
 }
 
 impl Verdicts {
-    /// How long somebody outside takes with what is new in a response, if he is asked.
+    /// Delay of an external verdict on the new contents of a response, if verdicts are external.
     #[must_use]
     pub const fn delay(self) -> Option<Duration> {
         match self {
@@ -108,12 +110,12 @@ impl Verdicts {
     }
 }
 
-/// Whose behaviour a client has where the field disagrees.
+/// Behaviour profile of a client, where gRPC and Envoy differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProfileName {
-    /// gRPC's.
+    /// The behaviour of gRPC.
     #[default]
     Grpc,
-    /// A proxy's.
+    /// The behaviour of Envoy.
     Envoy,
 }

@@ -1,4 +1,4 @@
-//! Options as one line, and back.
+//! Text form of the options: one line of `key=value` words.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -9,28 +9,28 @@ use super::{
     keys::{KEYS, instead_of},
 };
 
-/// Why there is no run with an option.
+/// Error for invalid options.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidOption {
-    /// A word says none.
+    /// A word is not an option.
     #[error("{word:?} is no option of a run: {known}")]
     Unknown {
-        /// The word.
+        /// The invalid word.
         word: String,
-        /// What there is in its place.
+        /// Permitted words.
         known: String,
     },
-    /// It is less than the least there can be, or more than the most.
+    /// A value is out of range.
     #[error("{field}={value}, and it has to be from {least} to {most}")]
     OutOfRange {
-        /// Which one.
+        /// Name of the option.
         field: &'static str,
-        /// What it is.
+        /// Value given.
         value: String,
-        /// The least.
+        /// Smallest permitted value.
         least: String,
-        /// The most.
+        /// Largest permitted value.
         most: String,
     },
 }
@@ -45,7 +45,7 @@ impl fmt::Display for Options {
     }
 }
 
-/// The words of the line, in any order; those that are left out are the [defaults](Options::default).
+/// Parses words in any order. Options that are not given have their [defaults](Options::default).
 ///
 /// ```
 /// use xds_sim::Options;
@@ -83,16 +83,15 @@ fn in_range<T: PartialOrd>(
     Err(InvalidOption::OutOfRange { field, value, least, most })
 }
 
-/// How many clients, names of a type and operations there are at most: runs have to fit into memory and come to an
-/// end.
+/// Maximum numbers of clients, names per type and operations. Runs must fit into memory and end.
 const MOST_CLIENTS: u32 = 100;
 const MOST_NAMES: u32 = 10_000;
 const MOST_OPERATIONS: u32 = 100_000;
 
-/// How long anything takes at most. Sums of a few of these are no trouble for any clock.
+/// Maximum of each duration. Sums of a few of these cannot overflow the virtual clock.
 pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// A number, the least that it can be, and the most.
+/// Name of a numeric option, its accessor, and its smallest and largest value.
 type Number = (&'static str, fn(&Options) -> u32, u32, u32);
 
 pub(super) const NUMBERS: [Number; 6] = [
@@ -105,11 +104,11 @@ pub(super) const NUMBERS: [Number; 6] = [
 ];
 
 impl Options {
-    /// Whether there are runs with these options.
+    /// Validates the ranges of the options.
     ///
     /// # Errors
     ///
-    /// A number is less than the least there can be, or more than the most.
+    /// A value is less than its minimum or more than its maximum.
     ///
     /// ```
     /// use xds_sim::Options;
@@ -131,7 +130,7 @@ impl Options {
         Ok(())
     }
 
-    /// The line in which they are printed without what is as by [default](Self::default).
+    /// Returns the options line without values that equal the [default](Self::default).
     ///
     /// ```
     /// use xds_sim::Options;

@@ -1,9 +1,9 @@
-//! Where all randomness of a run comes from: a tape of choices.
+//! Source of all randomness of a run: a tape of choices.
 //!
-//! A run asks [`Choices`] whenever something could go one way or another, and every answer is taken
-//! down. The answers come from a seed, from a [`Tape`] that is played again, or from the bytes of a
-//! fuzzer. Zero is always the tamest answer and also what comes when a tape is over, so a shorter tape
-//! with smaller values is a simpler run: that is all that shrinking needs to know.
+//! A run asks [`Choices`] for every decision, and each answer is recorded. The answers come from a
+//! seed, from a replayed [`Tape`], or from the bytes of a fuzzer. Zero is always the least
+//! disruptive answer, and the answer after the end of a tape. So a shorter tape with smaller values
+//! is a simpler run, which is all that shrinking relies on.
 
 mod text;
 
@@ -13,20 +13,20 @@ use rand_pcg::{Pcg32, rand_core::Rng as _};
 
 pub use text::TapeError;
 
-/// One choice of a run.
+/// One recorded choice of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What was chosen, in a word.
+    /// Label of the question.
     pub label: &'static str,
-    /// The answer was one of so many.
+    /// Number of possible answers; the answer is less than this.
     pub bound: u32,
-    /// The answer.
+    /// Answer.
     pub value: u32,
 }
 
-/// The answers of a run, to be given again.
+/// Recorded answers of a run, which can be replayed.
 ///
-/// As text it is short enough for a command line:
+/// The text form is short enough for a command line:
 ///
 /// ```
 /// use xds_sim::tape::Tape;
@@ -41,7 +41,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// A tape of these answers. Zeros at the end say nothing and are left out.
+    /// Creates a tape from answers. Trailing zeros are removed, because they have no effect.
     #[must_use]
     pub fn from_values(values: impl IntoIterator<Item = u32>) -> Self {
         let mut values: Vec<u32> = values.into_iter().collect();
@@ -51,8 +51,8 @@ impl Tape {
         Self { values }
     }
 
-    /// A tape from whatever bytes a fuzzer comes up with: each pair of them is an answer, least byte
-    /// first.
+    /// Creates a tape from any bytes of a fuzzer. Each pair of bytes is an answer in little-endian
+    /// order.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let pairs = bytes.chunks(2);
@@ -63,34 +63,34 @@ impl Tape {
         Self::from_values(pairs.map(value))
     }
 
-    /// The answers.
+    /// Answers on the tape.
     #[must_use]
     pub fn values(&self) -> &[u32] {
         &self.values
     }
 }
 
-/// What shows that a tape was recorded when runs asked for other things: it is another run by now.
+/// Evidence that a tape was recorded from a run with different questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Drift {
-    /// An answer is none of those that there are to the question.
+    /// An answer is out of range for its question.
     NoAnswer {
-        /// The position of the answer on the tape.
+        /// Index of the answer on the tape.
         at: usize,
-        /// What was to be chosen.
+        /// Label of the question.
         label: &'static str,
     },
-    /// The run was over before all answers were asked for.
+    /// The run ended before all answers were used.
     TooLong {
-        /// How many answers the tape has.
+        /// Number of answers on the tape.
         answers: usize,
-        /// How many the run asked for.
+        /// Number of questions that the run asked.
         asked: usize,
     },
 }
 
-/// What it says of the tape, and where the tape and the run part.
+/// Describes where the tape and the run differ.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the tape is of another run: ")?;
@@ -105,7 +105,7 @@ impl fmt::Display for Drift {
     }
 }
 
-/// What answers the questions of a run, and takes the answers down.
+/// Answers the questions of a run and records the answers.
 #[derive(Debug)]
 pub struct Choices {
     source: Source,
@@ -114,12 +114,13 @@ pub struct Choices {
     spans: Vec<Span>,
 }
 
-/// Answers that belong together, such as those that make one operation: shrinking drops them together.
+/// Range of answers that belong together, such as those of one operation. Shrinking drops them
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The position of the first one.
+    /// Index of the first answer.
     pub start: usize,
-    /// The position after the last one.
+    /// Index after the last answer.
     pub end: usize,
 }
 
@@ -129,17 +130,17 @@ enum Source {
     Tape { values: Vec<u32>, next: usize },
 }
 
-/// The stream of the generator, so that others with the same seed draw something else.
+/// Stream number of the generator, so that other users of a seed draw different values.
 const STREAM: u64 = 0x7864_735f_7369_6d31;
 
 impl Choices {
-    /// Answers drawn from a generator with this seed.
+    /// Creates choices drawn from a generator with this seed.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         Self::new(Source::Seed(Pcg32::new(seed, STREAM)))
     }
 
-    /// Answers given before.
+    /// Creates choices that replay a tape.
     #[must_use]
     pub fn from_tape(tape: &Tape) -> Self {
         Self::new(Source::Tape { values: tape.values.clone(), next: 0 })
@@ -149,13 +150,15 @@ impl Choices {
         Self { source, no_answer: None, taken: Vec::new(), spans: Vec::new() }
     }
 
-    /// A number below `bound`; zero if there is no other. An answer of a tape that is too large is
-    /// brought down by taking the rest, so that any tape answers any question.
+    /// Draws a number below `bound`, or zero if `bound` is zero.
+    ///
+    /// If an answer on a tape is out of range, its remainder modulo `bound` is used, so any tape
+    /// can answer any question.
     pub fn below(&mut self, label: &'static str, bound: u32) -> u32 {
         let value = match &mut self.source {
             Source::Seed(generator) => {
                 let drawn = u64::from(generator.next_u32());
-                // The upper bits of the product spread over the bound more evenly than a remainder.
+                // The upper bits of the product are distributed more evenly than a remainder.
                 u32::try_from((drawn * u64::from(bound)) >> 32).unwrap_or_default()
             }
             Source::Tape { values, next } => {
@@ -171,41 +174,43 @@ impl Choices {
         value
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both inclusive.
     pub fn between(&mut self, label: &'static str, low: u32, high: u32) -> u32 {
         low.saturating_add(self.below(label, high.saturating_sub(low).saturating_add(1)))
     }
 
-    /// Yes in so many of a thousand cases. The tame answer is no.
+    /// Returns true with a probability of `per_mille` in a thousand. The least disruptive answer is
+    /// false.
     pub fn chance(&mut self, label: &'static str, per_mille: u32) -> bool {
         self.below(label, 1_000) >= 1_000_u32.saturating_sub(per_mille)
     }
 
-    /// One of several, of which the first is the tamest.
+    /// Draws one of several values, of which the first is the least disruptive.
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If `of` is empty.
     pub fn pick<T: Copy>(&mut self, label: &'static str, of: &[T]) -> T {
         let bound = u32::try_from(of.len()).unwrap_or(u32::MAX);
         of[self.below(label, bound) as usize]
     }
 
-    /// Takes down that the answers given from now on to [`end_span`](Self::end_span) belong together.
-    /// Spans do not overlap.
+    /// Begins a span: the answers up to [`end_span`](Self::end_span) belong together. Spans do not
+    /// overlap.
     pub fn begin_span(&mut self) {
         self.spans.push(Span { start: self.taken.len(), end: self.taken.len() });
     }
 
-    /// Ends what [`begin_span`](Self::begin_span) began.
+    /// Ends the span that [`begin_span`](Self::begin_span) began.
     pub fn end_span(&mut self) {
         if let Some(span) = self.spans.last_mut() {
             span.end = self.taken.len();
         }
     }
 
-    /// What shows that the tape is of another run than the one that it makes, now that this is over. It is looked
-    /// at answer by answer, so that it may have drifted though nothing shows it.
+    /// Returns evidence that the replayed tape belongs to another run. Call this after the run.
+    ///
+    /// Only single answers are checked, so a tape may have drifted without evidence.
     #[must_use]
     pub fn drift(&self) -> Option<Drift> {
         let Source::Tape { values, next } = &self.source else { return None };
@@ -214,24 +219,24 @@ impl Choices {
         self.no_answer.or(too_long)
     }
 
-    /// All answers so far, in their order.
+    /// All recorded choices, in order.
     #[must_use]
     pub fn taken(&self) -> &[Choice] {
         &self.taken
     }
 
-    /// All answers, in their order, once the run is over.
+    /// Returns all recorded choices, in order.
     pub(crate) fn into_taken(self) -> Vec<Choice> {
         self.taken
     }
 
-    /// Which of the answers belong together.
+    /// Spans of choices that belong together.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// The answers so far as a tape.
+    /// Returns the recorded answers as a tape.
     #[must_use]
     pub fn to_tape(&self) -> Tape {
         Tape::from_values(self.taken.iter().map(|choice| choice.value))
@@ -255,7 +260,7 @@ mod tests {
         assert_ne!(ask(&mut Choices::from_seed(43)), answers);
     }
 
-    /// Seeds that found something have to lead to the same run for ever.
+    /// The answers of a seed must never change, so that seeds that found a bug stay valid.
     #[test]
     fn the_answers_of_a_seed_are_fixed() {
         let mut choices = Choices::from_seed(42);

@@ -1,4 +1,4 @@
-//! A tape as text: variable-length numbers in the URL-safe alphabet of base 64.
+//! Text form of a tape: variable-length integers in URL-safe Base64.
 
 use std::{fmt, str::FromStr};
 
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use super::Tape;
 
-/// Why a text is no tape.
+/// Error for a text that is not a valid tape.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TapeError {
-    /// It has letters that are not of the alphabet, or ends in the middle of one.
+    /// The text is not valid Base64.
     #[error("not base 64: {0}")]
     Encoding(base64::DecodeError),
-    /// A number has no end, or is too large.
+    /// An integer is truncated or too large.
     #[error("a number that begins at byte {0} is cut off or too large")]
     Number(usize),
 }
 
-/// How many bits of a number are in a byte; the next one says whether more follow.
+/// Number of value bits in a byte; the remaining bit marks that more bytes follow.
 const BITS: u32 = 7;
 const MORE: u8 = 1 << BITS;
 
