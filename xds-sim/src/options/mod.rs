@@ -87,7 +87,7 @@ pub struct Options {
     pub servers: u32,
     /// Variant of the protocol. Default: state of the world.
     pub variant: Variant,
-    /// Which clients or servers use the other variant. Default: none.
+    /// Distribution of the other variant over clients or servers. Default: all use `variant`.
     pub mixture: Mixture,
     /// Whether all types share a stream. Default: yes (ADS).
     pub streams: Streams,

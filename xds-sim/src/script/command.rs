@@ -1,47 +1,47 @@
-//! The commands of a script.
+//! Commands of a script.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [nack-interval=SECONDS] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
-//! | `server [ordering=off\|order\|ack-gated] [on-stuck=hold\|continue]` | starts over with our management server at the far end instead of a scripted one |
-//! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
-//! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [nack-interval=SECONDS] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME[~SECONDS]:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts a new client at time zero |
+//! | `server [ordering=off\|order\|ack-gated] [on-stuck=hold\|continue]` | starts this project's management server instead of a scripted one |
+//! | `watch LABEL TYPE NAME` | watches a resource; `*` is the wildcard, and a glob watches its members |
+//! | `watch LABEL TYPE NAME×COUNT` | begins COUNT watches, LABEL0 and so on, of NAME0 and so on |
 //! | `unwatch LABEL` | ends the watch |
-//! | `upon LABEL COMMAND` | when the watcher is told something next it does that, a `watch` or an `unwatch`, before it finishes |
-//! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
-//! | `reset-backoff` | the application says that the network is back |
-//! | `node ID` | the client is another node from now on |
+//! | `upon LABEL COMMAND` | executes a `watch` or `unwatch` while the watcher handles its next notice |
+//! | `busy LABEL`, `done LABEL` | the watcher keeps its notices unfinished, or finishes them |
+//! | `reset-backoff` | the application resets the backoff, as after a network change |
+//! | `node ID` | changes the client's node |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
-//! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
-//! | `respond-bytes HEX` | it sends these bytes instead |
-//! | `force TYPE v=VERSION n=NONCE ITEM..` | the transport delivers a response that the client does not want to read yet |
-//! | `force-update TYPE n=NONCE ITEM..` | the same in the incremental variant |
-//! | `settle [NAME=REASON..]` | the verdict on the last update that was handed out, with `@` on the last of that stream: all is used but these |
+//! | `update TYPE n=NONCE ITEM..` | the scripted server responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME` for a removal, or `!NAME=CODE[:TEXT]` for an error |
+//! | `respond-bytes HEX` | the scripted server sends these bytes |
+//! | `force TYPE v=VERSION n=NONCE ITEM..` | the transport delivers a response although the client does not want to read |
+//! | `force-update TYPE n=NONCE ITEM..` | like `force`, in the incremental variant |
+//! | `settle [NAME=REASON..]` | returns the verdict on the last update that awaits one, with `@` the last of that stream; the named resources are rejected, all others accepted |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
-//! | `unchanged` | it answers that there is nothing new, without a response |
+//! | `unchanged` | the server answers a poll without a response: nothing has changed |
 //! | `undeliverable TEXT` | the transport cannot deliver a response, or a file cannot be read |
-//! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
-//! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
-//! | `link up\|down\|silent`, `latency 10ms` | what the network does |
-//! | `block`, `unblock` | the client's transport has no room for requests, or has again |
-//! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | our server's store changes, in one transaction per line; `{ttl=10s}NAME=TEXT` has a TTL |
-//! | `connect LABEL` | a scripted client opens a stream to our server |
-//! | `request LABEL TYPE [v=..] [n=..] [node=ID] [names=a,b] [error=TEXT]` | it sends a request; without `v=` and `error=` it states the version that came with the nonce |
-//! | `hang-up LABEL` | it ends its stream |
-//! | `advance 15s` | time passes |
-//! | `status`, `stats`, `wants-read`, `deadline` | prints what is inside |
-//! | `csds [all\|none]` | prints what client status discovery tells, with the wall clock at 1970; the word says how much of what is inside resources |
-//! | `metrics`, `type-stats` | prints what is exported as measurements, and what is counted by type |
+//! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response arrives on the channel before the current one |
+//! | `stale-end CODE MESSAGE` | the channel before the current one ends a second time |
+//! | `link up\|down\|silent`, `latency 10ms` | sets the state of the network |
+//! | `block`, `unblock` | the client's transport stops or resumes accepting requests |
+//! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | changes the store of this project's server, in one transaction per line; `{ttl=10s}NAME=TEXT` has a TTL |
+//! | `connect LABEL` | a scripted client opens a stream to this project's server |
+//! | `request LABEL TYPE [v=..] [n=..] [node=ID] [names=a,b] [error=TEXT]` | the scripted client sends a request; without `v=` and `error=` it states the version that came with the nonce |
+//! | `hang-up LABEL` | the scripted client ends its stream |
+//! | `advance 15s` | advances virtual time |
+//! | `status`, `stats`, `wants-read`, `deadline` | prints internal state |
+//! | `csds [all\|none]` | prints the client status (CSDS), with the wall clock at 1970; the argument selects the resource contents to include |
+//! | `metrics`, `type-stats` | prints the exported metrics, or the counters by type |
 //!
-//! With `@SERVER` or `@TYPE` behind its verb, as in `end@backup` or `respond@eds`, a command of the far
-//! end or of the network is about the stream to that server or for that type; without, it is about the
-//! newest one.
+//! `@SERVER` or `@TYPE` after the verb, as in `end@backup` or `respond@eds`, selects the stream to
+//! that server or for that type for a command of the server or of the network. The default is the
+//! newest stream.
 //!
-//! NACKs of a script's client have no pace unless there is a `nack-interval=`, so that several responses can be rejected
-//! without a pause.
+//! NACKs of a script's client are not paced unless `nack-interval=` is given, so that several
+//! responses can be rejected without a pause.
 //!
-//! A resource is `NAME=TEXT`; [`response`] has the other forms.
+//! A resource is `NAME=TEXT`; [`response`] lists the other forms.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ pub enum Command {
     Print(Printout),
 }
 
-/// What can be printed.
+/// State that can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as the commands")]
 pub enum Printout {
@@ -109,7 +109,7 @@ pub enum Printout {
 ///
 /// # Errors
 ///
-/// What is wrong with the line, in a sentence.
+/// A description of the fault in the line.
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let verb = words.next().unwrap_or_default();
@@ -198,7 +198,7 @@ fn status_code(code: &str) -> Result<i32, String> {
     code.parse().map_err(|_| format!("`{code}` is not a status code"))
 }
 
-/// What is said of resources, behind the last `=`: names may have some of their own.
+/// Parses rejections, splitting at the last `=` because names may contain others.
 fn rejections(words: &[&str]) -> Result<Vec<(String, String)>, String> {
     let rejection = |word: &&str| {
         let (name, reason) = word.rsplit_once('=').ok_or("a verdict is NAME=REASON")?;
@@ -216,7 +216,7 @@ fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {
     pairs.iter().map(split).collect()
 }
 
-/// One name, or with a count behind a cross the numbered names.
+/// Expands a name, or a name with a count after `×` into numbered names.
 fn expand_names(name: &str) -> Result<Vec<String>, String> {
     let several = name.rsplit_once('×').and_then(|(name, count)| Some((name, count.parse().ok()?)));
     match several {
@@ -235,7 +235,7 @@ pub(super) fn expand_name(name: &str) -> Result<String, String> {
     }
 }
 
-/// A duration as in `15s` or `10ms`.
+/// Parses a duration such as `15s` or `10ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration such as 15s or 10ms");
     let seconds = |number: &str, unit: f64| {

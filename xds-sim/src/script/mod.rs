@@ -1,8 +1,8 @@
 //! Protocol scenarios as text files.
 //!
-//! A script is a list of blocks. Each has commands, a line of dashes, and what was printed when the
-//! commands were carried out; an empty line ends it. Lines that start with `#` are prose, one that
-//! starts with `covers:` names the requirements that the script shows to hold.
+//! A script is a list of blocks. A block has commands, a line of dashes, and the output of the
+//! commands; an empty line ends it. Lines that start with `#` are comments. A line that starts with
+//! `covers:` lists the requirements that the script tests. For example:
 //!
 //! ```text
 //! # A response is delivered and acknowledged.
@@ -20,11 +20,11 @@
 //! c0 -> (V=1,R={foo},N=A,T=lds)
 //! ```
 //!
-//! [`run`] carries a script out and returns it with what was really printed. A test compares the two
-//! texts; where a change of behaviour is meant, the new text replaces the old one and is reviewed as
-//! what it is.
+//! [`run`] executes a script and returns it with the actual output. A test compares the two texts.
+//! For an intended change of behaviour, the new text replaces the old one and is reviewed like
+//! code.
 //!
-//! The commands are listed in [`command`], what a scripted server can send in [`response`].
+//! [`command`] lists the commands, and [`response`] the contents of a scripted server's responses.
 
 pub mod command;
 mod options;
@@ -39,30 +39,30 @@ use thiserror::Error;
 
 use self::stage::Stage;
 
-/// A script as it was carried out.
+/// A script after execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The script with what was really printed.
+    /// Script with the actual output.
     pub text: String,
-    /// The ids named by its `covers:` lines.
+    /// Identifiers from its `covers:` lines.
     pub covers: Vec<String>,
 }
 
-/// Why a script cannot be carried out.
+/// Error for a script that cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {why}")]
 pub struct ScriptError {
-    /// The line, counted from one.
+    /// Line number, starting at one.
     pub line: usize,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub why: String,
 }
 
-/// Carries out a script.
+/// Executes a script.
 ///
 /// # Errors
 ///
-/// A line is not a command, or a command makes no sense where it stands.
+/// A line is not a command, or a command is invalid in its position.
 pub fn run(script: &str) -> Result<Outcome, ScriptError> {
     let mut outcome = Outcome { text: String::new(), covers: Vec::new() };
     let mut stage = Stage::default();

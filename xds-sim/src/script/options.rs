@@ -1,4 +1,4 @@
-//! What a script's `client` and `server` lines say of what to build.
+//! Parser for the options of a script's `client` and `server` commands.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use xds_core::{
 use super::response::type_url;
 use crate::{ToyType, toy::ToyReferences};
 
-/// The configuration, and what its server features were warned of.
+/// Builds the client configuration; also returns warnings about server features.
 pub(super) fn client_config(
     options: &[(String, String)],
 ) -> Result<(ClientConfig, Vec<FeatureWarning>), String> {
@@ -149,7 +149,8 @@ pub(super) fn client_config(
     for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
         let (name, uris) = value.split_once(':').unwrap_or((value, ""));
         let uris = uris.split(',').filter(|uri| !uri.is_empty());
-        // A time behind the name, as in `a~20`, is how long its resources may be missing.
+        // A duration after the name, as in `a~20`, is the authority's does-not-exist timeout in
+        // seconds.
         let (name, after) = match name.split_once('~') {
             Some((name, seconds)) => {
                 let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no time"))?;
@@ -186,7 +187,7 @@ pub(super) fn client_config(
         };
         config = config.with_does_not_exist_after(&*type_url(name), after);
     }
-    // Scripts are about what is answered, mostly.
+    // Most scripts test responses, not the pacing of NACKs.
     let seconds = number("nack-interval")?.unwrap_or_default();
     config.nack_interval = Duration::from_secs(seconds as u64);
     let limits = &mut config.limits;
@@ -201,7 +202,7 @@ pub(super) fn client_config(
     Ok((config, warnings))
 }
 
-/// The configuration of our server. Its clusters refer to the endpoints of their own names.
+/// Builds the server configuration. Clusters refer to the endpoints of the same name.
 pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig, String> {
     let mut gated = AckGated::default();
     gated.references = Some(Arc::new(ToyReferences));
@@ -224,7 +225,7 @@ pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig
     Ok(config)
 }
 
-/// `SECONDS`, and `:envoy` behind it. The pauses have no random part.
+/// Parses `SECONDS[:envoy]` as a poll policy without jitter.
 fn poll_policy(text: &str) -> Result<PollPolicy, String> {
     let (seconds, make) = match text.strip_suffix(":envoy") {
         Some(seconds) => (seconds, PollPolicy::envoy as fn(Duration) -> PollPolicy),
@@ -236,7 +237,7 @@ fn poll_policy(text: &str) -> Result<PollPolicy, String> {
     Ok(policy)
 }
 
-/// `BURST/PER_SECOND`.
+/// Parses `BURST/PER_SECOND`.
 fn request_rate(text: &str) -> Result<RequestRate, String> {
     let wrong = || format!("`{text}` is no rate such as 100/10");
     let (burst, per_second) = text.split_once('/').ok_or_else(wrong)?;

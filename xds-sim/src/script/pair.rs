@@ -1,8 +1,8 @@
-//! One client, one server, one link, in virtual time.
+//! One client, one server and one link, in virtual time.
 //!
-//! The pair never ticks: it does what is to be done at this instant, then jumps to the earliest of
-//! the deadlines and deliveries. A core that asks for a timeout too late, or forgets to, is found
-//! out, because nothing else ever wakes it (contract rule 4).
+//! The pair processes everything that is due at one instant, then jumps to the earliest deadline or
+//! delivery. A core that requests its timeout too late, or not at all, is detected, because no
+//! periodic tick calls it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,74 +51,74 @@ use super::{
 };
 use crate::wire_text;
 
-/// What happened, for the log of a run.
+/// Event in the log of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Virtual time.
     pub at: Time,
-    /// What, in one line.
+    /// Description in one line.
     pub text: String,
 }
 
-/// Who is at the far end of the link.
+/// Server side of the link.
 #[derive(Debug)]
 pub enum Peer {
-    /// Nobody by itself: a script says what the server says.
+    /// No server: the script supplies the responses.
     Scripted,
-    /// Our management server.
+    /// This project's management server.
     Core(Box<Server>),
 }
 
-/// What the network does with a new connection.
+/// Behaviour of the network for a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachability {
-    /// It is accepted.
+    /// The connection is accepted.
     Up,
-    /// It is refused.
+    /// The connection is refused.
     Down,
-    /// Nothing comes back, as from a host behind a firewall.
+    /// The connection attempt hangs, as behind a firewall.
     Silent,
 }
 
-/// Whether the client's transport takes messages, and who waits for it.
+/// Whether the client's transport accepts messages, and which channels wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Room {
     Free,
     Full { waiting: BTreeSet<ChannelId> },
 }
 
-/// More rounds than this at one instant are a busy loop.
+/// Maximum number of rounds at one instant; more are a busy loop.
 const ENDLESS: usize = 100_000;
 
-/// A simulated pair that never ticks: it jumps from one thing that is due to the next.
+/// Client, server and link in virtual time, which jumps to the next event.
 #[derive(Debug)]
 pub struct Pair {
-    /// The client.
+    /// Client.
     pub client: Client,
-    /// The server.
+    /// Server.
     pub peer: Peer,
-    /// What becomes of new connections to servers that `reachable` does not name.
+    /// Behaviour for new connections to servers that `reachable` does not list.
     pub reachability: Reachability,
-    /// What becomes of new connections to certain servers.
+    /// Behaviour for new connections by server.
     pub reachable: BTreeMap<String, Reachability>,
-    /// How long a message is under way.
+    /// Latency of each message.
     pub latency: Duration,
-    /// Whether the client's transport takes messages.
+    /// Whether the client's transport accepts messages.
     room: Room,
     pub(crate) now: Time,
     order: u64,
     deliveries: BinaryHeap<Reverse<Delivery>>,
     channels: BTreeMap<ChannelId, Connection>,
-    /// The channel that ended last.
+    /// Channel that ended last.
     pub(crate) last_ended: Option<ChannelId>,
     pub(crate) watchers: BTreeMap<WatchId, Watcher>,
-    /// The updates that were handed out for a verdict, in order.
+    /// Updates that await a verdict, in order.
     pub(crate) updates: Vec<UpdateId>,
     log: Vec<Event>,
 }
 
 impl Pair {
-    /// A pair at time zero in which nothing has happened yet.
+    /// Creates a pair at time zero.
     #[must_use]
     pub fn new(client: Client, peer: Peer) -> Self {
         Self {
@@ -139,54 +139,54 @@ impl Pair {
         }
     }
 
-    /// The present.
+    /// Current virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// What has happened since the last call.
+    /// Removes and returns the log.
     pub fn take_log(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.log)
     }
 
-    /// Adds a line of the caller's to the log.
+    /// Appends a line to the log.
     pub fn note(&mut self, text: impl Into<String>) {
         self.log.push(Event { at: self.now, text: text.into() });
     }
 
-    /// The newest channel of the client, if there is one.
+    /// Newest channel of the client, if there is one.
     #[must_use]
     pub fn channel(&self) -> Option<ChannelId> {
         self.channels.keys().next_back().copied()
     }
 
-    /// The newest channel of the client whose call is such.
+    /// Newest channel of the client whose call satisfies `is_meant`.
     #[must_use]
     pub fn channel_of(&self, is_meant: impl Fn(&Call) -> bool) -> Option<ChannelId> {
         let mut newest_first = self.channels.iter().rev();
         newest_first.find(|(_, connection)| is_meant(&connection.call)).map(|(id, _)| *id)
     }
 
-    /// Sends a response on a channel, from a scripted server.
+    /// Sends a response on a channel, as a scripted server.
     pub fn respond(&mut self, channel: ChannelId, frame: Bytes) {
         self.deliver_later(channel, Payload::Response(frame));
     }
 
-    /// Ends a stream of the client's from the far end.
+    /// Ends a stream of the client from the server side.
     pub fn end_stream(&mut self, channel: ChannelId, code: i32, message: &str) {
         self.deliver_later(channel, Payload::EndAtClient(code, message.into()));
         self.deliver_later(channel, Payload::EndAtServer);
     }
 
-    /// From now on the client's transport has no room: nothing is rendered.
+    /// Blocks the client's transport: no requests are rendered.
     pub fn block_transport(&mut self) {
         if self.room == Room::Free {
             self.room = Room::Full { waiting: BTreeSet::new() };
         }
     }
 
-    /// The client's transport has room again.
+    /// Unblocks the client's transport and sends waiting requests.
     pub fn free_transport(&mut self) {
         if let Room::Full { waiting } = std::mem::replace(&mut self.room, Room::Free) {
             for channel in waiting {
@@ -195,16 +195,16 @@ impl Pair {
         }
     }
 
-    /// Passes an event that no network would produce straight to the client.
+    /// Passes an event to the client that no network would produce.
     pub fn inject(&mut self, event: ChannelEvent) {
         self.client.handle_event(event, self.now);
     }
 
-    /// Does everything that is to be done now, without letting time pass.
+    /// Processes everything that is due, without advancing time.
     ///
     /// # Panics
     ///
-    /// If there is no end to it: the client and the server keep each other busy.
+    /// If the client and the server keep each other busy without end.
     pub fn settle(&mut self) {
         for _ in 0..ENDLESS {
             if !self.work() {
@@ -214,7 +214,7 @@ impl Pair {
         panic!("no end of work at {}", self.now);
     }
 
-    /// Lets time pass, jumping from one thing that is due to the next.
+    /// Advances virtual time, jumping from event to event.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now.after(duration);
         self.settle();
@@ -235,11 +235,11 @@ impl Pair {
         [delivery, client, server].into_iter().flatten().min()
     }
 
-    /// One round of everything that is due. False if there was nothing.
+    /// Processes one round of everything that is due. Returns false if there was nothing.
     fn work(&mut self) -> bool {
         let mut has_worked = false;
-        // Queued outputs are taken without a timeout: an input that forgot to queue its own would
-        // otherwise be helped out by the timeout of another.
+        // Outputs are drained before the timeout handler runs. Otherwise the handler could queue an
+        // output that another input forgot to queue.
         has_worked |= self.drain_client();
         if self.client.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
             self.client.handle_timeout(self.now);
@@ -402,7 +402,7 @@ impl Pair {
                 self.read_inboxes();
             }
             Payload::EndAtClient(code, message) => {
-                // What lies unread in the inbox is lost with the stream.
+                // Unread messages in the inbox are lost with the stream.
                 if self.channels.contains_key(&channel) {
                     self.end_at_client(channel, ChannelError::Status { code, message });
                 }
@@ -457,7 +457,7 @@ impl Pair {
         }
     }
 
-    /// Lets the client read as much as it wants to.
+    /// Lets the client read as much as it wants.
     fn read_inboxes(&mut self) -> bool {
         let mut has_read = false;
         let channels: Vec<ChannelId> = self.channels.keys().copied().collect();

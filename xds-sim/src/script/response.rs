@@ -1,18 +1,18 @@
-//! What a scripted server sends: the grammar of a response, and its encoding.
+//! Grammar and encoding of a scripted server's responses.
 //!
-//! `TYPE v=VERSION n=NONCE [cp=ID] ITEM..`, where an item is
+//! A response is `TYPE v=VERSION n=NONCE [cp=ID] ITEM..`, where an item is one of:
 //!
-//! | item | what it is |
+//! | item | meaning |
 //! |---|---|
-//! | `NAME=TEXT` | a resource; a text that starts with `bad` is invalid, and one that starts with `privileged` is unless the server is trusted |
-//! | `NAME*COUNT=TEXT` | many, numbered from one |
-//! | `%LENGTH=TEXT` | one with a name of that many bytes |
-//! | `TYPE/NAME=TEXT` | one of another type |
+//! | `NAME=TEXT` | a resource; a text that starts with `bad` is invalid, and one that starts with `privileged` is invalid unless the server is trusted |
+//! | `NAME*COUNT=TEXT` | COUNT resources, numbered from one |
+//! | `%LENGTH=TEXT` | a resource with a name of LENGTH bytes |
+//! | `TYPE/NAME=TEXT` | a resource of another type |
 //! | `~` | bytes that cannot be decoded |
 //! | `{OPTIONS}ITEM` | an item in a wrapper; options are `name=`, `v=`, `ttl=10s`, `meta=KEY` |
-//! | `{OPTIONS}` | a wrapper without content, as a heartbeat is |
+//! | `{OPTIONS}` | a wrapper without content, such as a heartbeat |
 //! | `{~}` | a wrapper that cannot be decoded |
-//! | `!NAME=CODE[:TEXT]` | an error that the server reports for one resource, dashes for blanks |
+//! | `!NAME=CODE[:TEXT]` | an error of one resource; dashes in the text stand for spaces |
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use xds_core::{proto, types};
 use super::command::{duration, expand_name};
 use crate::Toy;
 
-/// What a scripted server says.
+/// Response of a scripted server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of a DiscoveryResponse")]
 pub struct Response {
@@ -45,7 +45,7 @@ pub enum Resource {
     Wrapped { wrapper: Wrapper, content: Option<Box<Self>> },
 }
 
-/// What a wrapper says.
+/// Contents of a `Resource` wrapper.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of a Resource")]
 pub struct Wrapper {
@@ -55,7 +55,7 @@ pub struct Wrapper {
     pub metadata: Option<String>,
 }
 
-/// An error that the server reports for one resource.
+/// Error of one resource in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of a ResourceError")]
 pub struct ResourceError {
@@ -64,11 +64,11 @@ pub struct ResourceError {
     pub message: String,
 }
 
-/// Parses the words behind `respond`.
+/// Parses the arguments of `respond`.
 ///
 /// # Errors
 ///
-/// What is wrong with them, in a sentence.
+/// A description of the fault.
 pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<Response, String> {
     let [version, nonce, items @ ..] = words else {
         return Err("a response needs v= and n=".into());
@@ -94,7 +94,7 @@ pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<Response, String>
     })
 }
 
-/// Parses resources as a response, or our server's store, has them.
+/// Parses resources of a response or of the server's store.
 pub(super) fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
     let mut found = Vec::new();
     for &word in words {
@@ -134,7 +134,7 @@ fn wrapped(rest: &str) -> Result<Vec<Resource>, String> {
 }
 
 fn named(word: &str) -> Result<Vec<Resource>, String> {
-    // A structured name may have `=` in it.
+    // A structured name may contain `=`.
     let split = match word.starts_with("xdstp:") {
         true => word.rsplit_once('='),
         false => word.split_once('='),
@@ -169,7 +169,7 @@ pub(super) fn resource_error(word: &str) -> Result<ResourceError, String> {
 }
 
 impl Response {
-    /// The bytes of the `DiscoveryResponse`.
+    /// Encodes the response as a `DiscoveryResponse`.
     pub(super) fn encode(&self) -> Bytes {
         let url = type_url(&self.type_name);
         let identified = |identifier| proto::ControlPlane { identifier };
@@ -242,7 +242,7 @@ impl Wrapper {
     }
 }
 
-/// The type URL that a script's short name stands for.
+/// Returns the type URL of a short name.
 pub(super) fn type_url(name: &str) -> String {
     types::by_short_name(name).map_or_else(|| format!("type.googleapis.com/{name}"), str::to_owned)
 }

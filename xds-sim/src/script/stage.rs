@@ -1,4 +1,4 @@
-//! Where a script plays: a pair, and the labels by which the script calls what is in it.
+//! State of a running script: a pair, and the script's labels for its parts.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use super::{
 };
 use crate::{Toy, status_text, wire_text};
 
-/// The pair of one script.
+/// State of one script.
 #[derive(Debug)]
 pub(super) struct Stage {
     pair: Pair,
-    /// Scripted clients of our server.
+    /// Streams of scripted clients to this project's server.
     streams: BTreeMap<String, xds_core::StreamId>,
-    /// The version of each response a scripted client got, by stream and nonce.
+    /// Version of each response that a scripted client received, by stream and nonce.
     versions: BTreeMap<(xds_core::StreamId, String), String>,
-    /// The server or the type that a command is about.
+    /// Server or type that the command selects.
     place: Option<String>,
     started: Time,
 }
@@ -56,7 +56,7 @@ impl Stage {
         })
     }
 
-    /// What was printed since the last call; lines of a later instant say when.
+    /// Returns the output since the last call. Lines of a later instant start with its time.
     pub(super) fn take_output(&mut self) -> Vec<String> {
         let started = std::mem::replace(&mut self.started, self.pair.now());
         let line = |event: Event| match event.at == started {
@@ -174,7 +174,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Lets everything happen that is due now. Scripted clients hear what our server has for them.
+    /// Processes everything that is due, including responses to scripted clients.
     fn play(&mut self) {
         if self.streams.is_empty() {
             self.pair.settle();
@@ -324,7 +324,7 @@ impl Stage {
         }
     }
 
-    /// The newest channel that fits the place of the command and may carry the type.
+    /// Returns the newest channel that the command selects and that can carry the type.
     fn channel_for(&self, type_name: Option<&str>) -> Result<ChannelId, String> {
         let type_url = type_name.map(type_url);
         let fits = |call: &Call| {
@@ -385,10 +385,10 @@ impl Stage {
     }
 }
 
-/// Scripts are about the protocol, not about chance: one seed serves all.
+/// Seed of all scripts, which do not depend on randomness.
 const SEED: u64 = 1;
 
-/// What an application can do in a watcher's turn and at any other time.
+/// Converts a command to an action that a watcher can perform inside a notice.
 fn act(command: Command) -> Result<Act, String> {
     match command {
         Command::Watch { label, type_name, names } => {

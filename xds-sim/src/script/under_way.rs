@@ -1,4 +1,4 @@
-//! What is under way between the client and the server of a pair.
+//! Messages and connections in flight between the client and the server of a pair.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,7 +10,7 @@ use xds_core::{ChannelId, StreamId, Time, client::Call};
 pub(super) struct Connection {
     pub(super) call: Call,
     pub(super) stream: Option<StreamId>,
-    /// What has arrived at the client and was not read yet.
+    /// Messages that have arrived at the client and are unread.
     pub(super) inbox: VecDeque<Bytes>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Delivery {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// The server sees the stream, and the client learns that it is open.
+    /// The server accepts the stream, and the client is notified that it is open.
     Connect,
     Refuse,
     Request(Bytes),

@@ -1,4 +1,4 @@
-//! What a scripted server says in the incremental variant.
+//! Grammar and encoding of a scripted server's incremental responses.
 
 use std::time::Duration;
 
@@ -29,15 +29,15 @@ pub struct Versioned {
     pub version: String,
     pub aliases: Vec<String>,
     pub ttl: Option<Duration>,
-    /// `None` is a wrapper without a resource.
+    /// Text of the resource; `None` is a wrapper without a resource.
     pub text: Option<String>,
 }
 
-/// Parses what stands behind the verb.
+/// Parses the arguments of `update`.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in a sentence.
+/// A description of the fault.
 pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
     let [nonce, items @ ..] = words else { return Err("an update needs n=".into()) };
     let nonce = nonce.strip_prefix("n=").ok_or("an update needs n= first")?;
@@ -58,9 +58,9 @@ pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
     Ok(update)
 }
 
-/// `[TYPE/]NAME@VERSION[+ALIAS..][~TTL][=TEXT]`.
+/// Parses `[TYPE/]NAME@VERSION[+ALIAS..][~TTL][=TEXT]`.
 fn resource(item: &str) -> Result<Versioned, String> {
-    // The context parameters of a name have an `=` as well.
+    // Context parameters of a name may contain `=`.
     let named = item.find('@').unwrap_or_default();
     let equals = item.get(named..).and_then(|rest| rest.find('='));
     let (head, text) = match equals.and_then(|at| item.split_at_checked(named + at)) {
@@ -77,7 +77,7 @@ fn resource(item: &str) -> Result<Versioned, String> {
     let (name, version) =
         head.rsplit_once('@').ok_or_else(|| format!("`{item}` is not NAME@VERSION=TEXT"))?;
     let (type_name, name) = match name.split_once('/') {
-        // Names of virtual hosts have a slash as well.
+        // Names of virtual hosts contain a slash.
         Some((before, name)) if types::by_short_name(before).is_some() => {
             (Some(before.to_owned()), name)
         }
@@ -88,7 +88,8 @@ fn resource(item: &str) -> Result<Versioned, String> {
 }
 
 impl Update {
-    /// The message; `url` tells the type URL of a short name.
+    /// Encodes the response as a `DeltaDiscoveryResponse`. `url` converts a short name to a type
+    /// URL.
     #[must_use]
     pub fn encode(&self, url: impl Fn(&str) -> String) -> Bytes {
         let own = url(&self.type_name);

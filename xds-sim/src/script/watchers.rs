@@ -1,5 +1,4 @@
-//! The client's applications: watchers that take notices, say what they are told, and finish with them
-//! or not.
+//! Watchers of a pair's client. They print their notices, and finish handling them or stay busy.
 
 use std::mem;
 
@@ -12,51 +11,51 @@ use xds_core::{
 use super::pair::Pair;
 use crate::{Toy, wire_text};
 
-/// An application's watcher.
+/// A watcher of an application.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     label: String,
-    /// A busy watcher takes its notices but does not finish with them.
+    /// Whether the watcher takes its notices without finishing them.
     is_busy: bool,
-    /// What the watcher does when it is told something next, before it finishes with that.
+    /// Actions to perform inside the next notice, before it is finished.
     acts: Vec<Act>,
 }
 
-/// What an application does in a watcher's turn.
+/// Action of an application inside a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// It begins watches with this label, of these names; a number tells them apart if there are several.
+    /// Begins watches of these names with this label, which is numbered if there are several names.
     Watch { label: String, type_url: String, names: Vec<String> },
-    /// It ends the watch with this label.
+    /// Ends the watch with this label.
     Unwatch(String),
 }
 
 impl Pair {
-    /// Gives a watch a name in the log and a watcher that handles its notices at once.
+    /// Gives a watch a label in the log and a watcher that handles its notices at once.
     pub fn attach(&mut self, watch: WatchId, label: impl Into<String>) {
         self.watchers
             .insert(watch, Watcher { label: label.into(), is_busy: false, acts: Vec::new() });
     }
 
-    /// Forgets a watcher, after `unwatch`.
+    /// Removes the watcher of a watch that has ended.
     pub fn detach(&mut self, watch: WatchId) {
         self.watchers.remove(&watch);
     }
 
-    /// The watch with this label.
+    /// Returns the watch with this label.
     pub(crate) fn watch_labelled(&self, label: &str) -> Option<WatchId> {
         let mut watchers = self.watchers.iter();
         watchers.find(|(_, watcher)| watcher.label == label).map(|(watch, _)| *watch)
     }
 
-    /// The watcher is going to do this in its next turn.
+    /// Schedules an action for the watcher's next notice.
     pub(crate) fn act_later(&mut self, watch: WatchId, act: Act) {
         if let Some(watcher) = self.watchers.get_mut(&watch) {
             watcher.acts.push(act);
         }
     }
 
-    /// An application does something. False if there is no such watch.
+    /// Performs an action. Returns false if there is no such watch.
     pub(crate) fn act(&mut self, act: Act) -> bool {
         match act {
             Act::Watch { label, type_url, names } => {
@@ -90,14 +89,14 @@ impl Pair {
         }
     }
 
-    /// From now on the watcher does not finish with its notices.
+    /// Makes the watcher keep its notices unfinished.
     pub fn make_busy(&mut self, watch: WatchId) {
         if let Some(watcher) = self.watchers.get_mut(&watch) {
             watcher.is_busy = true;
         }
     }
 
-    /// The watcher finishes with what it was told, and is quick from now on.
+    /// Finishes the watcher's notices, and makes it handle later ones at once.
     pub fn make_done(&mut self, watch: WatchId) {
         if let Some(watcher) = self.watchers.get_mut(&watch) {
             watcher.is_busy = false;
@@ -128,7 +127,7 @@ impl Pair {
         }
     }
 
-    /// Takes what the watch of a wildcard or a glob has ahead and finishes with it.
+    /// Takes all pending changes of a wildcard or glob watch and finishes them.
     fn follow(&mut self, watch: WatchId) {
         let label = self.label(watch);
         while let Some(change) = self.client.next_change(watch) {
@@ -154,7 +153,7 @@ impl Pair {
     }
 }
 
-/// A resource as its watcher prints it, with what the server said beside it.
+/// Formats a resource as its watcher prints it.
 fn text_of(resource: &Resource) -> String {
     let text = Toy::text_of(&resource.bytes);
     let mut line = format!("{}={text} version {}", resource.name, resource.version);

@@ -1,4 +1,4 @@
-//! What no peer should say.
+//! Lies: protocol violations by servers and by rogue clients.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -6,33 +6,33 @@ use xds_core::{proto, service::Variant};
 
 use crate::{Situation, Toy, options::Lie, world::World};
 
-/// A type that nobody knows.
+/// A type that neither clients nor servers know.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
-/// How many names are removed where that is too many: as much as takes a moment, and so not each time.
+/// Number of names in large removals, which are used rarely because they are slow.
 const MANY: usize = 5_000;
 
-/// The same once in a long while.
+/// Number of names in the largest removals, which are used very rarely.
 const TOO_MANY: usize = 100_000;
 
-/// More than anybody asked for.
+/// Number of names in ordinary removals: more than any client requested.
 const SEVERAL: usize = 100;
 
-/// A mebibyte, where that is once in a while: most of a run would be spent on copying it.
+/// Length of the longest names, 1 MiB, which are used rarely because copying them is slow.
 const LONGEST: usize = 1 << 20;
 
-/// Longer than a name may be.
+/// Length of overlong names.
 const LONG: usize = 5_000;
 
-/// Names that begin like those of an authority.
+/// Malformed `xdstp:` names.
 const MALFORMED: [&str; 4] =
     ["xdstp:", "xdstp:///", "xdstp://apart/no.Type/a?b=1&b=2", "xdstp://apart/no.Type/a?=&&;%zz#%"];
 
-/// What a response says.
+/// Contents of a forged response.
 #[derive(Clone)]
 struct Fib {
     type_url: String,
-    /// The type of its resources, which should be the same.
+    /// Type of its resources, normally the same as `type_url`.
     inner: String,
     nonce: &'static str,
     text: String,
@@ -41,7 +41,7 @@ struct Fib {
     errors: Vec<String>,
 }
 
-/// Tells a lie to a client that has an open stream, or to a server.
+/// Sends a lie to a client with an open stream, or to a server.
 pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
     let at = kind as usize;
     if lie.is_of_a_stranger() {
@@ -56,7 +56,7 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         inner: type_url.clone(),
         type_url,
         nonce: "a lie",
-        // The version stays the same all the while.
+        // The version never changes.
         text: format!("a lie {}", nth % 3),
         names: vec![own.clone()],
         removed: Vec::new(),
@@ -137,13 +137,13 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         return world.tell_lie(link, bytes, lie);
     }
     match bytes == plain {
-        // It has nothing of what it is called.
+        // The lie had no effect on the response.
         true => world.forge(link, bytes, lie.as_str()),
         false => world.tell_lie(link, bytes, lie),
     }
 }
 
-/// Another type that clients know, if there is one.
+/// Returns another type that clients know, if there is one.
 fn next_type(kind: usize, world: &World) -> String {
     let types = world.types();
     types[(kind + 1) % types.len()].as_str().to_owned()

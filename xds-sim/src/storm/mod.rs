@@ -1,9 +1,9 @@
-//! The scenario that needs no author: applications, operators and the network do whatever the options
-//! allow, everything is put right, and all have to agree.
+//! Generated scenario: applications, operators and the network do anything that the options allow,
+//! then all faults are repaired, and the participants must agree.
 //!
-//! A storm has five parts, the phases of a trace: the participants get to know each other; things go
-//! wrong; everything is put right; all must come to the same view within a bound, and then be silent;
-//! everybody leaves, and nothing may stay behind.
+//! A storm has the five phases of a trace: warm-up without failures; faults; heal, which repairs
+//! all faults; converge, in which the participants must agree within a time limit and then be
+//! silent; and teardown, after which no state may remain.
 
 mod lie;
 mod operation;
@@ -19,16 +19,16 @@ use crate::{
     world::{Reach, World},
 };
 
-/// Operations before anything goes wrong.
+/// Number of operations before the faults.
 const WARM_UP: u32 = 6;
 
-/// How long it takes from the last response until nobody says anything any more.
+/// Time from the last response until all participants must be silent.
 const SILENCE: Duration = Duration::from_secs(100);
 
-/// How long a client keeps a stream that nobody wants anything of, and a bit.
+/// Time for which a client keeps a stream without subscriptions, with a margin.
 const IDLE: Duration = Duration::from_secs(40);
 
-/// Makes a storm.
+/// Executes a storm in a world.
 pub fn storm(world: &mut World) {
     let operations = world.options().operations;
     let calm: Vec<Operation> = Operation::plan(world, WARM_UP, false);
@@ -50,23 +50,25 @@ fn carry_out(world: &mut World, plan: &[Operation]) {
     }
 }
 
-/// How many of a thousand runs end with clients that are shut down with all of their watches.
+/// Number of runs in a thousand that shut clients down while they have watches.
 const ABRUPT: u32 = 250;
 
-/// More watches than a client mostly has.
+/// Number of watches above which they are ended together.
 const SEVERAL: usize = 500;
 
-/// What a client does that was shut down.
+/// Rule broken by a client that accepts a watch after it was shut down.
 const AFTER_THE_END: &str = "a client that was shut down does nothing any more, and takes no watch";
 
-/// Puts everything right, waits until all agree, and lets everybody leave: the end of a storm, and of a
-/// scenario of one's own.
+/// Repairs all faults, waits until all participants agree, and ends all watches.
+///
+/// This is the end of a storm, and can be the end of a user-defined scenario. It stops the run if
+/// the participants do not agree in time, do not fall silent, or leave state behind.
 pub fn settle(world: &mut World) {
     world.enter(Phase::Heal);
     operation::make_good(world);
     world.heal();
     if !world.options().lies.spare_clients() {
-        // A stream on which a lie was told is beyond repair; the next one has to put everything right.
+        // Streams with lies are reset; the new ones must restore the correct state.
         world.open_links().into_iter().for_each(|link| world.reset(link, 14));
     }
     world.enter(Phase::Converge);
@@ -101,13 +103,13 @@ pub fn settle(world: &mut World) {
     world.judge_at_rest();
 }
 
-/// How many of a thousand runs that could do without their first server have to, until all have agreed.
+/// Number of runs in a thousand that converge without the first server, where that is possible.
 const WITHOUT_FIRST: u32 = 250;
 
-/// How long attempts may be under way that began before a server was refused.
+/// Maximum duration of connection attempts that began before a server became unreachable.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
-/// Whether there is somebody to turn to, and everybody can be judged who does or does not.
+/// Whether there is a fallback server, and the oracles can check every client in this case.
 fn may_stay_away(world: &World) -> bool {
     let options = world.options();
     options.servers > 1
@@ -117,7 +119,7 @@ fn may_stay_away(world: &World) -> bool {
         && !world.has_applications()
 }
 
-/// The first server cannot be reached until all have agreed.
+/// Makes the first server unreachable until all participants have agreed.
 fn lose_first_server(world: &mut World) {
     world.note(Situation::WithoutFirstServer);
     let lasting = ATTEMPT + bound(world.options()) + SILENCE + Duration::from_secs(1);
@@ -135,7 +137,8 @@ fn lose_first_server(world: &mut World) {
 fn end_all_watches(world: &mut World) {
     for client in 0..world.client_count() {
         let watches: Vec<_> = world.watches(client).map(|(watch, _)| watch).collect();
-        // By the thousand, they are given up in one go: each by itself is a request with all others.
+        // Thousands of watches are ended together: ending each one alone sends a request with all
+        // the others.
         if watches.len() > SEVERAL {
             world.unwatch_several(client, &watches);
             continue;
@@ -146,7 +149,7 @@ fn end_all_watches(world: &mut World) {
     }
 }
 
-/// Each type changes, and the news is on its way.
+/// Changes a resource of each type, so that responses are in flight.
 fn bring_news(world: &mut World) {
     for kind in 0..world.types().len() {
         let name = world.name(kind, 0);

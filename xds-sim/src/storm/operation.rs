@@ -1,4 +1,4 @@
-//! One thing that applications, operators or the network do.
+//! One operation of applications, operators or the network.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What is done.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Watch,
@@ -22,8 +22,8 @@ enum Sort {
     Do(Kind),
 }
 
-/// One thing that is done, a time after the last one. What it is done to is chosen by numbers, which
-/// stand for whatever there is when the time comes.
+/// An operation, with the pause before it. Its targets are chosen by numbers, which are mapped to
+/// the candidates that exist when it is performed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub(super) after: Duration,
@@ -34,43 +34,42 @@ pub(super) struct Operation {
     nth: u32,
 }
 
-/// The pauses between operations, in milliseconds: none, short ones, and such around the times at which
-/// something else happens by itself.
+/// Pauses between operations in milliseconds: none, short ones, and values around the project's
+/// timers.
 const PAUSES: [u32; 13] =
     [0, 0, 1, 5, 40, 300, 1_000, 3_000, 9_900, 14_900, 15_000, 15_100, 31_000];
 
-/// How long faults last, in milliseconds.
+/// Durations of faults in milliseconds.
 const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
 
-/// What a narrow network takes: a response of a few hundred bytes is under way for some tenths of a second.
+/// Limited bandwidth: a response of a few hundred bytes takes some tenths of a second.
 const BYTES_PER_SECOND: u64 = 2_000;
 
-/// How many names are watched at once that mostly do not exist.
+/// Number of names watched at once, most of which do not exist.
 const MANY: u32 = 12;
 
-/// The same once in a long while, of the first type.
+/// Number of names watched at once in rare cases, of the first type only.
 const THOUSANDS: u32 = 2_000;
 
 const NUMBERS: u32 = 64;
 
-/// How long resources may be used that are set for a while. Those of the first time expire between
-/// heartbeats where the network is slow.
+/// TTLs. Resources with the first one expire between heartbeats if the network is slow.
 const TTLS: [Duration; 4] =
     [SHORTEST_TTL, LASTING_TTL, Duration::from_secs(40), Duration::from_secs(70)];
 
-/// The shortest time that a resource of a storm lasts.
+/// Shortest TTL.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-/// The shortest time within which a heartbeat always arrives when nothing is broken: what is left after the
-/// first half of it is enough for an answer and for the way, however slow the network.
+/// Shortest TTL that is always renewed in time if there are no faults: half of it is enough for an
+/// answer and for the way, however slow the network is.
 const LASTING_TTL: Duration = Duration::from_secs(20);
 
-/// What servers say of resources that are not to be had: two errors of the resource, and one that will pass.
+/// Errors that servers report for resources: two permanent ones and a transient one.
 const CODES: [StatusCode; 3] =
     [StatusCode::NotFound, StatusCode::PermissionDenied, StatusCode::Unavailable];
 
 impl Operation {
-    /// A list of operations, as many as the tape has.
+    /// Draws a list of operations from the tape.
     pub(super) fn plan(world: &mut World, most: u32, is_wild: bool) -> Vec<Self> {
         let options = world.options().clone();
         let has_meaning = |fault: &Fault| match fault {
@@ -78,9 +77,9 @@ impl Operation {
             Fault::BadFile | Fault::LostEvent | Fault::DoubleEvent | Fault::StaleFile => {
                 options.transport == Transport::Files
             }
-            // Of a response that does not go out, a gateway knows nothing.
+            // A gateway cannot tell that a response is blocked.
             Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
-            // Who reads files has no connection.
+            // A file reader has no connection.
             Fault::CutOff | Fault::Partition | Fault::Expire => {
                 options.transport != Transport::Files
             }
@@ -97,7 +96,7 @@ impl Operation {
         let mut plan = Vec::new();
         for _ in 0..most {
             choices.begin_span();
-            // A plan ends where the tape does; one from a seed is as long as it may be, mostly.
+            // The plan ends with the tape; a plan from a seed mostly has the maximum length.
             let goes_on = choices.below("another", 64) > 0;
             if !goes_on {
                 choices.end_span();
@@ -129,7 +128,8 @@ impl Operation {
         }
     }
 
-    /// What changes nothing at once may still take effect later.
+    /// Performs the operation and notes whether it took effect at once. It may still take effect
+    /// later.
     fn bring_about(self, kind: Kind, name: &str, world: &mut World) {
         let before = world.changes();
         match kind {
@@ -229,7 +229,7 @@ impl Operation {
                 let _ = world.watch(client, kind, Some(&alias_of(name)));
             }
             Action::WatchMany => {
-                // In short responses it would take long to say that there is nothing of thousands of names.
+                // With short responses, reporting thousands of missing names takes too long.
                 let is_rare = (self.nth, self.kind, self.client) == (NUMBERS - 1, 0, 0)
                     && world.options().responses == Responses::Long;
                 if is_rare {
@@ -291,7 +291,8 @@ impl Operation {
             }
             Fault::Partition => {
                 let reach = [Reach::Refused, Reach::Hanging][(self.nth / 8) as usize % 2];
-                // What is open is given up meanwhile, and there is time to turn.
+                // Long enough for open streams to be detected as half-open and for the client to
+                // fall back.
                 let lasting = lasting + KEEPALIVE;
                 world.cut_off_from(self.client as usize, server, reach, lasting);
             }
@@ -316,7 +317,7 @@ impl Operation {
         match fault {
             Fault::BadAnswer | Fault::StaleAnswer if transport != Transport::Polls => return,
             Fault::BadAnswer => {
-                /// What HTTP's 404, 429 and 503 stand for, and what is no error.
+                /// Answers that stand for HTTP 404, 429 and 503, and other invalid answers.
                 const BAD: [BadAnswer; 7] = [
                     BadAnswer::Status(12),
                     BadAnswer::Status(8),
@@ -330,11 +331,11 @@ impl Operation {
                 return world.answer_badly(link, BAD[at % BAD.len()]);
             }
             Fault::StaleAnswer => return world.answer_badly(link, BadAnswer::Stale),
-            // A file has no connection that could break.
+            // A file has no connection to break.
             _ if transport == Transport::Files => return,
             _ => {}
         }
-        /// How many statuses of gRPC are errors.
+        /// Number of gRPC status codes that are errors.
         const CODES: u32 = 16;
         let code = i32::try_from(1 + self.nth % CODES).unwrap_or_default();
         match fault {
@@ -359,15 +360,21 @@ impl Operation {
     }
 }
 
-/// What clients find invalid is replaced, and so is what cannot last and what has an error that will pass.
-/// What came beside something that was rejected is not renewed before it changes, so all that has a time to live is
-/// set anew. Errors of the resource itself stay. A client that refuses responses whole may also lack good
-/// resources that once came beside a bad one: they come again when something changes (M107), and where the
-/// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves. And what
-/// has come again in vain may hold up others until it changes (M148). So may what is gone of the types of which a full
-/// state is sent, where it was rejected and a step waits for ever: it lasts until it is set to what is accepted, as
-/// `AckGated` says. Where nothing was ever to be refused, what is good stays as it is: what was lost on the way has to
-/// come without being said anew (IL1).
+/// Replaces everything that may legitimately keep clients from agreeing with the servers.
+///
+/// - Invalid resources, resources with a TTL and resources with a transient error are set again.
+///   Permanent errors of a resource stay. A resource with a TTL that was rejected together with
+///   others is not renewed until it changes, so every one is set.
+/// - If clients reject whole responses, all resources are set: a valid resource that was rejected
+///   together with an invalid one is re-sent only when something changes, or only when it changes
+///   itself if the invalid one was deleted from a type without removals.
+/// - If the order of types waits for ACKs without a timeout, all resources are set: a resource that
+///   was re-sent and rejected again may block others, and so may a deleted resource of a full-state
+///   type whose removal was rejected. It stays until it is set to a value that is accepted, as
+///   `AckGated` documents.
+/// - If resources could never be rejected, valid ones stay as they are: lost updates must arrive
+///   without a new change.
+// M107, M148, IL1
 pub(super) fn make_good(world: &mut World) {
     let options = world.options().clone();
     let can_be_refused = options.can_be_invalid() || !options.lies.spare_clients();

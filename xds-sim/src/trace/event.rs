@@ -1,42 +1,42 @@
-//! The parts of a trace.
+//! Data types of a trace.
 
 use std::fmt;
 
 use xds_core::Time;
 
-/// What happened in one run, and where it went wrong if it did.
+/// Events of one run, and the violation if there was one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What the run was made from.
+    /// Inputs that the run was made from.
     pub header: Header,
-    /// Everybody to whom something happened, in the order of first appearance.
+    /// Participants of the run, in the order of their first event.
     pub lanes: Vec<Lane>,
-    /// The events that were kept, oldest first. Their numbers have no gaps; the first is above zero if
-    /// older ones were let go.
+    /// Recorded events, oldest first. Their numbers have no gaps. The first number is above zero if
+    /// older events were dropped.
     pub events: Vec<TraceEvent>,
-    /// The rule that was broken, if one was.
+    /// Rule that was broken, if there was one.
     pub violation: Option<Violation>,
 }
 
-/// What a run was made from: all that is needed to have it again.
+/// Inputs of a run: everything needed to reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The seed, if the run was made from one.
+    /// Seed, if the run was made from one.
     pub seed: Option<u64>,
-    /// The choices of the run as text, if they are to be replayed from there.
+    /// Choices of the run as text, if they are needed to replay it.
     pub tape: Option<String>,
-    /// The options of the run, a line each.
+    /// Options of the run, one per line.
     pub options: Vec<String>,
-    /// The version of this crate.
+    /// Version of this crate.
     pub sim: &'static str,
-    /// The version of the cores.
+    /// Version of the cores.
     pub core: &'static str,
-    /// The hash over every event of the run, kept or not.
+    /// Hash of all events of the run, including dropped ones.
     pub hash: u64,
 }
 
 impl Header {
-    /// A header for a run from a seed, with the versions of this build.
+    /// Creates the header of a run, with the versions of this build.
     #[must_use]
     pub fn new(seed: Option<u64>, options: Vec<String>) -> Self {
         // All crates of this workspace share one version.
@@ -45,32 +45,32 @@ impl Header {
     }
 }
 
-/// A participant of a run: in a picture, its line from the beginning to the end.
+/// A participant of a run, which is a column of a diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// What it is.
+    /// Kind of the participant.
     pub kind: LaneKind,
-    /// What it is called.
+    /// Name of the participant.
     pub name: String,
-    /// To whom it belongs: a watcher to its client, a store to its server.
+    /// Owner: the client of a watcher, or the server of a store.
     pub owner: Option<LaneId>,
 }
 
-/// What a participant is.
+/// Kind of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneKind {
     /// A client.
     Client,
     /// A management server.
     Server,
-    /// Who is told about a watch.
+    /// The receiver of a watch's notifications.
     Watcher,
-    /// What a management server has its resources from.
+    /// The resource store of a management server.
     Store,
 }
 
 impl LaneKind {
-    /// The kind in one word.
+    /// Name in one word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -82,11 +82,11 @@ impl LaneKind {
     }
 }
 
-/// A participant, by its position in [`Trace::lanes`].
+/// Index of a participant in [`Trace::lanes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u32);
 
-/// One message, from its sending to its end. Never used twice in a run.
+/// Identifier of one message, unique in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
@@ -99,79 +99,80 @@ impl fmt::Display for MessageId {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When, in virtual time.
+    /// Virtual time of the event.
     pub at: Time,
-    /// Its position among all events of the run, from zero.
+    /// Number of the event in the run, starting at zero.
     pub number: u64,
-    /// What happened.
+    /// Content of the event.
     pub kind: TraceKind,
 }
 
-/// What happened in one event.
+/// Content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceKind {
-    /// A message goes out.
+    /// A message is sent.
     Send {
-        /// The message.
+        /// Message.
         message: MessageId,
-        /// Who sends it.
+        /// Sender.
         from: LaneId,
-        /// Whom it is for.
+        /// Receiver.
         to: LaneId,
-        /// What it says.
+        /// Content.
         what: What,
     },
     /// A message arrives.
     Deliver {
-        /// The message.
+        /// Message.
         message: MessageId,
     },
-    /// A message will never arrive.
+    /// A message is lost.
     Lost {
-        /// The message.
+        /// Message.
         message: MessageId,
-        /// What became of it.
+        /// Reason.
         why: &'static str,
     },
-    /// Something happens at one place.
+    /// An event at one participant.
     Local {
-        /// Where.
+        /// Participant.
         lane: LaneId,
-        /// What.
+        /// Content.
         what: What,
     },
-    /// The world misbehaves.
+    /// A fault begins, ends, or occurs.
     Fault {
-        /// Who notices.
+        /// Participants affected.
         lanes: Vec<LaneId>,
-        /// What is wrong.
+        /// Description.
         what: String,
-        /// Whether it lasts. An end belongs to the newest beginning with equal lanes and text.
+        /// Whether the fault lasts. An end refers to the newest beginning with equal lanes and
+        /// text.
         extent: Extent,
     },
-    /// The run goes on to its next part.
+    /// The next phase of the run begins.
     Phase(Phase),
 }
 
-/// What a message says, or what happened at one place.
+/// Content of a message or of an event at one participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct What {
-    /// Which sort of thing it is.
+    /// Category.
     pub sort: Sort,
-    /// It in one line.
+    /// Description in one line.
     pub text: String,
-    /// The resources that it is about, for finding them again.
+    /// Names of the resources concerned, for searching.
     pub names: Vec<String>,
 }
 
 impl What {
-    /// Something that is about no resource.
+    /// Creates content that concerns no resource.
     #[must_use]
     pub fn new(sort: Sort, text: impl Into<String>) -> Self {
         Self { sort, text: text.into(), names: Vec::new() }
     }
 
-    /// The same, about these resources.
+    /// Adds the names of resources.
     #[must_use]
     pub fn about(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.names.extend(names.into_iter().map(Into::into));
@@ -179,18 +180,18 @@ impl What {
     }
 }
 
-/// The sorts of things that happen: pictures show them in different colours.
+/// Categories of events. Diagrams show them in different colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sort {
-    /// A client subscribes, unsubscribes or introduces itself.
+    /// A client subscribes, unsubscribes or sends its node.
     Request,
-    /// A client takes a response into use.
+    /// A client sends an ACK.
     Ack,
-    /// A client rejects a response.
+    /// A client sends a NACK.
     Nack,
     /// A server sends resources.
     Response,
-    /// A server says that resources are gone, and nothing else.
+    /// A server removes resources and sends nothing else.
     Removal,
     /// A server reports errors of single resources.
     ResourceError,
@@ -198,18 +199,18 @@ pub enum Sort {
     Transport,
     /// An application begins or ends a watch.
     Watch,
-    /// A watcher is told something.
+    /// A watcher receives a notice.
     Notice,
-    /// What a server has to offer changes.
+    /// The resources of a server change.
     Store,
-    /// A deadline has come.
+    /// A timer fires.
     Timer,
     /// Anything else.
     Note,
 }
 
 impl Sort {
-    /// Every sort, in the order of a legend.
+    /// All categories, in the order of a legend.
     pub const ALL: [Self; 12] = [
         Self::Request,
         Self::Ack,
@@ -225,7 +226,7 @@ impl Sort {
         Self::Note,
     ];
 
-    /// The sort in a word, for machines.
+    /// Name in one word, for machines.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -245,34 +246,34 @@ impl Sort {
     }
 }
 
-/// Whether a fault lasts.
+/// Duration of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// It begins and goes on until its end is recorded, or to the end of the run.
+    /// Beginning of a fault that lasts until its end is recorded, or until the end of the run.
     Begins,
-    /// It ends.
+    /// End of a fault.
     Ends,
-    /// It happens and is over.
+    /// A fault without duration.
     Instant,
 }
 
-/// The parts of a run, in their order.
+/// Phases of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Everybody gets to know each other; nothing goes wrong.
+    /// Initial connections and resources, without failures.
     WarmUp,
-    /// Things go wrong.
+    /// Faults and lies occur.
     Faults,
-    /// What went wrong is put right.
+    /// All faults are repaired.
     Heal,
-    /// Everybody must come to the same view within a bound.
+    /// Clients and servers must agree within a time limit.
     Converge,
-    /// Everybody leaves, and nothing may stay behind.
+    /// All watches end, and no state may remain.
     Teardown,
 }
 
 impl Phase {
-    /// The phase in a word or two.
+    /// Name in a word or two.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -288,14 +289,14 @@ impl Phase {
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The id of the rule, such as `IC15`.
+    /// Identifier of the rule, as printed in reports.
     pub invariant: &'static str,
     /// The rule in one sentence.
     pub rule: &'static str,
-    /// What happened instead.
+    /// Description of the violation.
     pub what: String,
-    /// When it was found out.
+    /// Virtual time at which it was detected.
     pub at: Time,
-    /// The number of the event after which it was found out.
+    /// Number of the event after which it was detected.
     pub number: u64,
 }

@@ -1,17 +1,17 @@
-//! A failed run as a person wants to read it, and as a test.
+//! Report of a failed run for people, and as a generated test.
 
 use std::{fmt::Write as _, thread};
 
 use super::printable::printable;
 use crate::check::{Failure, Remake};
 
-/// How many of the last events are shown.
+/// Number of newest events shown.
 const LAST_EVENTS: usize = 30;
 
-/// How far a line of a generated test goes.
+/// Maximum line width in a generated test.
 const WIDTH: usize = 92;
 
-/// The place for what only the user has.
+/// Placeholder for a user-defined configuration in a generated test.
 const OWN_CONFIG: &str = r#"// >>> YOURS: the configuration with which it was found, with its scenario, control plane and application.
 fn config() -> Config {
     todo!("Config::new(...).with_control_plane(...).with_application(...)")
@@ -21,9 +21,9 @@ fn config() -> Config {
 "#;
 
 impl Failure {
-    /// What went wrong, as text: seed, options, the rule, the last events, and how to have it again.
+    /// Formats the report: seed, options, the rule, the last events, and commands to reproduce it.
     ///
-    /// `found` is the failure that this one was made from in so many tries, if it was made smaller.
+    /// If this failure was shrunk, `found` is the original failure with the number of attempts.
     #[must_use]
     pub fn to_text(&self, found: Option<(&Self, usize)>) -> String {
         let mut out = String::new();
@@ -62,7 +62,8 @@ impl Failure {
         out
     }
 
-    /// What to type. The command line knows storms only, and draws their options unless it is told them.
+    /// Formats the commands that reproduce the run. The command line supports only storms, and
+    /// draws their options unless they are given.
     fn how_to_have_it_again(&self) -> String {
         let mut out = String::new();
         let (options, rest) = (self.options.differences(), self.tape_after_options());
@@ -86,14 +87,16 @@ impl Failure {
         out
     }
 
-    /// The run as a test in Rust: a file for `tests/` of a crate that has this one among its
-    /// dev-dependencies. It passes as soon as the rule is kept, and fails again when it has become [another
-    /// run](crate::Outcome::drift).
+    /// Generates a test in Rust: a file for `tests/` of a crate that has this one among its
+    /// dev-dependencies.
     ///
-    /// The options are written out so that it stays the same run when there are more of them. A
-    /// [`storm`](crate::storm()) is complete with that. Where the run had a scenario, a control plane or an application
-    /// of the user's own, the test has a marked place for the configuration with these, and fails until it is there:
-    /// a storm of the same choices would say nothing.
+    /// The test passes when the rule holds, and fails if the tape has
+    /// [drifted](crate::Outcome::drift). The options are written out, so that the run stays the
+    /// same when options are added.
+    ///
+    /// The test of a [`storm`](crate::storm()) is complete. If the run had a user-defined scenario,
+    /// control plane or application, the test has a marked placeholder for the configuration and
+    /// fails until it is filled in. Without it, a storm of the same choices would test nothing.
     #[must_use]
     pub fn to_test(&self) -> String {
         let violation = &self.violation;
@@ -139,7 +142,7 @@ impl Failure {
         out
     }
 
-    /// A name for the test and for files, such as `ic15_seed_24005`.
+    /// Name for the test and for files, such as `ic15_seed_24005`.
     #[must_use]
     pub fn test_name(&self) -> String {
         let word = |character: char| match character {
@@ -159,7 +162,7 @@ fn events(failure: &Failure) -> u64 {
     failure.trace.events.last().map_or(0, |event| event.number + 1)
 }
 
-/// Text as a comment of lines that are not too long.
+/// Appends text as a comment with lines of limited width.
 fn comment(out: &mut String, start: &str, text: &str) {
     let mut line = String::from(start);
     for word in text.split_whitespace() {
@@ -176,7 +179,7 @@ fn comment(out: &mut String, start: &str, text: &str) {
     out.push('\n');
 }
 
-/// The words of a text without anything to escape as a literal over several lines.
+/// Formats text without characters to escape as a literal, broken between words.
 fn words(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_inclusive(' ') {
@@ -189,12 +192,12 @@ fn words(text: &str) -> String {
     }
     match &*lines {
         [line] => format!("\"{line}\""),
-        // What ends a line eats the spaces after it, not those before.
+        // The backslash at the end of a line skips spaces after it, not before it.
         lines => format!("\"\\\n    {}\"", lines.join("\\\n    ")),
     }
 }
 
-/// A text without anything to escape as a literal over several lines.
+/// Formats text without characters to escape as a literal, broken anywhere.
 fn literal(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let lines: Vec<String> =

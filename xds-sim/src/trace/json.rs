@@ -1,15 +1,15 @@
-//! A trace as JSON: one object for each event.
+//! Trace as NDJSON: one object per event.
 
 use serde::Serialize;
 
 use super::event::{Extent, Header, LaneId, Trace, TraceEvent, TraceKind, Violation};
 
-/// One line. Times are nanoseconds of virtual time.
+/// One line of output. Times are in nanoseconds of virtual time.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Line<'t> {
     Run {
-        /// As text, like the hash: JSON's numbers are not exact enough in many readers.
+        /// Text, like the hash, because many JSON readers lose precision of large integers.
         seed: Option<String>,
         tape: Option<&'t str>,
         options: &'t [String],
@@ -73,12 +73,13 @@ pub(super) enum Line<'t> {
 }
 
 impl Trace {
-    /// The run as NDJSON: its header, its participants, its events, and the violation if there is one.
+    /// Formats the run as NDJSON: its header, its participants, its events, and the violation if
+    /// there was one.
     #[must_use]
     pub fn to_ndjson(&self) -> String {
         let mut out = String::new();
         for line in self.lines() {
-            // Nothing in it is of a kind that JSON cannot say.
+            // Serialization of these types cannot fail.
             out.push_str(&serde_json::to_string(&line).unwrap_or_default());
             out.push('\n');
         }
@@ -135,7 +136,7 @@ impl Trace {
         }
     }
 
-    /// The name of a participant.
+    /// Returns the name of a participant.
     pub(super) fn name(&self, lane: LaneId) -> &str {
         self.lanes.get(lane.0 as usize).map_or("?", |lane| &lane.name)
     }

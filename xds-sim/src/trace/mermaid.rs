@@ -1,4 +1,4 @@
-//! A trace as a Mermaid sequence diagram, which code forges and wikis draw.
+//! Trace as a Mermaid sequence diagram, which code forges and wikis render.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use super::{
 };
 
 impl Trace {
-    /// The newest events as a Mermaid `sequenceDiagram`, at most `last` of them.
+    /// Formats the newest events, at most `last`, as a Mermaid `sequenceDiagram`.
     ///
-    /// An arrow stands where its message was sent; one with a cross was lost.
+    /// Each arrow is at the position where its message was sent. Lost messages have a cross.
     #[must_use]
     pub fn to_mermaid(&self, last: usize) -> String {
         let messages = Messages::of(self);
@@ -53,7 +53,7 @@ impl Trace {
                 let text = quoted(&format!("{at} {message} {sort}: {}", what.text));
                 format!("l{}{arrow}l{}: {text}", from.0, to.0)
             }
-            // Drawn where it was sent.
+            // Shown where the message was sent.
             TraceKind::Deliver { .. } | TraceKind::Lost { .. } => return None,
             TraceKind::Local { lane, what } => {
                 let text = quoted(&format!("{at} {}: {}", what.sort.as_str(), what.text));
@@ -89,7 +89,7 @@ fn note_over(first: LaneId, last: LaneId, text: &str) -> String {
     }
 }
 
-/// Text without what means something to Mermaid, or to the page that shows it.
+/// Escapes characters that are special to Mermaid or to HTML.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in printable(text).chars() {

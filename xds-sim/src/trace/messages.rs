@@ -1,4 +1,4 @@
-//! What became of each message of a trace.
+//! Outcome of each message of a trace.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use xds_core::Time;
 
 use super::event::{LaneId, MessageId, Trace, TraceEvent, TraceKind};
 
-/// The messages of a trace whose sending was kept.
+/// Messages whose sending was recorded.
 #[derive(Debug)]
 pub(super) struct Messages(BTreeMap<MessageId, Sent>);
 
@@ -19,12 +19,12 @@ pub(super) struct Sent {
     pub(super) end: End,
 }
 
-/// What became of a message, with the number of the event.
+/// Outcome of a message, with the number of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Delivered(u64),
     Lost(u64),
-    /// It was under way when the run was over.
+    /// The message was in flight when the run ended.
     None,
 }
 
@@ -57,7 +57,7 @@ impl Messages {
         self.0.get(&message)
     }
 
-    /// Those to whom something happens in an event.
+    /// Returns the participants of an event.
     pub(super) fn lanes_of(&self, event: &TraceEvent) -> Vec<LaneId> {
         match &event.kind {
             TraceKind::Send { from, to, .. } => vec![*from, *to],

@@ -1,7 +1,7 @@
-//! What happened in a run: recorded once, looked at in several ways.
+//! Traces: recorded runs, in several output formats.
 //!
-//! A [`Recorder`] takes down each event as it happens and hashes it; what comes out is a [`Trace`].
-//! Two runs are the same run exactly if their hashes are equal, also when nothing else was kept.
+//! A [`Recorder`] records and hashes each event; the result is a [`Trace`]. Two runs are equal if
+//! and only if their hashes are, even if no events were kept.
 
 mod event;
 mod failure;

@@ -1,8 +1,8 @@
-//! Text of a peer's on its way to a person: it must not paint over the terminal or turn lines around.
+//! Escaping of peers' text before it is shown: it must not control the terminal or reorder text.
 
 use std::fmt::Write as _;
 
-/// The text without characters that do something other than to be seen.
+/// Escapes characters that are not visible.
 pub(super) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -16,7 +16,7 @@ pub(super) fn printable(text: &str) -> String {
     out
 }
 
-/// Control characters, line separators, and what changes the direction of writing.
+/// Whether a character is a control character, a line separator, or changes the text direction.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -1,4 +1,4 @@
-//! Taking down what happens.
+//! Recorder of the events of a run.
 
 use std::{
     collections::VecDeque,
@@ -14,24 +14,24 @@ use super::event::{
     Violation, What,
 };
 
-/// How many events a [`Recorder`] keeps. It counts them in any case.
+/// Amount of data that a [`Recorder`] keeps. It always counts events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// No events, and no hash either: for speed alone.
+    /// No events and no hash, for maximum speed.
     Nothing,
-    /// No events, only the hash.
+    /// Only the hash.
     Hash,
-    /// The hash, and the newest events, as many as this.
+    /// The hash and this number of newest events.
     Newest(usize),
     /// The hash and every event.
     All,
 }
 
-/// Takes down a run as it happens.
+/// Records the events of a run.
 ///
-/// The text of an event is only made if the event is kept: it comes from a closure. The hash covers when
-/// and where things happened and the bytes that are passed along, which must say all that may differ. It
-/// is made for comparing runs of one build, not for keeping.
+/// The text of an event is made by a closure, which is called only if the event is kept. The hash
+/// covers the time and place of each event and the bytes passed by the caller, which must contain
+/// everything that may differ. Hashes are comparable only within one build.
 ///
 /// ```
 /// use xds_core::Time;
@@ -51,14 +51,14 @@ pub struct Recorder {
     keep: Keep,
     lanes: Vec<Lane>,
     events: VecDeque<TraceEvent>,
-    /// The number of the next event.
+    /// Number of the next event.
     next: u64,
     next_message: u64,
     hasher: FoldHasher<'static>,
 }
 
 impl Recorder {
-    /// A recorder of a run in which nothing has happened yet.
+    /// Creates a recorder without events.
     #[must_use]
     pub fn new(keep: Keep) -> Self {
         Self {
@@ -73,13 +73,13 @@ impl Recorder {
 
     /// Adds a participant.
     pub fn lane(&mut self, kind: LaneKind, name: &str, owner: Option<LaneId>) -> LaneId {
-        // A run has as many participants as fit into memory, which is fewer.
+        // A run has fewer participants than this.
         let id = LaneId(u32::try_from(self.lanes.len()).unwrap_or(u32::MAX));
         self.lanes.push(Lane { kind, name: name.into(), owner });
         id
     }
 
-    /// A message goes out. `bytes` are what it consists of.
+    /// Records that a message with the contents `bytes` is sent.
     pub fn send(
         &mut self,
         at: Time,
@@ -99,24 +99,24 @@ impl Recorder {
         message
     }
 
-    /// A message arrives.
+    /// Records that a message arrives.
     pub fn deliver(&mut self, at: Time, message: MessageId) {
         self.take(at, 2, [message.0, 0], &[], || TraceKind::Deliver { message });
     }
 
-    /// A message will never arrive.
+    /// Records that a message is lost.
     pub fn lost(&mut self, at: Time, message: MessageId, why: &'static str) {
         let bytes = why.as_bytes();
         self.take(at, 3, [message.0, 0], bytes, || TraceKind::Lost { message, why });
     }
 
-    /// Something happens at one place. `bytes` tell it from other things that could have happened.
+    /// Records an event at one participant. `bytes` distinguish it from other possible events.
     pub fn local(&mut self, at: Time, lane: LaneId, bytes: &[u8], what: impl FnOnce() -> What) {
         let place = [u64::from(lane.0), 0];
         self.take(at, 4, place, bytes, || TraceKind::Local { lane, what: what() });
     }
 
-    /// The world misbehaves towards these participants.
+    /// Records a fault that affects these participants.
     pub fn fault(&mut self, at: Time, lanes: &[LaneId], extent: Extent, what: &str) {
         let first = lanes.first().map_or(u64::MAX, |lane| u64::from(lane.0));
         self.take(at, 5 + extent as u64, [first, lanes.len() as u64], what.as_bytes(), || {
@@ -124,24 +124,24 @@ impl Recorder {
         });
     }
 
-    /// The run goes on to its next part.
+    /// Records that the next phase begins.
     pub fn phase(&mut self, at: Time, phase: Phase) {
         self.take(at, 8, [phase as u64, 0], &[], || TraceKind::Phase(phase));
     }
 
-    /// How many events there have been: the number of the next one.
+    /// Number of recorded events, which is the number of the next one.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.next
     }
 
-    /// The hash over everything so far; always the same if only [`Keep::Nothing`] is kept.
+    /// Hash of all recorded events. It is constant with [`Keep::Nothing`].
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hasher.finish()
     }
 
-    /// The trace of the run, which is over. The header gets the hash.
+    /// Ends the recording and returns the trace. Sets the hash of the header.
     #[must_use]
     pub fn finish(self, header: Header, violation: Option<Violation>) -> Trace {
         let header = Header { hash: self.hash(), ..header };

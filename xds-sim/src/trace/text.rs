@@ -1,6 +1,6 @@
-//! A trace as a diagram of characters.
+//! Trace as a character diagram.
 //!
-//! Each participant is a column, each event a line: on the left where it happens, on the right what.
+//! Each participant is a column, and each event a line with its place and its description.
 //!
 //! ```text
 //!    time  event   client-0      server-0
@@ -21,16 +21,16 @@ use super::{
     printable::printable,
 };
 
-/// Between two columns there is at least room for an arrow.
+/// Minimum distance between two columns, which leaves space for an arrow.
 const NARROWEST: usize = 9;
-/// A participant's name does not make its column wider than this.
+/// Maximum width that a participant's name gives to its column.
 const WIDEST: usize = 16;
 
 impl Trace {
-    /// The newest events as a sequence diagram, at most `last` of them, with the violation below.
+    /// Formats the newest events, at most `last`, as a sequence diagram, followed by the violation.
     ///
-    /// Only those participants have a column to whom something happens in these events.
-    /// What peers sent is shown without control characters.
+    /// Only participants of these events have a column. Control characters in peers' text are
+    /// escaped.
     #[must_use]
     pub fn to_text(&self, last: usize) -> String {
         let skipped = self.events.len().saturating_sub(last);
@@ -60,12 +60,12 @@ impl Trace {
 struct Diagram<'t> {
     trace: &'t Trace,
     messages: Messages,
-    /// The position of each lane's line, in characters.
+    /// Position of each participant's column, in characters.
     columns: BTreeMap<LaneId, usize>,
     width: usize,
 }
 
-/// Which cells of a line to draw over.
+/// Cells of a line, which are overwritten in turn.
 struct Cells(Vec<char>);
 
 impl<'t> Diagram<'t> {
@@ -107,7 +107,7 @@ impl<'t> Diagram<'t> {
                 format!("{message} {}: {text}{fate}", what.sort.as_str())
             }
             TraceKind::Deliver { message } => {
-                // The arrow in the line above has said so.
+                // The arrow in the previous line shows the arrival.
                 if self.arrives_at_once(index, event) {
                     return;
                 }
@@ -157,7 +157,7 @@ impl<'t> Diagram<'t> {
         self.columns.get(&lane).copied().unwrap_or(self.width)
     }
 
-    /// Whether a message was sent in the event just before, at the same instant.
+    /// Whether the message was sent in the previous event at the same instant.
     fn arrives_at_once(&self, index: usize, event: &TraceEvent) -> bool {
         let before = index.checked_sub(1).and_then(|before| self.trace.events.get(before));
         let (TraceKind::Deliver { message }, Some(before)) = (&event.kind, before) else {
@@ -182,7 +182,7 @@ impl<'t> Diagram<'t> {
     }
 }
 
-/// What stands for something that happens at one place.
+/// Returns the symbol of an event at one participant.
 fn mark(kind: Option<LaneKind>, sort: Sort) -> char {
     match (sort, kind) {
         (Sort::Watch, _) => '◆',
@@ -207,7 +207,7 @@ impl Cells {
         }
     }
 
-    /// An arrow from one column to another; one that is lost ends half way.
+    /// Draws an arrow between two columns; if the message is lost it ends half way.
     fn arrow(&mut self, from: usize, to: usize, is_lost: bool) {
         let (low, high) = (from.min(to), from.max(to));
         (low + 1..high).for_each(|at| {
@@ -227,7 +227,7 @@ impl Cells {
         }
     }
 
-    /// The head of an arrow, just before the column it points at.
+    /// Draws an arrowhead next to the target column.
     fn head(&mut self, from: usize, to: usize) {
         if from < to {
             self.put(to.saturating_sub(1), '▶');
@@ -236,7 +236,7 @@ impl Cells {
         }
     }
 
-    /// A line through everything.
+    /// Draws a horizontal line across all columns.
     fn rule(&mut self) {
         for cell in &mut self.0 {
             *cell = if *cell == '│' { '╪' } else { '═' };

@@ -1,4 +1,4 @@
-//! What a user of the crate brings into a world.
+//! Interfaces for user-defined applications and control planes.
 
 use std::sync::Arc;
 
@@ -9,98 +9,100 @@ use xds_core::{
     server::Via,
 };
 
-/// The logic of an application that watches resources, to be tried out in a world.
+/// A user-defined application that watches resources.
 ///
-/// It hears what its client is told, and once everything that was broken works again it is asked whether it
-/// has come to the right view.
+/// It receives the notifications of its client's watches. After all faults are repaired it is asked
+/// whether its view is correct.
 pub trait Application {
-    /// A watch is told something. A watch of everything is told [`Notice::Behind`], and then what has
-    /// [`changed`](Self::changed).
+    /// Called when a watch of one name receives a notice. A wildcard or glob watch receives
+    /// [`Notice::Behind`], followed by calls of [`changed`](Self::changed).
     fn notified(&mut self, watch: WatchId, type_url: &TypeUrl, name: Option<&str>, notice: &Notice);
 
-    /// A watch of everything is told what has changed.
+    /// Called for each change of a wildcard or glob watch.
     fn changed(&mut self, watch: WatchId, type_url: &TypeUrl, change: &Change) {
         let _ = (watch, type_url, change);
     }
 
-    /// The client and all of its watches begin anew.
+    /// Called when the client restarts. All of its watches begin again.
     fn restarted(&mut self) {}
 
-    /// A watch has ended: nothing is said about it any more.
+    /// Called when a watch has ended. It receives no further notices.
     fn unwatched(&mut self, watch: WatchId) {
         let _ = watch;
     }
 
-    /// Everything works, and the servers have these resources: `truth` answers with the bytes of one by type
-    /// and name.
+    /// Checks the application's view after all faults are repaired. `truth` returns the current
+    /// bytes of a resource by type and name.
     ///
-    /// An application may be right and hold something else: whoever was told an error, or watches what nobody is
-    /// told the end of, has what it was told. Runs with [`Options::plain`](crate::Options::plain) have
-    /// nothing of that, and its documentation says of each thing why; without it, an application compares what
-    /// it knows to be comparable.
+    /// An application's view may legitimately differ, for example after an error, or if the
+    /// protocol cannot report a deletion. Runs with [`Options::plain`](crate::Options::plain)
+    /// exclude these cases, and its documentation lists the reasons. Without it, an application
+    /// must compare only what is comparable.
     ///
     /// # Errors
     ///
-    /// What is wrong with the application's view.
+    /// A description of the fault in the application's view.
     fn agrees_with(&self, truth: &dyn Fn(&TypeUrl, &str) -> Option<Bytes>) -> Result<(), String> {
         let _ = truth;
         Ok(())
     }
 }
 
-/// A management server of the user's own, to be tried out in a world.
+/// A user-defined management server.
 ///
-/// Streams go by numbers that are never used twice. It is asked over streams, in one view, and resources are set and
-/// deleted; it is told of no errors of resources, nor how long they may be used, and no lies are told to it by
-/// strangers.
+/// Streams have unique numbers. The server is used over streams and in one view. Operators set and
+/// delete resources; they set no TTLs and no errors of resources, and no rogue clients connect.
 ///
-/// It is judged by what its clients see of it, as our server is, with the exception of what a server need not do or
-/// only ours can be asked:
+/// Oracles check its messages by the same rules as this project's server, except for optional or
+/// internal behaviour:
 ///
-/// | judged | by |
+/// | checked | |
 /// |---|---|
-/// | that each response can be read, has a nonce of its own, is of a type that was asked for and says something new, and that a version stands for one content | IS1 to IS15 |
-/// | that it tells no errors of single resources, and not for how long one may be used: it is told of none | IS27, IS28 |
-/// | that streams and what is held for them end | IL7 |
-/// | that in the end clients have what is true | IL1, IL2, and the rules of clients |
+/// | each response is well-formed, has a unique nonce and a requested type, and contains something new; a version stands for one content | |
+/// | responses contain no resource errors and no TTLs, because none are set | |
+/// | streams end, and their state is released | |
+/// | clients have the current resources in the end | liveness rules and the rules for clients |
 ///
-/// | not judged | why |
+/// | not checked | reason |
 /// |---|---|
-/// | one response at a time of each type (IS16) | a server may send more before it has the answer |
-/// | the order of types, and waiting for their ACKs (IS17); endpoints of clusters that come again (IS18) | this is what [`Options::order`](crate::Options) makes ours do |
-/// | that what can be sent is sent at once (IS25) | it may take its time, within the bound of IL1 |
-/// | what it shows of its streams and of who has accepted what (IS29, IS30), its counts and bounds (IS23, IS24) | it shows nothing |
+/// | one outstanding response per type | a server may send more before the ACK |
+/// | the order of types, waiting for ACKs, and unchanged endpoints of changed clusters | this depends on [`Options::order`](crate::Options) of this project's server |
+/// | immediate sending of everything that can be sent | it may take its time, within the convergence limit |
+/// | reported status, acceptance of changes, counters and limits | it reports none |
+// Checked: IS1 to IS15, IS27, IS28, IL1, IL2, IL7. Not checked: IS16, IS17, IS18, IS23, IS24, IS25,
+// IS29, IS30.
 pub trait ControlPlane {
-    /// A client opens a stream.
+    /// Called when a client opens a stream.
     fn opened(&mut self, stream: u64, via: &Via, now: Time) {
         let _ = (stream, via, now);
     }
 
-    /// A request arrives: an encoded `DiscoveryRequest` or `DeltaDiscoveryRequest`, as the stream's
-    /// variant has it.
+    /// Called when a request arrives: an encoded `DiscoveryRequest` or `DeltaDiscoveryRequest`,
+    /// depending on the stream's variant.
     fn request(&mut self, stream: u64, message: &Bytes, now: Time);
 
-    /// A stream has ended, whoever ended it.
+    /// Called when a stream has ended, by either side.
     fn closed(&mut self, stream: u64, now: Time);
 
-    /// An operator sets a resource, or deletes it.
+    /// Called when an operator sets a resource, or deletes it (`None`).
     fn changed(&mut self, type_url: &TypeUrl, name: &str, bytes: Option<&Bytes>, now: Time);
 
-    /// What to do next, if anything. Asked after each of the other calls until nothing is left.
+    /// Returns the next reply, if there is one. Called after each other method until it returns
+    /// `None`.
     fn poll(&mut self) -> Option<Reply>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The time has come.
+    /// Called when the time of [`poll_timeout`](Self::poll_timeout) has come.
     fn handle_timeout(&mut self, now: Time) {
         let _ = now;
     }
 }
 
-/// What a control plane does next.
+/// Output of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Sends a response: an encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`.

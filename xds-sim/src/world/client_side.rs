@@ -1,4 +1,4 @@
-//! The drivers of clients, and the watchers behind them.
+//! Drivers of clients, and their watchers.
 
 use std::{
     borrow::Borrow,
@@ -40,7 +40,7 @@ impl World {
         self.drain_client(at);
     }
 
-    /// Takes what a client hands out, and lets it read what it wants to.
+    /// Drains the outputs of a client, and delivers responses while it wants to read.
     pub(super) fn drain_client(&mut self, at: usize) {
         if self.is_starved(Party::Client(at)) {
             self.takes_effect(Fault::Starve);
@@ -140,7 +140,7 @@ impl World {
         });
         self.emit(&Event::Opening { link });
         if !is_stream {
-            // Nothing is dialled before the first request, and a file not at all.
+            // The first request is what connects a poll; a file needs no connection.
             return self.schedule(self.now, Item::Connect(link));
         }
         let arrival = self.arrival(link);
@@ -153,10 +153,10 @@ impl World {
         }
     }
 
-    /// Renders requests while the transport has room.
+    /// Renders and sends requests while the transport accepts them.
     pub(super) fn send_requests(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
-        // A client that has started anew gives out the same ids for channels of its own.
+        // A restarted client uses the same channel ids again.
         if !it.is_known_to_client {
             return;
         }
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Lets a client read as much as it wants to. False if that was nothing.
+    /// Lets a client read as much as it wants. Returns false if it read nothing.
     fn read_responses(&mut self, at: usize) -> bool {
         let mut has_read = false;
         let mut position = 0;
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// The watcher does what it meant to do when it is told something.
+    /// Performs the action that the watcher planned for its next notice.
     fn act(&mut self, at: usize, watch: WatchId) {
         let known = self.clients[at].watches.get_mut(watch);
         let Some(act) = known.and_then(|known| known.act.take()) else { return };
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// Somebody outside has come to a verdict on what is new.
+    /// Delivers an external verdict on an update.
     pub(super) fn settle_update(
         &mut self,
         at: usize,
@@ -349,7 +349,7 @@ impl World {
         let refused = refused.into_iter().map(|name| (name, why()));
         let _turn = turn_of(Who::Core(Party::Client(at), "is told a verdict"));
         let nacks = self.clients[at].core.stats().nacks;
-        // What it was about may be gone with its stream.
+        // The update may have been discarded with its stream.
         match self.clients[at].core.settle(update, refused, now) {
             Ok(()) => self.note(Situation::VerdictFromOutside),
             Err(_) => self.note(Situation::VerdictForNothing),
@@ -371,7 +371,7 @@ impl World {
         self.drain_client(at);
     }
 
-    /// The watcher takes what it is behind with, and is done with what it was told.
+    /// Takes the pending changes of a watch and finishes its notices.
     fn finish_notice(&mut self, at: usize, watch: WatchId) {
         let Some(kind) = self.clients[at].watches.get(watch).map(|known| known.kind) else {
             return;
@@ -405,24 +405,25 @@ impl World {
 }
 
 impl super::Watch {
-    /// Whether it asks for a resource.
+    /// Whether the watch covers a resource of this name.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         match &self.name {
-            // A wildcard is for what states no authority.
+            // A wildcard covers only names without an authority.
             None => !names::is_apart(name),
             Some(own) if names::is_alias(own) => *own == names::alias_of(name),
             Some(own) => own == name || names::glob_covers(own, name),
         }
     }
 
-    /// Whether the watcher is not done with what it was told.
+    /// Whether the watcher has unfinished notices.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.busy > 0
     }
 
-    /// Those of a type that it asks for. There may be very many watches of one name each.
+    /// Iterates over the entries of `all` that the watch covers. The lookup is fast for watches of
+    /// one name, because there may be thousands.
     pub(crate) fn covered<'a, N: Borrow<str> + Ord, T>(
         &'a self,
         all: &'a BTreeMap<N, T>,
@@ -433,7 +434,7 @@ impl super::Watch {
         own.and_then(|own| all.get_key_value(own)).into_iter().chain(rest)
     }
 
-    /// Whether it asks for one resource.
+    /// Whether the watch is for one name, not a wildcard or a glob.
     #[must_use]
     pub fn is_of_one(&self) -> bool {
         self.name.as_deref().is_some_and(|name| !names::is_glob(name))
@@ -468,7 +469,7 @@ impl super::Watch {
     }
 }
 
-/// What kind of message a stream carries.
+/// Whether a stream of this variant carries incremental messages.
 pub(super) const fn is_incremental(variant: Variant) -> bool {
     matches!(variant, Variant::Incremental)
 }

@@ -1,4 +1,4 @@
-//! Time: what is due next, and who is told of it.
+//! Virtual time: selection of the next event and delivery of timeouts.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -15,26 +15,26 @@ use crate::{
     within::{self, Who, turn_of},
 };
 
-/// More events than this at one instant are a busy loop.
+/// Maximum number of events at one instant; more are a busy loop.
 const ENDLESS: u32 = 20_000;
 
-/// A scenario that lets time pass more often than this waits for something that never comes.
+/// Maximum number of times that a scenario advances time; more are an endless wait.
 const ENDLESS_WAITS: u32 = 100_000;
 
-/// More outputs than this at one instant are, too: thousands of watches of several clients are told of as many changes
-/// in runs that are sound.
+/// Maximum number of outputs at one instant; more are a busy loop. Valid runs can have many:
+/// thousands of watches of several clients, with as many changes.
 const ENDLESS_OUTPUTS: u32 = 200_000;
 
 impl World {
-    /// Lets time pass, jumping from one thing that is due to the next.
+    /// Advances virtual time, jumping from event to event.
     pub fn advance(&mut self, duration: Duration) {
         self.run_until(self.now.after(duration));
     }
 
-    /// Does everything that is to be done up to this time.
+    /// Processes everything that is due up to this time.
     ///
-    /// Where a rule was broken before, the run is over: this does not come back then, and neither does a scenario
-    /// that waits for what never comes.
+    /// Does not return if a rule is broken, because the run is over. A scenario that waits without
+    /// end is stopped too.
     pub fn run_until(&mut self, end: Time) {
         self.waits += 1;
         if self.waits > ENDLESS_WAITS {
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Does the next thing that is due until `end`. False if there is none.
+    /// Processes the next event before `end`. Returns false if there is none.
     fn step(&mut self, end: Time) -> bool {
         let timer = self.next_timer();
         let item = self.heap.peek().map(|Reverse(next)| next.at);
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Counts an event; too many at one instant are a busy loop.
+    /// Counts an event, and reports a busy loop if there are too many at one instant.
     pub(super) fn count_event(&mut self) {
         self.events += 1;
         self.events_at_instant += 1;
@@ -103,8 +103,8 @@ impl World {
         }
     }
 
-    /// Counts something that was taken out of a state machine or of a control plane, whose loops are none of events.
-    /// False if there is no end of it, or the run is over: nothing more is to be taken then.
+    /// Counts an output of a core or of a control plane. Returns false if there are too many or the
+    /// run is over, and no more outputs may be taken.
     pub(super) fn may_take_more(&mut self, party: Party) -> bool {
         self.outputs_at_instant += 1;
         if self.outputs_at_instant > ENDLESS_OUTPUTS {
@@ -143,7 +143,7 @@ impl World {
                 (self.servers[at].deadline.filter(|_| is_ours), names::server(at))
             }
         };
-        // What is due at a time is done when that has come, all of it at once.
+        // One call of the timeout handler must process everything that is due.
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
             let what =
                 format!("{who} was told that it is {}, and is due at that time again", self.now);
@@ -156,7 +156,7 @@ impl World {
         self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
     }
 
-    /// When a timer that is due at this time comes, by the driver's clock.
+    /// Returns the time at which a timer fires by the driver's clock.
     pub(super) fn by_clock(&self, at: Time) -> Time {
         let at = at.after(self.lateness);
         let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
@@ -166,7 +166,7 @@ impl World {
         Time::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
     }
 
-    /// A message arrives at the same instant as a timer is due.
+    /// Notes if a response arrives at the instant at which a timer is due.
     fn note_tie(&mut self) {
         if let Some(Reverse(Scheduled { item: Item::Response(..), .. })) = self.heap.peek() {
             self.note(Situation::ResponseAtTimer);

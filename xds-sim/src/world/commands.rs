@@ -1,4 +1,4 @@
-//! What applications do.
+//! Operations of applications.
 
 use std::time::Duration;
 
@@ -18,9 +18,10 @@ use crate::{
     within::{Who, turn_of},
 };
 
-/// Applications.
+/// Operations of applications.
 impl World {
-    /// Watches a resource of a client's, or with no name everything of the type.
+    /// Begins a watch of a client, for a name or, with `None`, for the wildcard. Returns `None` if
+    /// the client rejects it.
     pub fn watch(&mut self, client: usize, kind: usize, name: Option<&str>) -> Option<WatchId> {
         let watch = self.begin_watch(client, kind, name.map(Text::from));
         self.drain_client(client);
@@ -73,7 +74,7 @@ impl World {
         self.drain_client(client);
     }
 
-    /// Watches many resources of a type in one turn.
+    /// Begins watches of many resources of a type before the client is drained.
     pub fn watch_several(&mut self, client: usize, kind: usize, names: &[String]) {
         for name in names {
             let _ = self.begin_watch(client, kind, Some(name.as_str().into()));
@@ -81,13 +82,13 @@ impl World {
         self.drain_client(client);
     }
 
-    /// Ends many watches in one turn.
+    /// Ends many watches before the client is drained.
     pub fn unwatch_several(&mut self, client: usize, watches: &[WatchId]) {
         watches.iter().for_each(|watch| self.end_watch(client, *watch));
         self.drain_client(client);
     }
 
-    /// Ends a watch and begins it anew in the same turn.
+    /// Ends a watch and begins it again before the client is drained.
     pub fn watch_again(&mut self, client: usize, watch: WatchId) {
         let Some(known) = self.clients.get(client).and_then(|it| it.watches.get(watch)) else {
             return;
@@ -117,7 +118,7 @@ impl World {
         self.emit(&Event::Unwatched { client, watch });
     }
 
-    /// From now on the watcher takes so long with everything it is told.
+    /// Makes the watcher take this long for each notice.
     pub fn slow_down(&mut self, client: usize, watch: WatchId, delay: Duration) {
         if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(watch)) {
             known.delay = delay;
@@ -125,7 +126,7 @@ impl World {
         }
     }
 
-    /// The watcher begins another watch when it is told something next.
+    /// Makes the watcher begin another watch while it handles its next notice.
     pub fn watch_when_told(
         &mut self,
         client: usize,
@@ -136,7 +137,7 @@ impl World {
         self.act_when_told(client, watch, Act::Watch { kind, name: name.map(Text::from) });
     }
 
-    /// The watcher ends its watch when it is told something next.
+    /// Makes the watcher end its watch while it handles its next notice.
     pub fn unwatch_when_told(&mut self, client: usize, watch: WatchId) {
         self.act_when_told(client, watch, Act::Unwatch);
     }
@@ -147,7 +148,7 @@ impl World {
         }
     }
 
-    /// The applications of a client are quick from now on.
+    /// Makes the applications of a client handle notices at once.
     pub(super) fn hurry(&mut self, client: usize) {
         for known in self.clients[client].watches.values_mut() {
             known.delay = Duration::ZERO;
@@ -155,8 +156,8 @@ impl World {
         }
     }
 
-    /// A client shuts down, and all of its watches end: whoever holds them is told so by who shuts it down, and not
-    /// by the client.
+    /// Shuts a client down, which ends all of its watches. The world notifies the application of
+    /// this; the client does not.
     pub fn shut_down(&mut self, client: usize) {
         let now = self.now;
         if !self.clients[client].watches.is_empty() {
@@ -178,7 +179,7 @@ impl World {
         self.drain_client(client);
     }
 
-    /// A client starts anew, with the same watches: what it held is lost, and so are its streams.
+    /// Restarts a client with the same watches. Its resources and streams are lost.
     pub fn restart_client(&mut self, client: usize) {
         let links: Vec<_> = self.clients[client].links.iter().map(|(_, link)| *link).collect();
         for link in links {
@@ -208,7 +209,7 @@ impl World {
         self.drain_client(client);
     }
 
-    /// A client's driver calls it although nothing is due.
+    /// Calls a client's timeout handler even if no timer is due.
     pub fn wake_client(&mut self, client: usize) {
         let due = self.clients[client].core.poll_timeout();
         self.changes += u64::from(due.is_none_or(|due| due.at > self.now));

@@ -1,4 +1,4 @@
-//! How streams end that nobody wanted to end.
+//! Streams ended by the network or by a server.
 
 use xds_core::server::StreamEvent;
 
@@ -9,19 +9,19 @@ use super::{
 use crate::situations::Situation;
 
 impl World {
-    /// Resets a stream: what is under way on it is lost, and both ends learn of it.
+    /// Resets a stream: messages in flight are lost, and both ends are notified.
     pub fn reset(&mut self, link: LinkId, code: i32) {
         self.reset_together(&[link], code);
     }
 
-    /// The connection of a client to a server is reset, and all streams on it with it.
+    /// Resets the connection of a client to a server, which resets all of its streams.
     pub fn reset_connection(&mut self, client: usize, server: usize, code: i32) {
         let links = self.links(client).filter(|(_, link)| link.server == server && link.is_open);
         let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
         self.reset_together(&links, code);
     }
 
-    /// Each end learns of all of them at one instant.
+    /// Resets streams so that each end learns of all of them at one instant.
     fn reset_together(&mut self, links: &[LinkId], code: i32) {
         let is_there = |link: &&LinkId| {
             let it = &self.links[link.at()];
@@ -53,12 +53,12 @@ impl World {
         }
     }
 
-    /// A server ends a stream in good order, after what it has sent.
+    /// Ends a stream at the server with status OK, after the messages already sent.
     pub fn end_stream(&mut self, link: LinkId) {
         self.end_with(link, 0);
     }
 
-    /// A server ends a stream with this status, after what it has sent.
+    /// Ends a stream at the server with a status, after the messages already sent.
     pub(super) fn end_with(&mut self, link: LinkId, code: i32) {
         let Some(key) = self.links[link.at()].stream else { return };
         let server = self.links[link.at()].server;

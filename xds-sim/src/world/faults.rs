@@ -1,4 +1,4 @@
-//! What goes wrong, and how it is put right.
+//! Faults and their repair.
 
 use std::{cmp::Reverse, rc::Rc, time::Duration};
 
@@ -19,10 +19,11 @@ use crate::{
     trace::{Extent, LaneId},
 };
 
-/// How long a transport takes to find out that nothing arrives any more: its keepalive (IL3).
+/// Time until a transport detects that nothing arrives: the keepalive timeout.
+// IL3
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// How many earlier states of a server other replicas may have.
+/// Maximum number of earlier states of a server that its replicas may have.
 const REPLICAS: usize = 4;
 
 impl World {
@@ -47,7 +48,7 @@ impl World {
         [self.clients[it.client].lane, self.servers[it.server].lane]
     }
 
-    /// A server is not told of changes for a while.
+    /// Stops a server from receiving changes for a while.
     pub fn let_lag(&mut self, server: usize, lasting: Duration) {
         self.lag(server, Fault::Lag, lasting);
     }
@@ -60,7 +61,7 @@ impl World {
         self.schedule(end, Item::Undo(Undo::Lag(server)));
     }
 
-    /// Everything takes so much longer for a while.
+    /// Increases the latency of the network for a while.
     pub fn slow_network(&mut self, by: Duration, lasting: Duration) {
         self.slowness = by;
         self.begin(&[], "slow network");
@@ -68,7 +69,7 @@ impl World {
         self.schedule(end, Item::Undo(Undo::Slow));
     }
 
-    /// A stream takes so much longer for a while, and others do not.
+    /// Increases the latency of one stream for a while.
     pub fn slow_link(&mut self, link: LinkId, by: Duration, lasting: Duration) {
         self.links[link.at()].slowness = by;
         let lanes = self.lanes_of(link);
@@ -84,7 +85,7 @@ impl World {
         }
     }
 
-    /// The network takes so many bytes in a second, for a while, and delivers what there is every now and then.
+    /// Limits the bandwidth of the network for a while. Messages are then delivered in batches.
     pub fn narrow_network(&mut self, bytes_per_second: u64, lasting: Duration) {
         self.narrowness = Some(bytes_per_second.max(1));
         self.begin(&[], "narrow network");
@@ -92,7 +93,7 @@ impl World {
         self.schedule(end, Item::Undo(Undo::Narrow));
     }
 
-    /// All timers come so much later for a while.
+    /// Makes all timers fire late for a while.
     pub fn delay_timers(&mut self, by: Duration, lasting: Duration) {
         self.lateness = by;
         self.is_punctual = false;
@@ -101,7 +102,8 @@ impl World {
         self.schedule(end, Item::Undo(Undo::LateTimers));
     }
 
-    /// The clock jumps: what was due meanwhile, and what has arrived, is seen to at the new time only.
+    /// Makes the clock jump: timers due and messages that arrive in between are processed at the
+    /// new time.
     pub fn jump(&mut self, by: Duration) {
         let end = self.now.after(by);
         let timer = self.next_timer().is_some_and(|(at, _)| at < end);
@@ -116,7 +118,8 @@ impl World {
         self.pass_to(end);
     }
 
-    /// All streams clog one after the other, in both directions, and are free again in another order.
+    /// Blocks all streams in both directions one after the other, and releases them in another
+    /// order.
     pub fn clog(&mut self, nth: usize, lasting: Duration) {
         let links = self.open_links();
         if links.len() > 1 {
@@ -130,7 +133,7 @@ impl World {
         }
     }
 
-    /// Servers let a client see another view from now on, in the middle of its streams.
+    /// Moves a client to another view while its streams are open.
     pub fn move_client(&mut self, client: usize, view: usize) {
         let before = self.clients[client].view;
         if before == view || view >= self.truth.len() {
@@ -166,8 +169,9 @@ impl World {
         }
     }
 
-    /// The driver of a party does nothing for a while: what arrives is handed in, and nothing is taken out.
-    /// A control plane of the user's own never is: what it hands out may be made beforehand.
+    /// Stops the driver of a client or server from draining outputs for a while; inputs are still
+    /// delivered. Has no effect on a user-defined control plane, which may prepare its outputs
+    /// early.
     pub fn starve(&mut self, party: Party, lasting: Duration) {
         if let Party::Server(at) = party
             && matches!(self.servers[at].core, Plane::Own(_))
@@ -200,12 +204,12 @@ impl World {
         until.is_some()
     }
 
-    /// The client's side of a stream takes no messages for a while.
+    /// Blocks the client's transport for a stream for a while.
     pub fn block_requests(&mut self, link: LinkId, lasting: Duration) {
         self.block(link, Direction::ToServer, Fault::BlockRequests, lasting);
     }
 
-    /// The server's side of a stream takes no messages for a while.
+    /// Blocks the server's transport for a stream for a while.
     pub fn block_responses(&mut self, link: LinkId, lasting: Duration) {
         self.block(link, Direction::ToClient, Fault::BlockResponses, lasting);
     }
@@ -241,14 +245,15 @@ impl World {
         }
     }
 
-    /// The next answer on a channel that is polled is this instead.
+    /// Replaces the next answer on a polled channel.
     pub fn answer_badly(&mut self, link: LinkId, bad: BadAnswer) {
         self.links[link.at()].bad_answer = Some(bad);
         let lanes = self.lanes_of(link);
         self.strike(&lanes, texts::bad_answer(bad));
     }
 
-    /// Nothing arrives any more in one direction or both, until the transport finds out (IL3).
+    /// Stops deliveries in one direction or both, until the transport detects it.
+    // IL3
     pub fn half_open(&mut self, link: LinkId, to_client: bool, to_server: bool) {
         let it = &mut self.links[link.at()];
         if !it.is_known_to_client || it.is_cut {
@@ -263,7 +268,7 @@ impl World {
         self.emit(&Event::Silent { link });
     }
 
-    /// A server starts anew: it forgets its streams, nonces and clients, and has its resources again.
+    /// Restarts a server. It loses its streams, nonces and clients, and gets its resources again.
     pub fn restart_server(&mut self, server: usize) {
         self.start_anew(server, "restarts", None);
     }
@@ -308,8 +313,8 @@ impl World {
         self.drain_server(server);
     }
 
-    /// A load balancer moves the clients of a server to another replica of it, which has a state that the server
-    /// had at an earlier time and is not told of changes for a while. Which one is chosen by a number.
+    /// Moves the clients of a server to another replica, selected by `nth`. It has an earlier state
+    /// of the server and receives no changes for a while.
     pub fn change_replica(&mut self, server: usize, nth: usize, lasting: Duration) {
         let node = &self.servers[server];
         let mut earlier = node.earlier.clone();
@@ -322,12 +327,12 @@ impl World {
         self.start_anew(server, "clients come to another replica", Some(states));
     }
 
-    /// A client is sent something that its server never said.
+    /// Sends a client a response that its server did not send.
     pub fn forge(&mut self, link: LinkId, bytes: Bytes, what: &str) {
         self.forge_as(link, bytes, what, None);
     }
 
-    /// A client is told a lie.
+    /// Sends a lie to a client.
     pub(crate) fn tell_lie(&mut self, link: LinkId, bytes: Bytes, lie: Lie) {
         self.forge_as(link, bytes, lie.as_str(), Some(lie));
     }
@@ -342,7 +347,7 @@ impl World {
         self.send_to_client(link, Rc::new(Message { id, bytes, body, lie }));
     }
 
-    /// Everything that is wrong is put right, and all servers have what is true.
+    /// Repairs all faults, and gives all servers the current resources.
     pub fn heal(&mut self) {
         self.slowness = Duration::ZERO;
         self.narrowness = None;
@@ -443,7 +448,7 @@ impl World {
         }
     }
 
-    /// The streams of a client that are open, oldest first.
+    /// Open streams of all clients, oldest first within a client.
     #[must_use]
     pub fn open_links(&self) -> Vec<LinkId> {
         let all = self.clients.iter().flat_map(|client| &client.links);
@@ -451,7 +456,7 @@ impl World {
         open.map(|(_, link)| *link).collect()
     }
 
-    /// Whether a server answers for a name.
+    /// Whether a server serves a name.
     #[must_use]
     pub fn serves(&self, server: usize, name: &str) -> bool {
         names::serves(server, name)

@@ -1,7 +1,7 @@
-//! Servers that are files, one for each type, and those who watch them.
+//! Servers whose resources are in files, one for each type, and the readers of these files.
 //!
-//! A server of a world has resources; where it is files, these are what is in them. A reader looks when its
-//! client asks for that, a moment after something has happened to a file, and every now and then anyway.
+//! A reader reads a file when its client requests it, shortly after a change of the file is
+//! reported, and periodically.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _},
@@ -27,22 +27,22 @@ use crate::{
     within::{Who, turn_of},
 };
 
-/// How long nothing may happen to a file before it is read.
+/// Time without file events after which a changed file is read.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// How often a file is looked at though nothing was noticed.
+/// Interval of the periodic reads.
 const ANYWAY: Duration = Duration::from_secs(30);
 
-/// Why a file is looked at.
+/// Reason for a read of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Somebody asks for it, or something has happened to it.
+    /// The client requested it, or a change was reported.
     ForCause,
     Anyway,
 }
 
 impl World {
-    /// A client wants its file read, and from then on whenever it changes.
+    /// Reads a file for a client, and starts to watch it for changes.
     pub(super) fn read_file(&mut self, link: LinkId) {
         let now = self.now;
         if !std::mem::replace(&mut self.links[link.at()].is_watching, true) {
@@ -51,7 +51,7 @@ impl World {
         self.schedule(now, Item::Look(link));
     }
 
-    /// The readers of a server's files notice that something has happened.
+    /// Reports a change of a server's files to their readers.
     pub(super) fn touch_files(&mut self, server: usize, kind: Option<usize>) {
         let hearing = std::mem::take(&mut self.servers[server].hearing);
         if hearing == Hearing::Never {
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// The files of a server are in this state for a while.
+    /// Puts the files of a server into this state for a while.
     pub fn spoil_files(&mut self, server: usize, state: FileState, lasting: Duration) {
         self.servers[server].file = state;
         let lane = self.servers[server].lane;
@@ -83,21 +83,22 @@ impl World {
         self.touch_files(server, None);
     }
 
-    /// Nobody hears of the next change of a server's files.
+    /// Suppresses the report of the next change of a server's files.
     pub fn lose_event(&mut self, server: usize) {
         self.servers[server].hearing = Hearing::Never;
         let lane = self.servers[server].lane;
         self.strike(&[lane], "the next event is lost");
     }
 
-    /// The next change of a server's files is told twice.
+    /// Duplicates the report of the next change of a server's files.
     pub fn double_event(&mut self, server: usize) {
         self.servers[server].hearing = Hearing::Twice;
         let lane = self.servers[server].lane;
         self.strike(&[lane], "the next event comes twice");
     }
 
-    /// Whoever looks at the files of a server sees for a while what they say now, though he is told of each change.
+    /// Makes readers of a server's files see the current contents for a while, although each change
+    /// is reported.
     pub fn hold_files(&mut self, server: usize, lasting: Duration) {
         let node = &mut self.servers[server];
         let seen = node.state[0].clone();
@@ -108,7 +109,7 @@ impl World {
         self.schedule(end, Item::Undo(Undo::StillSeen(server)));
     }
 
-    /// What its files say can be seen again. Nobody is told.
+    /// Makes the current contents of a server's files visible, without a report.
     pub(super) fn show_files(&mut self, server: usize) {
         let node = &mut self.servers[server];
         let lane = node.lane;
@@ -127,7 +128,7 @@ impl World {
         self.touch_files(server, None);
     }
 
-    /// What a reader finds: the bytes of a response, or why there is none.
+    /// Returns the bytes of the response that a reader finds, or an error.
     fn content(&self, link: LinkId) -> Result<Bytes, &'static str> {
         let it = &self.links[link.at()];
         let (node, Some(kind)) = (&self.servers[it.server], it.only) else {
@@ -187,7 +188,7 @@ impl World {
                 self.recorder.deliver(self.now, id);
                 let body = self.body_of_response(link, &bytes);
                 let inbox = &mut self.links[link.at()].to_client.inbox;
-                // Nobody has to read what a file said before.
+                // A reader needs only the newest contents of a file.
                 inbox.clear();
                 inbox.push_back(Rc::new(Message { id, bytes, body, lie: None }));
             }

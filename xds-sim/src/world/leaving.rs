@@ -1,4 +1,4 @@
-//! Servers that go away by plan: no new streams, and each of the others ends after its answers.
+//! Draining servers: they accept no new streams, and end each open one after its outstanding ACKs.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::situations::Situation;
 
-/// How long a response may wait for its answer before its stream ends.
+/// Maximum time that a draining server waits for an ACK before it ends the stream.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 impl World {
-    /// A server ends its streams over this time, each after the answers to what is under way, and starts
-    /// anew when the last one has ended. A control plane of the user's own starts anew at once.
+    /// Drains a server: it ends its streams over this time, each after the outstanding ACKs, and
+    /// restarts when the last one has ended. A user-defined control plane restarts at once.
     pub fn go_away(&mut self, server: usize, over: Duration) {
         let now = self.now;
         let _turn = self.turn_of_server(server, "goes away");
@@ -38,7 +38,7 @@ impl World {
         self.drain_server(server);
     }
 
-    /// Its last stream has ended.
+    /// Schedules the restart of a drained server after its last stream has ended.
     pub(super) fn has_gone(&mut self, server: usize) {
         let now = self.now;
         self.schedule(now, Item::Undo(Undo::Gone(server)));
@@ -53,7 +53,7 @@ impl World {
         self.restart_server(server);
     }
 
-    /// Since when the server of a stream has been going away, if it is.
+    /// Returns the time at which the server of a stream began to drain, if it is draining.
     pub(crate) fn leaves_since(&self, link: LinkId) -> Option<Time> {
         self.servers[self.links[link.at()].server].leaves_since
     }

@@ -1,4 +1,4 @@
-//! The channels between clients and servers.
+//! Channels between clients and servers.
 
 use std::{collections::VecDeque, rc::Rc, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{options::Fault, oracle::Fold};
 
-/// One incarnation of a transport, by its position among all of a run. Never used twice.
+/// Index of a channel among all channels of a run, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
@@ -21,61 +21,60 @@ impl LinkId {
     }
 }
 
-/// A channel between a client and a server: a stream, unless the run has another transport.
+/// A channel between a client and a server: a stream, a polled channel or a file.
 #[derive(Debug)]
 pub struct Link {
-    /// The position of the client.
+    /// Index of the client.
     pub client: usize,
-    /// The client's channel.
+    /// The client's channel id.
     pub channel: ChannelId,
-    /// The position of the server.
+    /// Index of the server.
     pub server: usize,
-    /// The one type that it carries; `None` carries all.
+    /// Index of the only type that the channel carries; `None` means all types.
     pub only: Option<usize>,
-    /// The variant of the protocol that is spoken on it.
+    /// Protocol variant.
     pub variant: Variant,
-    /// Whether the client takes it to be open.
+    /// Whether the channel is open at the client.
     pub is_open: bool,
-    /// Whether the client has not seen its end.
+    /// Whether the client has not yet seen its end.
     pub is_known_to_client: bool,
-    /// Whether what is under way on it is lost.
+    /// Whether messages in flight are lost.
     pub(super) is_cut: bool,
-    /// Whether nothing comes of the attempt to connect.
+    /// Whether the connection attempt hangs.
     pub(super) is_hanging: bool,
-    /// Until when neither side hears that the other one has ended it.
+    /// Time until which neither side is notified that the other has ended the stream.
     pub(super) unheard_until: Option<Time>,
-    /// What its client has asked for, by the position of the type, if the run is judged.
+    /// Subscriptions of its client by type index, if oracles check the run.
     pub(crate) asked: Vec<Fold>,
-    /// How often its client has asked, if it polls: only the newest request counts.
+    /// Number of polls. Only the newest request counts.
     pub(super) turn: u32,
-    /// What its next answer is to be instead.
+    /// Replacement for its next answer.
     pub(super) bad_answer: Option<BadAnswer>,
-    /// The newest response on it, if it is polled.
+    /// Newest response, if the channel is polled.
     pub(super) last_response: Option<Rc<Message>>,
-    /// What was found in its file when it was read last.
+    /// Result of the last read of its file.
     pub(super) last_seen: Option<Result<Bytes, &'static str>>,
-    /// Whether its client watches its file.
+    /// Whether its client watches the file.
     pub(super) is_watching: bool,
     pub(super) stream: Option<StreamKey>,
-    /// What a control plane of the user's has sent while the transport takes nothing: it is not asked whether there is
-    /// room.
+    /// Messages from a user-defined control plane that wait for a blocked transport.
     pub(super) held: VecDeque<Rc<Message>>,
-    /// How much longer messages on it take at present than others.
+    /// Additional latency of this channel.
     pub(super) slowness: Duration,
-    /// Whether its server has sent anything on it.
+    /// Whether its server has sent a message.
     pub(super) has_spoken: bool,
     pub(super) to_client: Pipe,
     pub(super) to_server: Pipe,
 }
 
 impl Link {
-    /// What the client has asked for of a type, as its server has to take it; nothing is known of it in
-    /// runs that are not judged.
+    /// Returns the client's subscription to a type as the server must see it, or `None` before the
+    /// first request or if no oracles check the run.
     pub(crate) fn asked(&self, kind: usize) -> Option<&Fold> {
         self.asked.get(kind).filter(|fold| fold.was_requested)
     }
 
-    /// The stream, as our management server knows it.
+    /// Returns the stream's id in this project's server.
     pub(crate) fn core_stream(&self) -> Option<StreamId> {
         match self.stream? {
             StreamKey::Core(stream) => Some(stream),
@@ -83,27 +82,27 @@ impl Link {
         }
     }
 
-    /// Whether its server has not seen its end.
+    /// Whether the server has not yet seen its end.
     pub(crate) fn is_known_to_server(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Whether its server can send something on it at once.
+    /// Whether the server's transport accepts messages.
     pub(crate) fn takes_responses(&self) -> bool {
         self.is_known_to_server() && self.to_client.blocked_by.is_none()
     }
 
-    /// Whether its client can send something on it at once.
+    /// Whether the client's transport accepts messages.
     pub(crate) fn takes_requests(&self) -> bool {
         self.is_open && self.is_known_to_client && self.to_server.blocked_by.is_none()
     }
 
-    /// When all has arrived that is under way in its order.
+    /// Time at which all messages in flight have arrived.
     pub(crate) fn settled_at(&self) -> Time {
         self.to_client.last_at.max(self.to_server.last_at)
     }
 
-    /// Whether what is under way on it is lost.
+    /// Whether messages in flight are lost.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -122,39 +121,39 @@ impl Link {
         self.asked[kind].take(request);
     }
 
-    /// How many responses are under way.
+    /// Number of responses in flight.
     #[must_use]
     pub fn responses_under_way(&self) -> usize {
         self.to_client.under_way
     }
 
-    /// How many requests are under way.
+    /// Number of requests in flight.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
         self.to_server.under_way
     }
 }
 
-/// One direction of a link. What goes in first comes out first.
+/// One direction of a channel, which delivers messages in order.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    /// When the newest message arrives.
+    /// Arrival time of the newest message.
     pub(super) last_at: Time,
-    /// Until when the network is busy with what was sent, where it takes so many bytes in a second only.
+    /// Time until which limited bandwidth delays further messages.
     pub(super) busy_until: Time,
-    /// Why the sender's transport takes no messages, if it takes none.
+    /// Fault that blocks the sender's transport, if there is one.
     pub(super) blocked_by: Option<Fault>,
-    /// The sender has something to send and waits for room.
+    /// Whether the sender has a message that waits for the transport.
     pub(super) is_waiting: bool,
-    /// What is sent never arrives.
+    /// Whether messages are lost.
     pub(super) is_silent: bool,
-    /// What has arrived and was not read yet.
+    /// Messages that have arrived and are unread.
     pub(super) inbox: VecDeque<Rc<Message>>,
-    /// How many messages have been sent and did not arrive yet.
+    /// Number of messages in flight.
     pub(super) under_way: usize,
 }
 
-/// Which way messages go on a link.
+/// Direction of messages on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     ToServer,

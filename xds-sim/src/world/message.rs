@@ -1,4 +1,4 @@
-//! Messages on their way, and what they say in words that both variants share.
+//! Messages, and their decoded contents in a form common to both variants.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use xds_core::{TypeUrl, proto, service::Variant};
 
 use crate::{options::Lie, trace::MessageId};
 
-/// A name, a nonce or a version. Most are so short that they need no memory of their own.
+/// A name, a nonce or a version. Short strings need no allocation.
 pub type Text = smol_str::SmolStr;
 
-/// A message, as it goes from one end of a stream to the other.
+/// A message from one end of a stream to the other.
 #[derive(Debug)]
 pub struct Message {
-    /// Which one.
+    /// Identifier of the message.
     pub id: MessageId,
-    /// As it is on the wire.
+    /// Encoded message.
     pub bytes: Bytes,
-    /// What it says; `None` if nobody asked, or it cannot be read.
+    /// Decoded content; `None` if no oracle needs it, or decoding failed.
     pub body: Option<Body>,
-    /// The lie that it is, if nobody has said it.
+    /// Lie, if the message was forged.
     pub lie: Option<Lie>,
 }
 
-/// What a message says.
+/// Decoded content of a message.
 #[derive(Debug)]
 pub enum Body {
-    /// What a client says.
+    /// A request.
     Request(Request),
-    /// What a server says.
+    /// A response.
     Response(Response),
 }
 
 impl Message {
-    /// What a client says with it.
+    /// Returns the content if the message is a request.
     #[must_use]
     pub fn request(&self) -> Option<&Request> {
         match &self.body {
@@ -43,7 +43,7 @@ impl Message {
         }
     }
 
-    /// What a server says with it.
+    /// Returns the content if the message is a response.
     #[must_use]
     pub fn response(&self) -> Option<&Response> {
         match &self.body {
@@ -53,78 +53,78 @@ impl Message {
     }
 }
 
-/// What a client says.
+/// Content of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The position of the type among those of the world; `None` for another one.
+    /// Index of the type in the world; `None` for other types.
     pub kind: Option<usize>,
-    /// The nonce of the response that it answers or goes along with.
+    /// Nonce of the response that the request acknowledges, or of the newest one.
     pub nonce: Text,
-    /// State of the world: the version that was accepted last.
+    /// State of the world: version accepted last.
     pub version: Text,
-    /// The code of the error, if it rejects a response.
+    /// Status code of the error, if the request is a NACK.
     pub error: Option<i32>,
-    /// The id of the node, if it states one.
+    /// Node id, if the request has a node.
     pub node: Option<Text>,
-    /// What is wanted.
+    /// Subscribed names.
     pub names: Names,
 }
 
-/// What a request says of what is wanted.
+/// Subscribed names of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Names {
-    /// State of the world: all of it.
+    /// State of the world: all names.
     Whole(Vec<Text>),
-    /// Incremental: how it changes.
+    /// Incremental: changes.
     Change {
-        /// What is wanted from now on.
+        /// Names to subscribe.
         subscribe: Vec<Text>,
-        /// What is not wanted any more.
+        /// Names to unsubscribe.
         unsubscribe: Vec<Text>,
-        /// What the client has, with its versions, by name.
+        /// Initial resource versions, by name.
         versions: Vec<(Text, Text)>,
     },
 }
 
 impl Names {
-    /// The names from which something is wanted now, or newly.
+    /// Iterates over all names, or over the names to subscribe.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let (Self::Whole(names) | Self::Change { subscribe: names, .. }) = self;
         names.iter().map(Text::as_str)
     }
 }
 
-/// What a server says.
+/// Content of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
-    /// The position of the type among those of the world; `None` for another one.
+    /// Index of the type in the world; `None` for other types.
     pub kind: Option<usize>,
-    /// What the answer is to state.
+    /// Nonce.
     pub nonce: Text,
-    /// The version of the whole.
+    /// Version of the response.
     pub version: Text,
     /// Resources.
     pub resources: Vec<Item>,
-    /// Incremental: names of what does not exist.
+    /// Incremental: names of removed resources.
     pub removed: Vec<Text>,
-    /// Names of what cannot be had, with the code of the reason.
+    /// Names with resource errors, and their status codes.
     pub errors: Vec<(Text, i32)>,
 }
 
 /// A resource in a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Its name.
+    /// Name.
     pub name: Text,
-    /// Its own version, if it has one.
+    /// Version of the resource, if it has one.
     pub version: Text,
-    /// Its bytes; `None` renews what was sent before.
+    /// Encoded resource; `None` is a heartbeat.
     pub bytes: Option<Bytes>,
-    /// How long it may be used.
+    /// TTL, if there is one.
     pub ttl: Option<Duration>,
 }
 
-/// The first field of every resource of xDS.
+/// First field of every xDS resource.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Named {
     #[prost(string, tag = "1")]
@@ -141,12 +141,12 @@ fn kind_of(types: &[TypeUrl], type_url: &str) -> Option<usize> {
     types.iter().position(|known| known.as_str() == type_url)
 }
 
-/// The position of a type; requests on a stream that carries one type only need not state it.
+/// Returns the index of a type. Requests on a stream for one type may omit the type URL.
 fn kind_or(types: &[TypeUrl], type_url: &str, only: Option<usize>) -> Option<usize> {
     if type_url.is_empty() { only } else { kind_of(types, type_url) }
 }
 
-/// Reads a request; `only` is the type of a stream that carries no other.
+/// Decodes a request; `only` is the type of a stream that carries one type.
 pub(crate) fn read_request(
     bytes: &Bytes,
     variant: Variant,
@@ -187,16 +187,16 @@ pub(crate) fn read_request(
     })
 }
 
-/// Any message: a row of fields.
+/// Any protobuf message.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Fields {}
 
-/// Whether it is a message, whatever its fields are.
+/// Whether the bytes are a valid protobuf message of any type.
 pub(super) fn is_message(bytes: &Bytes) -> bool {
     Fields::decode(bytes.clone()).is_ok()
 }
 
-/// Reads a response.
+/// Decodes a response.
 pub(crate) fn read_response(
     bytes: &Bytes,
     variant: Variant,

@@ -1,8 +1,8 @@
-//! Any number of clients, servers, watchers and links in virtual time.
+//! World: clients, servers, watchers and channels in virtual time.
 //!
-//! A world never ticks: it does what is due at this instant, then jumps to the earliest of the
-//! deliveries and deadlines. A core that asks for a timeout too late, or forgets to, is found out,
-//! because nothing else ever wakes it (contract rule 4). There are no threads and nothing waits.
+//! A world processes everything that is due at one instant, then jumps to the earliest delivery or
+//! deadline. A core that requests its timeout too late, or not at all, is detected, because no
+//! periodic tick calls it. There are no threads.
 
 mod application;
 mod client_side;
@@ -62,11 +62,11 @@ use crate::{
     within::{Who, turn_of},
 };
 
-/// The types of a world, of which the options take the first ones.
+/// Resource types of a world. The options select how many of the first ones are used.
 const TYPES: [&str; 4] =
     [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT, types::LISTENER, types::ROUTE_CONFIGURATION];
 
-/// Clients, servers and the links between them.
+/// A simulation of clients, servers and the channels between them.
 pub struct World {
     options: Options,
     choices: Choices,
@@ -78,39 +78,39 @@ pub struct World {
     clients: Vec<ClientNode>,
     servers: Vec<ServerNode>,
     links: Vec<Link>,
-    /// What is true, by view, whichever server knows of it yet.
+    /// Current resources by view. Servers may not know them yet.
     truth: Vec<State>,
-    /// How often anything was set: part of what resources say, so that no two are equal by accident.
+    /// Number of changes, which is part of new resource texts and makes them unique.
     revision: u64,
-    /// How much longer messages take at present.
+    /// Additional latency of the network.
     slowness: Duration,
-    /// The most that this ever was.
+    /// Maximum of `slowness` during the run.
     slowest: Duration,
-    /// How many bytes the network takes in a second at present, if that is bounded.
+    /// Bandwidth in bytes per second, if it is limited.
     narrowness: Option<u64>,
-    /// How much later timers come at present.
+    /// Delay of all timers.
     lateness: Duration,
-    /// By how much the clock has jumped so far.
+    /// Total time by which the clock has jumped.
     jumped: Duration,
-    /// Whether nothing has kept a driver or a watcher from being in time.
+    /// Whether no driver or watcher has been delayed.
     is_punctual: bool,
     strangers: Vec<Stranger>,
     next_stream: u64,
     oracles: Vec<Box<dyn Oracle>>,
     recorder: Recorder,
     situations: Situations,
-    /// How often something was then otherwise, by what an application, an operator or the network did at once.
+    /// Number of immediate state changes by applications, operators or faults.
     changes: u64,
     violation: Option<Violation>,
     phase: Phase,
     events: u64,
     events_at_instant: u32,
     outputs_at_instant: u32,
-    /// How often the scenario has let time pass.
+    /// Number of times that the scenario advanced time.
     waits: u32,
 }
 
-/// What is left of a world.
+/// Result of a world whose run is over.
 pub(crate) struct Ended {
     pub(crate) options: Options,
     pub(crate) choices: Choices,
@@ -125,11 +125,11 @@ impl World {
     pub(crate) fn new(options: Options, mut choices: Choices, config: &Config, keep: Keep) -> Self {
         let mut options = options;
         if config.control_plane.is_some() {
-            // It knows streams.
+            // A user-defined control plane supports only streams,
             options.transport = Transport::Streams;
-            // And neither views nor ours.
+            // one view and content versions,
             (options.views, options.versions) = (1, Versions::Content);
-            // Nor is it told of a limit.
+            // and no size limit.
             options.responses = Responses::Long;
         }
         let options = options.fitting();
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// Tells the oracles that the run is over, which may have something to say of it.
+    /// Notifies the oracles of the end of the run.
     pub(crate) fn finish_run(&mut self) {
         if self.violation.is_none() {
             self.emit(&Event::Ended);
@@ -259,34 +259,35 @@ impl World {
         }
     }
 }
-/// Judgement.
+/// Checks by oracles.
 impl World {
-    /// Counts a situation that the run has come to.
+    /// Counts a situation that the run has reached.
     pub fn note(&mut self, situation: Situation) {
         self.situations.note(situation);
     }
 
-    /// Counts that something takes effect: what is put right, and how all ends, is not what a run is made to withstand.
+    /// Counts an effect in the warm-up and faults phases. Later effects are repairs and do not
+    /// count.
     pub(crate) fn takes_effect(&mut self, kind: impl Into<Kind>) {
         if matches!(self.phase, Phase::WarmUp | Phase::Faults) {
             self.situations.effects.note(kind.into());
         }
     }
 
-    /// How often something was then otherwise, by what was done or went wrong just now.
+    /// Number of immediate state changes by applications, operators or faults.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Says that the run has come to its next part.
+    /// Enters the next phase of the run.
     pub fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.recorder.phase(self.now, phase);
         self.emit(&Event::Phase(phase));
     }
 
-    /// Nobody has anything to do: says so to the oracles, which look at everything. To be called when no
-    /// message is under way.
+    /// Notifies the oracles that the world is at rest, so that they check the whole state. Call
+    /// this only when no message is in flight.
     pub fn judge_at_rest(&mut self) {
         self.emit(&Event::Rest);
         if self.phase != Phase::Converge {
@@ -305,7 +306,7 @@ impl World {
         }
     }
 
-    /// Says that a rule of the caller's is broken.
+    /// Fails the run because a user-defined rule is broken.
     pub fn fail(&mut self, invariant: &'static str, rule: &'static str, what: impl Into<String>) {
         self.break_rule(&oracle::Rule { id: invariant, sentence: rule }, what.into());
     }
@@ -321,7 +322,7 @@ impl World {
         self.violation.get_or_insert(violation);
     }
 
-    /// Says that somebody panicked.
+    /// Fails the run because of a panic.
     pub(crate) fn note_panic(&mut self, who: Who, text: String) {
         self.break_rule(&who.rule(), text);
     }

@@ -1,4 +1,4 @@
-//! What everybody and everything is called, and how the cores are configured.
+//! Names of participants and resources, and configuration of the cores.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,31 +34,31 @@ pub(super) fn server(at: usize) -> String {
     format!("server-{at}")
 }
 
-/// The authority of the third server.
+/// Prefix of names of the separate authority.
 const APART: &str = "xdstp://apart/";
 
-/// The position of the server that has an authority of its own.
+/// Index of the server of the separate authority.
 const SERVER_APART: usize = 2;
 
-/// Whether a name is of the authority that has a server of its own.
+/// Whether a name belongs to the separate authority.
 pub(crate) fn is_apart(name: &str) -> bool {
     name.starts_with("xdstp:")
 }
 
-/// Whether it is the name of all below it.
+/// Whether a name is a glob.
 pub(crate) fn is_glob(name: &str) -> bool {
     is_apart(name) && name.ends_with("/*")
 }
 
-/// Whether a name is that of all below it, and another one lies there.
+/// Whether `glob` is a glob with the member `name`.
 pub(crate) fn glob_covers(glob: &str, name: &str) -> bool {
     is_glob(glob) && name != glob && glob.strip_suffix('*').is_some_and(|at| name.starts_with(at))
 }
 
-/// What all other names of resources begin with, behind that of an authority.
+/// Prefix of the last path segment of aliases.
 const OTHERWISE: &str = "also-";
 
-/// The other name of a resource.
+/// Returns the alias of a resource.
 pub(crate) fn alias_of(name: &str) -> String {
     match name.rsplit_once('/') {
         Some((path, last)) => format!("{path}/{OTHERWISE}{last}"),
@@ -66,7 +66,7 @@ pub(crate) fn alias_of(name: &str) -> String {
     }
 }
 
-/// What a name stands for that may be the other one of a resource.
+/// Returns the resource name of an alias; other names are returned unchanged.
 pub(crate) fn meaning_of(name: &str) -> Text {
     let (path, last) = name.rsplit_once('/').map_or(("", name), |(path, last)| (path, last));
     match last.strip_prefix(OTHERWISE) {
@@ -76,36 +76,36 @@ pub(crate) fn meaning_of(name: &str) -> Text {
     }
 }
 
-/// Whether a name is the other one of a resource.
+/// Whether a name is an alias.
 pub(crate) fn is_alias(name: &str) -> bool {
     let path = name.bytes().rposition(|letter| letter == b'/').map_or(0, |slash| slash + 1);
     name[path..].starts_with(OTHERWISE)
 }
 
-/// What a view is called.
+/// Returns the name of a view.
 pub(super) fn view(at: usize) -> ViewName {
     ViewName::from(format!("view-{at}").as_str())
 }
 
-/// The position of a view that is called so.
+/// Returns the index of a view.
 pub(super) fn view_at(view: &ViewName) -> usize {
     let number = view.as_str().strip_prefix("view-");
     number.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// The position of the client that has this node id.
+/// Returns the index of the client with this node id.
 pub(super) fn client_at(node: &str) -> Option<usize> {
     node.strip_prefix("client-")?.parse().ok()
 }
 
-/// Whether a server answers for a name.
+/// Whether a server serves a name.
 pub(crate) fn serves(server: usize, name: &str) -> bool {
     is_apart(name) == (server == SERVER_APART)
 }
 
 impl World {
-    /// The name of a resource, by its number. With three servers, every other one is of an authority of
-    /// its own.
+    /// Returns the name of a resource by number. With three servers, every second name belongs to a
+    /// separate authority.
     #[must_use]
     pub fn name(&self, kind: usize, number: u32) -> String {
         match (
@@ -117,14 +117,14 @@ impl World {
         }
     }
 
-    /// The glob that all names of a type stand below that are of an authority.
+    /// Returns the glob of all names of a type in the separate authority.
     #[must_use]
     pub fn glob(&self, kind: usize) -> Option<String> {
         Some(format!("{APART}{}/*", message_name(self.types.get(kind)?)))
     }
 }
 
-/// The longest pause between attempts to connect, in a run.
+/// Maximum backoff between connection attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn client_config(
@@ -172,13 +172,13 @@ pub(super) fn client_config(
     types.iter().fold(config, |config, it| config.with_type(toy(it)))
 }
 
-/// What a client says of itself where it knows of resources that last for a time only.
+/// Client feature that declares support for TTLs.
 const TTL: &str = "xds.config.supports-resource-ttl";
 
-/// The same where it takes resources out of wrappers.
+/// Client feature that declares support for `Resource` wrappers in the state of the world.
 const WRAPPERS: &str = "xds.config.resource-in-sotw";
 
-/// What a client's configuration says of each server.
+/// Returns the server features in a client's configuration.
 fn server_features(options: &Options) -> ServerFeatures {
     let features = options.features.iter().filter_map(|feature| match feature {
         Feature::FailOnDataErrors => Some(ServerFeature::FailOnDataErrors),
@@ -226,8 +226,8 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     config
 }
 
-/// How many names a client may have on a stream: more than any client of a world asks for, and fewer than a stranger
-/// may think of.
+/// Maximum number of names per stream: more than any client of a world uses, and fewer than a rogue
+/// client may request.
 pub(crate) const MOST_NAMES: usize = 10_000;
 
 fn after_acks(on_stuck: OnStuck) -> OrderingPolicy {
@@ -237,7 +237,7 @@ fn after_acks(on_stuck: OnStuck) -> OrderingPolicy {
     OrderingPolicy::AckGated(gated)
 }
 
-/// The position of the server that goes by this URI.
+/// Returns the index of the server with this URI.
 pub(super) fn server_at(uri: &str) -> Option<usize> {
     uri.strip_prefix("server-")?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What is under way, and what becomes of it.
+//! Transmission of messages and the end of streams.
 
 use std::{mem, rc::Rc, time::Duration};
 
@@ -24,11 +24,11 @@ use crate::{
     within::{Who, turn_of},
 };
 
-/// A narrow network delivers what there is at multiples of this, in nanoseconds.
+/// Delivery interval of a network with limited bandwidth, in nanoseconds.
 const TOGETHER: u64 = 100_000_000;
 
 impl World {
-    /// When something arrives that leaves now, on a link or as what becomes of it.
+    /// Returns the arrival time on a channel of what is sent now, such as a connection attempt.
     pub(super) fn arrival(&mut self, link: LinkId) -> Time {
         let of_link = self.links[link.at()].slowness;
         if self.slowness > Duration::ZERO {
@@ -48,7 +48,7 @@ impl World {
         self.now.after(latency)
     }
 
-    /// The same in a pipe, where nothing overtakes.
+    /// Returns the arrival time of a message, which does not overtake earlier messages.
     fn arrival_in(&mut self, link: LinkId, direction: Direction, size: usize) -> Time {
         let arrival = self.arrival(link);
         let (now, rate) = (self.now, self.narrowness);
@@ -103,7 +103,7 @@ impl World {
         self.schedule(at, Item::Response(link, message));
     }
 
-    /// A message goes into a stream that has gone silent.
+    /// Records the loss of a message on a silent stream.
     fn lose(&mut self, link: LinkId, message: &Message) {
         self.recorder.lost(self.now, message.id, "half-open");
         self.takes_effect(match self.links[link.at()].unheard_until {
@@ -112,14 +112,14 @@ impl World {
         });
     }
 
-    /// A transport has room again, or takes the rest of a stream that ends.
+    /// Sends the waiting messages when a transport is unblocked or its stream ends.
     pub(super) fn send_held(&mut self, link: LinkId) {
         for message in mem::take(&mut self.links[link.at()].held) {
             self.send_to_client(link, message);
         }
     }
 
-    /// Something happens that was put off until now.
+    /// Processes a scheduled event.
     pub(super) fn happen(&mut self, item: Item) {
         if let Item::EndAtClient(link, ..) | Item::EndAtServer(link) = item
             && let Some(heard_at) = self.unheard_until(link)
@@ -197,7 +197,7 @@ impl World {
         }
         let reach = self.reach(client, server);
         if self.is_cut_off(client, server) {
-            // It was on its way when the client was cut off.
+            // The connection attempt was in flight when the client was cut off.
             match reach {
                 Reach::Up | Reach::HangingUp | Reach::Unauthenticated => {}
                 Reach::Refused => return self.happen(Item::Refuse(link)),
@@ -246,7 +246,7 @@ impl World {
         self.drain_client(client);
     }
 
-    /// A client learns that a stream has ended. What it has not read yet is lost.
+    /// Notifies a client of the end of a stream. Unread messages are lost.
     pub(super) fn end_at_client(&mut self, link: LinkId, error: ChannelError) {
         let it = &mut self.links[link.at()];
         if !it.is_known_to_client {
@@ -268,7 +268,7 @@ impl World {
         let core = &mut self.clients[client].core;
         let ignored = core.stats().ignored_events;
         core.handle_event(ChannelEvent::Closed(channel, error), self.now);
-        // A client that was not drained yet may have ended it itself before.
+        // A client that was not drained may have ended the stream before.
         let is_news = core.stats().ignored_events == ignored;
         let end = if is_news { end } else { End::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
@@ -279,7 +279,7 @@ impl World {
         self.clients[client].links.retain(|(known, _)| *known != channel);
     }
 
-    /// A client ends a stream.
+    /// Ends a stream at the client.
     pub(super) fn close_by_client(&mut self, client: usize, channel: ChannelId, is_fault: bool) {
         let Some(link) = self.link_of(client, channel) else { return };
         self.forget_channel(client, channel);
@@ -296,7 +296,7 @@ impl World {
         self.schedule(at, Item::EndAtServer(link));
     }
 
-    /// A server ends a stream; what it sent before arrives before the end.
+    /// Ends a stream at the server; messages already sent arrive before the end.
     pub(super) fn close_by_server(
         &mut self,
         server: usize,

@@ -1,4 +1,4 @@
-//! What a world consists of.
+//! Parts of a world.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use crate::{
     trace::{Extent, LaneId},
 };
 
-/// A client or a server, by its position.
+/// A client or a server, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Party {
     /// A client.
@@ -34,88 +34,88 @@ pub enum Party {
     Server(usize),
 }
 
-/// A client with what belongs to it.
+/// A client with its state.
 pub(super) struct ClientNode {
     pub(super) core: Client,
     pub(super) application: Option<Box<dyn Application>>,
     pub(super) lane: LaneId,
-    /// The view that servers let it see.
+    /// Index of the view that servers give it.
     pub(super) view: usize,
     pub(super) deadline: Option<Time>,
-    /// Its driver does nothing until then.
+    /// Time until which its driver does not drain it.
     pub(super) starved_until: Option<Time>,
-    /// Those of its links that it has not seen end, in the order of their beginning.
+    /// Channels whose end it has not seen, oldest first.
     pub(super) links: Vec<(ChannelId, LinkId)>,
     pub(super) watches: Watches,
-    /// How often it began anew.
+    /// Number of restarts.
     pub(super) incarnation: u32,
     pub(super) is_shut_down: bool,
-    /// By the position of the server, which of them it does not reach.
+    /// Servers that it cannot reach, by server index.
     pub(super) cut_off: Vec<Option<CutOff>>,
 }
 
-/// A watch, with what its watcher believes.
+/// A watch, with the state that its watcher was notified of.
 #[derive(Debug)]
 pub struct Watch {
-    /// The position of the type.
+    /// Index of the type.
     pub kind: usize,
-    /// The name; `None` watches everything of the type.
+    /// Name; `None` is the wildcard.
     pub name: Option<Text>,
-    /// The resources in use, by name.
+    /// Resources in use, by name.
     pub view: BTreeMap<Text, Bytes>,
-    /// Whether the watcher was told that there is no value, of a watch of one name.
+    /// Whether the watcher of one name was notified that there is no value.
     pub is_missing: bool,
     pub(super) lane: LaneId,
-    /// How long the watcher takes with what it is told.
+    /// Time that the watcher takes for each notice.
     pub(super) delay: Duration,
-    /// How many notices it is not done with.
+    /// Number of unfinished notices.
     pub(super) busy: u32,
     pub(super) act: Option<Act>,
 }
 
-/// What a watcher does in the middle of being told something.
+/// Action of a watcher inside a notice.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Watch { kind: usize, name: Option<Text> },
     Unwatch,
 }
 
-/// A server with what belongs to it.
+/// A server with its state.
 pub(super) struct ServerNode {
     pub(super) core: Plane,
     pub(super) lane: LaneId,
     pub(super) deadline: Option<Time>,
     pub(super) starved_until: Option<Time>,
-    /// Those of its links that it has not seen end.
+    /// Channels whose end it has not seen.
     pub(super) links: Vec<(StreamKey, LinkId)>,
-    /// What it was told to have, by view.
+    /// Resources that it has received, by view.
     pub(super) state: Vec<State>,
-    /// What it was told to have at earlier times: what other replicas of it have.
+    /// Earlier states, which its replicas have.
     pub(super) earlier: Vec<Vec<State>>,
-    /// Who waits to be told that all have accepted a change, by view and type.
+    /// Views and types for which an operator waits until all clients have accepted a change.
     pub(super) asked: BTreeSet<(usize, usize)>,
-    /// Why it is not told of changes, if it is not.
+    /// Fault that keeps changes from it, if there is one.
     pub(super) lags_for: Option<Fault>,
     pub(super) reach: Reach,
-    /// What becomes of those who read its files, if it is one that has files.
+    /// State of its files, if the transport is files.
     pub(super) file: FileState,
-    /// What readers of its files hear of the next change.
+    /// Reports of its next file change.
     pub(super) hearing: Hearing,
-    /// What can still be seen of its files instead of what they say.
+    /// Visible contents of its files, if they differ from the current ones.
     pub(super) still_seen: Option<State>,
-    /// It ends its streams, and then starts anew.
+    /// Time at which it began to drain, after which it restarts.
     pub(super) leaves_since: Option<Time>,
     pub(super) incarnation: u32,
 }
 
-/// Resources by the position of their type, and by name.
+/// Resources by type index and name.
 pub type Resources = Vec<BTreeMap<Text, Bytes>>;
 
-/// What there is in a view.
+/// State of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
     pub(super) has: Resources,
-    /// What there is beside the bytes, by the position of the type, and by name.
+    /// TTLs and errors of resources, by type index and name.
     pub(super) beside: Vec<BTreeMap<Text, Beside>>,
 }
 
@@ -129,23 +129,24 @@ impl State {
     }
 }
 
-/// What there is of a name beside the bytes of a resource.
+/// TTL and error of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// How long a client may use the resource unless it is told again.
+    /// TTL, if there is one.
     pub ttl: Option<Duration>,
-    /// What those are told who name it, in the resource's stead.
+    /// Error that is reported instead of the resource, if there is one.
     pub error: Option<StatusCode>,
 }
 
-/// What an operator says of a name.
+/// Change of a resource by an operator.
 #[derive(Clone, Debug)]
 pub(super) enum Word {
-    /// It has a resource, which may be used for a time only if there is one.
+    /// Sets the resource, with an optional TTL.
     Set(Bytes, Option<Duration>),
-    /// It has none.
+    /// Deletes the resource.
     Gone,
-    /// Those who name it are told this error. What there is of it stays with those who have it.
+    /// Reports this error to clients that name the resource. Clients keep a resource that they
+    /// have.
     Error(StatusCode),
 }
 
@@ -157,7 +158,8 @@ impl Word {
         }
     }
 
-    /// What it means in a view: the second one lacks every third resource, and has others than the first.
+    /// Returns the change in a view: the second view lacks every third resource, and its other
+    /// resources have a different text.
     pub(super) fn in_view(&self, view: usize, name: &str) -> Self {
         match self {
             _ if view == 0 => self.clone(),
@@ -170,7 +172,7 @@ impl Word {
         }
     }
 
-    /// What it makes of what was known of the name before.
+    /// Applies the change to a state.
     pub(super) fn take_effect(&self, kind: usize, name: &str, state: &mut State) {
         let (resources, beside) = (&mut state.has[kind], &mut state.beside[kind]);
         match self {
@@ -198,81 +200,81 @@ fn is_hidden(name: &str) -> bool {
     number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number % 3 == 1)
 }
 
-/// Who serves.
+/// Implementation of a server.
 pub(super) enum Plane {
-    /// Our management server.
+    /// This project's management server.
     Core(Box<Server>),
-    /// A control plane of the user's.
+    /// A user-defined control plane.
     Own(Box<dyn ControlPlane>),
 }
 
-/// A stream as its server knows it.
+/// Identifier of a stream at its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamKey {
     Core(StreamId),
     Own(u64),
 }
 
-/// What becomes of new connections.
+/// Behaviour for new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// They are taken.
+    /// Accepted.
     #[default]
     Up,
-    /// They are refused.
+    /// Refused.
     Refused,
-    /// Nothing comes back.
+    /// Hanging: the attempt gets no answer.
     Hanging,
-    /// They are taken, and the streams on them are ended at once.
+    /// Accepted, but each stream is ended at once.
     HangingUp,
-    /// The same, with `UNAUTHENTICATED`.
+    /// Accepted, but each stream is ended at once with `UNAUTHENTICATED`.
     Unauthenticated,
 }
 
-/// What state the files of a server are in.
+/// State of the files of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileState {
-    /// They say what there is.
+    /// Complete.
     #[default]
     Whole,
-    /// They are not there: deleted, and to be created anew.
+    /// Deleted, to be created again.
     Gone,
-    /// They are being written in place: their end is missing.
+    /// Truncated, because they are being written in place.
     Cut,
-    /// They may not be read.
+    /// Not readable for lack of permission.
     Forbidden,
 }
 
-/// What readers hear of a change of a file.
+/// Number of reports of a file change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hearing {
-    /// That there is one.
+    /// One report.
     #[default]
     Once,
-    /// Nothing.
+    /// No report.
     Never,
-    /// The same again a moment later.
+    /// A second report a moment later.
     Twice,
 }
 
-/// What a server that is polled says instead of an answer.
+/// Invalid answer of a polled server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAnswer {
-    /// An HTTP status that is an error, as the gRPC status that it stands for.
+    /// An HTTP error status, given as the gRPC status that it maps to.
     Status(i32),
-    /// A body that breaks off.
+    /// A truncated body.
     Unusable,
-    /// That somebody else is to be asked: a status that is neither an error nor an answer.
+    /// A redirect, which is neither an error nor an answer.
     Redirect,
-    /// A page, or whatever else is not what was asked for.
+    /// A body of another type, such as an HTML page.
     ForeignBody,
-    /// That nothing has changed.
+    /// An answer that nothing has changed.
     Unchanged,
-    /// What the server said the time before.
+    /// An earlier answer of the server.
     Stale,
 }
 
-/// Something that happens at a later time.
+/// Event scheduled for a later time.
 #[derive(Debug)]
 pub(super) struct Scheduled {
     pub(super) at: Time,
@@ -290,11 +292,11 @@ pub(super) enum Item {
     EndAtServer(LinkId),
     Ask(LinkId, u32, Rc<Message>),
     Answer(LinkId, u32, Answer),
-    /// A gateway gives a request up.
+    /// The gateway stops waiting for the server.
     GiveUp(LinkId, u32),
-    /// A client gives a request up.
+    /// The client stops waiting for an answer.
     Late(LinkId, u32),
-    /// Something may have happened to a file.
+    /// A file is read because of a possible change.
     Look(LinkId),
     LookAnyway(LinkId),
     Handled {
@@ -311,7 +313,7 @@ pub(super) enum Item {
     Undo(Undo),
 }
 
-/// What a client that polls gets for a request.
+/// Answer to a poll.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Response(Rc<Message>),
@@ -321,7 +323,7 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// A fault is over.
+/// End of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
     Reach(usize),
@@ -359,14 +361,14 @@ impl Ord for Scheduled {
     }
 }
 
-/// A fault to be taken down.
+/// A fault to be recorded.
 pub(super) struct Mishap<'a> {
     pub(super) lanes: &'a [LaneId],
     pub(super) extent: Extent,
     pub(super) what: &'a str,
 }
 
-/// The type's own part of its URL, as names of an authority state it.
+/// Returns the message name in a type URL, as used in names of an authority.
 pub(super) fn message_name(type_url: &TypeUrl) -> &str {
     type_url.as_str().rsplit('/').next().unwrap_or_default()
 }

@@ -1,7 +1,8 @@
-//! Channels over which a client asks again and again, and the gateway in front of a server: REST.
+//! Polled channels, and the REST gateway in front of a server.
 //!
-//! A request waits at the gateway until the server answers it or it has waited for long enough, which is told
-//! as "nothing has changed". One request of a channel is under way at a time: the next one takes its place.
+//! A request waits at the gateway until the server answers it or a timeout expires, which is
+//! answered as "nothing has changed". A channel has one request in flight; the next one replaces
+//! it.
 
 use std::{rc::Rc, time::Duration};
 
@@ -24,26 +25,27 @@ use crate::{
     within::{Who, turn_of},
 };
 
-/// How long a gateway lets a request wait: longer than a server holds its first answer back, so that a client that has
-/// something of a rejected response hears that all of it is gone.
+/// Time for which a gateway lets a request wait. It is longer than a server delays an empty first
+/// response, so a client that uses parts of a rejected response is notified when all of it is
+/// deleted.
 const HOLD: Duration = Duration::from_secs(25);
 
-/// How long a client waits for an answer.
+/// Time for which a client waits for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The pause between an answer and the next request, at least.
+/// Minimum pause between an answer and the next request.
 pub(super) const REFRESH: Duration = Duration::from_secs(2);
 
 /// DEADLINE_EXCEEDED and UNAVAILABLE.
 const LATE: i32 = 4;
 const UNAVAILABLE: i32 = 14;
 
-/// UNKNOWN: what a status of HTTP stands for that is neither an error nor an answer, as a redirect is, which nobody
-/// follows.
+/// UNKNOWN: the gRPC status for an HTTP status that is neither an error nor an answer, such as a
+/// redirect. Clients do not follow redirects.
 const UNKNOWN: i32 = 2;
 
 impl World {
-    /// A client asks. What it asked before is given up.
+    /// Sends a request from a client, which replaces the previous one.
     pub(super) fn ask_server(&mut self, link: LinkId, message: Rc<Message>) {
         self.tell_server_of_end(link);
         let it = &mut self.links[link.at()];
@@ -60,13 +62,13 @@ impl World {
         self.schedule(at, Item::Ask(link, turn, message));
     }
 
-    /// Whether it is still this request whose fate is of interest.
+    /// Whether this request is still the newest one on an open channel.
     fn is_current(&self, link: LinkId, turn: u32) -> bool {
         let it = &self.links[link.at()];
         it.turn == turn && !it.is_cut && it.is_known_to_client
     }
 
-    /// A request arrives at the gateway.
+    /// Delivers a request to the gateway.
     pub(super) fn take_question(&mut self, link: LinkId, turn: u32, message: Rc<Message>) {
         if !self.is_current(link, turn) || self.links[link.at()].to_server.is_silent {
             self.recorder.lost(self.now, message.id, "it was given up");
@@ -140,7 +142,7 @@ impl World {
         }
     }
 
-    /// The gateway answers.
+    /// Sends an answer from the gateway.
     pub(super) fn answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
         if self.links[link.at()].to_client.is_silent {
             return;
@@ -149,7 +151,7 @@ impl World {
         self.schedule(at, Item::Answer(link, turn, answer));
     }
 
-    /// The server has answered a request.
+    /// Sends a response of the server as the answer to the current request.
     pub(super) fn answer_with(&mut self, link: LinkId, message: Rc<Message>) {
         let it = &mut self.links[link.at()];
         it.last_response = Some(Rc::clone(&message));
@@ -157,7 +159,7 @@ impl World {
         self.answer(link, turn, Answer::Response(message));
     }
 
-    /// The gateway has let a request wait for long enough.
+    /// Handles the gateway's timeout for a request.
     pub(super) fn give_question_up(&mut self, link: LinkId, turn: u32) {
         let it = &self.links[link.at()];
         if it.turn != turn || it.stream.is_none() {
@@ -169,7 +171,7 @@ impl World {
         self.answer(link, turn, Answer::Unchanged);
     }
 
-    /// The client has waited for long enough.
+    /// Handles the client's timeout for a request.
     pub(super) fn be_late(&mut self, link: LinkId, turn: u32) {
         if !self.is_current(link, turn) {
             return;
@@ -180,7 +182,7 @@ impl World {
         self.end_at_client(link, error);
     }
 
-    /// An answer arrives.
+    /// Delivers an answer to the client.
     pub(super) fn take_answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
         let is_heard = self.is_current(link, turn) && !self.links[link.at()].to_client.is_silent;
         if !is_heard {
@@ -191,7 +193,7 @@ impl World {
         }
         self.count_event();
         let it = &mut self.links[link.at()];
-        // What is on its way to this turn says nothing any more.
+        // Further answers to this request are ignored.
         it.turn += 1;
         let (client, channel) = (it.client, it.channel);
         let lane = self.clients[client].lane;

@@ -1,4 +1,4 @@
-//! Who reaches whom: what becomes of new connections, by the server and by the client.
+//! Reachability of servers, by server and by client.
 
 use std::{ops::Range, time::Duration};
 
@@ -13,21 +13,21 @@ use crate::{
     situations::Situation,
 };
 
-/// What who has no valid credentials is told.
+/// Status code for missing or invalid credentials.
 pub(super) const UNAUTHENTICATED: i32 = 16;
 
-/// A client is cut off from a server, or from that one among all of its servers.
+/// Partition between a client and one server or all of its servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CutOff {
     fault: Fault,
-    /// What its attempts to connect meet.
+    /// Behaviour for its connection attempts.
     reach: Reach,
     until: Time,
 }
 
 impl World {
-    /// What becomes of a connection of a client to a server: one that is cut off meets the same at all of them,
-    /// whatever the server does.
+    /// Returns the behaviour for a connection of a client to a server. A partition of the client
+    /// takes precedence over the state of the server.
     pub(super) fn reach(&self, client: usize, server: usize) -> Reach {
         let own = self.own_trouble(client, server);
         let of_server = || self.servers.get(server).map(|node| node.reach).unwrap_or_default();
@@ -38,7 +38,7 @@ impl World {
         *self.clients.get(client)?.cut_off.get(server)?
     }
 
-    /// A client that connects meets this, by its own or by the server's fault.
+    /// Notes the fault that a connection attempt meets, of the client or of the server.
     pub(super) fn meets(&mut self, client: usize, server: usize, reach: Reach) {
         let own = self.own_trouble(client, server).map(|own| own.fault);
         let of_server = match reach {
@@ -51,7 +51,7 @@ impl World {
         self.takes_effect(own.unwrap_or(of_server));
     }
 
-    /// A client comes to a server, maybe as it is cut off from its first one.
+    /// Notes if a client reaches the second server while it is cut off from the first.
     pub(super) fn note_partition(&mut self, client: usize, server: usize) {
         let is_parted =
             self.own_trouble(client, 0).is_some_and(|own| own.fault == Fault::Partition);
@@ -65,7 +65,7 @@ impl World {
         self.reach(client, server) == Reach::Refused
     }
 
-    /// What becomes of new connections to a server, for a while.
+    /// Sets the behaviour for new connections to a server for a while.
     pub fn set_reach(&mut self, server: usize, reach: Reach, lasting: Duration) {
         self.servers[server].reach = reach;
         let lane = self.servers[server].lane;
@@ -74,7 +74,7 @@ impl World {
         self.schedule(end, Item::Undo(Undo::Reach(server)));
     }
 
-    /// Credentials are valid for a server no longer, for a while: its streams end, and so does each new one.
+    /// Makes client credentials invalid at a server for a while: it ends all open and new streams.
     pub fn expire_credentials(&mut self, server: usize, lasting: Duration) {
         self.set_reach(server, Reach::Unauthenticated, lasting);
         let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
@@ -84,22 +84,24 @@ impl World {
         links.into_iter().for_each(|link| self.end_with(link, UNAUTHENTICATED));
     }
 
-    /// A server is reached again by all who are not cut off.
+    /// Makes a server reachable again for all clients that are not cut off.
     pub(super) fn let_reach(&mut self, server: usize) {
         self.servers[server].reach = Reach::Up;
         self.give_up_hanging(|link| link.server == server);
     }
 
-    /// A client reaches none of its servers for a while, as at the wrong side of a partition, while other clients do.
-    /// Its streams go silent, an end that the other side puts to them included, and its transport gives them up as
-    /// [half-open](Self::half_open) ones. What it dials meanwhile meets `reach`, whatever becomes of connections to that
-    /// server otherwise. Who reads files has no connection: nothing happens.
+    /// Cuts a client off from all of its servers for a while, as in a partition.
+    ///
+    /// Its open streams become silent and are treated as [half-open](Self::half_open); it is not
+    /// notified if the server ends them. Its connection attempts meet `reach`, regardless of the
+    /// state of the server. Has no effect on clients that read files.
     pub fn cut_off(&mut self, client: usize, reach: Reach, lasting: Duration) {
         let servers = 0..self.servers.len();
         self.part(client, servers, Fault::CutOff, reach, lasting);
     }
 
-    /// The same with one of its servers, while it reaches the others.
+    /// Cuts a client off from one of its servers for a while, as [`cut_off`](Self::cut_off) does
+    /// for all of them.
     pub fn cut_off_from(&mut self, client: usize, server: usize, reach: Reach, lasting: Duration) {
         self.part(client, server..server + 1, Fault::Partition, reach, lasting);
     }
@@ -120,7 +122,7 @@ impl World {
         let lane = self.clients[client].lane;
         self.begin(&[lane], &what_happens(fault, servers.start));
         self.schedule(until, Item::Undo(Undo::CutOff(client)));
-        // An attempt is no stream yet: it meets the partition when it arrives.
+        // A connection attempt in flight meets the partition when it arrives.
         let is_meant = |link: &Link| link.is_open && servers.contains(&link.server);
         let links = self.links(client).filter(|(_, link)| is_meant(link));
         let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
@@ -129,7 +131,7 @@ impl World {
         }
         for link in links {
             let it = &mut self.links[link.at()];
-            // One that is half-open already is given up earlier.
+            // A stream that is half-open already is given up earlier.
             if !it.is_cut && !it.to_client.is_silent && !it.to_server.is_silent {
                 it.unheard_until = Some(self.now.after(KEEPALIVE));
             }
@@ -137,18 +139,18 @@ impl World {
         }
     }
 
-    /// Whether the client does not reach the server, whatever becomes of others.
+    /// Whether a partition separates the client from the server.
     pub(super) fn is_cut_off(&self, client: usize, server: usize) -> bool {
         self.own_trouble(client, server).is_some()
     }
 
-    /// A client reaches those servers again from which it was to be cut off until now. Another time may have begun since.
+    /// Ends partitions of a client that are due to end. A longer one may have begun since.
     pub(super) fn end_cut_off_if_due(&mut self, client: usize) {
         let now = self.now;
         self.end_cut_off(client, |own| own.until <= now);
     }
 
-    /// A client reaches all of its servers again.
+    /// Ends all partitions of a client.
     pub(super) fn let_reach_all(&mut self, client: usize) {
         self.end_cut_off(client, |_| true);
     }
@@ -173,7 +175,7 @@ impl World {
         }
     }
 
-    /// Attempts that hang fail once the server can be reached again: the network says so.
+    /// Fails hanging connection attempts once the server is reachable again.
     fn give_up_hanging(&mut self, is_meant: impl Fn(&Link) -> bool) {
         for at in 0..self.links.len() {
             let it = &self.links[at];
@@ -188,7 +190,7 @@ impl World {
         }
     }
 
-    /// When the end of a stream is heard of whose client was cut off: not before the transport gives it up by itself.
+    /// Returns the time until which the end of a stream is hidden from a client that is cut off.
     pub(super) fn unheard_until(&self, link: LinkId) -> Option<Time> {
         self.links[link.at()].unheard_until.filter(|until| *until > self.now)
     }
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
     use crate::{Config, Options, run_seed};
 
-    /// Plays in a world in which a client has what it watches from the first of so many servers.
+    /// Runs a scenario in a world with clients that have a resource from the first server.
     fn play(servers: u32, scenario: impl Fn(&mut World) + Send + Sync + 'static) {
         let config = Config::new(move |world: &mut World| {
             world.set(0, "r0", "good");

@@ -1,4 +1,4 @@
-//! How a server has to receive strangers: whom it sends away, and whom it serves all the same.
+//! Treatment of rogue clients by a server: rejected or served.
 
 use super::Stranger;
 use crate::{
@@ -19,29 +19,29 @@ const OF_ONE_TYPE: Rule = Rule::new(
     "a stream that is for one type ends when another one is asked for, and one for all when none is said",
 );
 
-/// Those that are judged here.
+/// Rules checked here.
 #[cfg(test)]
 pub(crate) const RULES: [Rule; 3] = [NODE_ONCE, UNKNOWN_APART, OF_ONE_TYPE];
 
-/// Whether somebody who asks for what nobody knows says a type.
+/// Whether a rogue client that requests an unknown type states a type URL.
 pub(super) const fn says_type(nth: u32) -> bool {
     !nth.is_multiple_of(4)
 }
 
-/// What has become of a stranger.
+/// Treatment of a rogue client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reception {
     SentAway,
-    /// It stays, and was told what it may be told at once of a type that everybody knows.
+    /// Its stream is open, and it was sent every resource of a known type that is due at once.
     Served,
-    /// It stays, and was told nothing of that.
+    /// Its stream is open, and it was sent no resource of a known type.
     Ignored,
 }
 
 impl Reception {
-    /// `there_is` says whether there is something of the type that everybody knows.
+    /// Determines the treatment. `there_is` tells whether resources of the known type exist.
     pub(super) fn of(stranger: Option<&Stranger>, there_is: bool, options: &Options) -> Self {
-        // What it refers to may have to be accepted first.
+        // A referenced resource may have to be accepted first.
         let waits = matches!(options.order, Order::AfterAcks | Order::OnlyAfterAcks);
         match stranger {
             None => Self::SentAway,
@@ -50,7 +50,7 @@ impl Reception {
         }
     }
 
-    /// The rule that a server breaks that has received a stranger so.
+    /// Returns the rule that a server breaks by this treatment.
     pub(super) fn breaks(self, manner: Lie, nth: u32, options: &Options) -> Option<Rule> {
         let is_strict = options.are_servers_strict();
         let (rule, may_stay) = match manner {

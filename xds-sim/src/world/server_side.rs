@@ -1,4 +1,4 @@
-//! The drivers of servers.
+//! Drivers of servers.
 
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ impl World {
         self.drain_server(at);
     }
 
-    /// Whoever serves has the word.
+    /// Attributes panics to the server.
     pub(super) fn turn_of_server(&self, at: usize, what: &'static str) -> Turn {
         turn_of(match self.servers[at].core {
             Plane::Core(_) => Who::Core(Party::Server(at), what),
@@ -41,7 +41,7 @@ impl World {
         })
     }
 
-    /// Takes what a server hands out.
+    /// Drains the outputs of a server.
     pub(super) fn drain_server(&mut self, at: usize) {
         if self.is_starved(Party::Server(at)) {
             self.takes_effect(Fault::Starve);
@@ -136,7 +136,7 @@ impl World {
         links.find(|(known, _)| *known == key).map(|(_, link)| *link)
     }
 
-    /// Renders responses while the transport has room.
+    /// Renders and sends responses while the transport accepts them.
     pub(super) fn send_responses(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
         if let Some(fault) = it.to_client.blocked_by {
@@ -175,14 +175,14 @@ impl World {
         }
     }
 
-    /// What a response says, if anybody judges it.
+    /// Decodes a response, if oracles check the run.
     pub(super) fn body_of_response(&self, link: LinkId, bytes: &bytes::Bytes) -> Option<Body> {
         let variant = self.links[link.at()].variant;
         let is_read = !self.oracles.is_empty();
         is_read.then(|| read_response(bytes, variant, &self.types)).flatten().map(Body::Response)
     }
 
-    /// A request that stood for itself has been answered.
+    /// Closes a one-shot stream after its request has been answered.
     fn finish_fetch(&mut self, server: usize, key: StreamKey) {
         let Some(link) = self.link_at(server, key) else { return };
         self.servers[server].links.retain(|(known, _)| *known != key);
@@ -190,7 +190,7 @@ impl World {
         self.emit(&Event::EndedAtServer { link });
     }
 
-    /// Hands a server the requests that have arrived, as far as it wants to read.
+    /// Delivers arrived requests to a server while it wants to read.
     pub(super) fn read_requests(&mut self, link: LinkId) {
         let at = self.links[link.at()].server;
         while !self.is_over()
@@ -219,14 +219,14 @@ impl World {
         }
     }
 
-    /// Hands a server what it did not want to read before: it may have changed its mind when it was drained.
+    /// Delivers requests that a server did not want to read before it was drained.
     pub(super) fn read_what_waits(&mut self, at: usize) {
         for (_, link) in self.servers[at].links.clone() {
             self.read_requests(link);
         }
     }
 
-    /// A server takes a new stream. `None` if it does not want to.
+    /// Opens a stream at a server. Returns `None` if the server rejects it.
     pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
         self.next_stream += 1;
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// A server learns that a stream has ended.
+    /// Notifies a server of the end of a stream.
     pub(super) fn tell_server_of_end(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
         let (at, Some(key)) = (it.server, it.stream.take()) else { return };

@@ -1,4 +1,4 @@
-//! What operators do: what is true, and which server has heard of it.
+//! Operations of operators: the current resources, and their distribution to servers.
 
 use std::time::Duration;
 
@@ -19,27 +19,26 @@ use super::{
 };
 use crate::{Toy, options::Transport, oracle::Event};
 
-/// What clients are told of a resource that is too long for any response.
+/// Error code for resources that exceed the size limit.
 pub(crate) const TOO_LONG: StatusCode = StatusCode::ResourceExhausted;
 
-/// Of so many new texts one is too long for any response, where responses are short.
+/// With short responses, one in this number of new texts exceeds the size limit.
 const LONG: u64 = 5;
 
-/// Operators.
+/// Operations of operators.
 impl World {
-    /// Sets a resource to a text: the servers that answer for it are told, unless they lag behind.
+    /// Sets the text of a resource. Its servers receive the change unless they lag.
     pub fn set(&mut self, kind: usize, name: &str, text: &str) {
         self.set_bytes(kind, name, Some(Toy::bytes(name, text)));
     }
 
-    /// Sets a resource to a text that it never had.
+    /// Sets a resource to a unique text that starts with `text`.
     pub fn set_anew(&mut self, kind: usize, name: &str, text: &str) {
         let text = self.new_text(text);
         self.set(kind, name, &text);
     }
 
-    /// Sets a resource to a text that it never had, which clients may use for a time only unless they are
-    /// told again. A control plane of the user's own is told of no such time.
+    /// Sets a resource to a unique text, with a TTL. A user-defined control plane receives no TTL.
     pub fn set_for(&mut self, kind: usize, name: &str, text: &str, ttl: Duration) {
         let ttl = Some(ttl).filter(|_| self.config.control_plane.is_none());
         let text = self.new_text(text);
@@ -60,13 +59,13 @@ impl World {
         self.set_bytes(kind, name, None);
     }
 
-    /// Sets a resource to whatever bytes, whose first field must be the name, or deletes it.
+    /// Sets a resource to any bytes whose first field is the name, or deletes it (`None`).
     pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
         self.store(kind, name, bytes.map_or(Word::Gone, |bytes| Word::Set(bytes, None)));
     }
 
-    /// From now on clients that name the resource are told this error, until it is set or deleted; whoever
-    /// has it keeps it. A control plane of the user's own knows no errors: nothing happens.
+    /// Makes servers report an error to clients that name the resource, until it is set or deleted.
+    /// Clients keep a resource that they have. Has no effect with a user-defined control plane.
     pub fn set_error(&mut self, kind: usize, name: &str, code: StatusCode) {
         if self.config.control_plane.is_none() {
             self.store(kind, name, Word::Error(code));
@@ -101,29 +100,29 @@ impl World {
         }
     }
 
-    /// What is true of a name beside its resource, in the first view.
+    /// TTL and error of a resource in the first view.
     #[must_use]
     pub fn truth_beside(&self, kind: usize, name: &str) -> Beside {
         self.truth_beside_in(0, kind, name)
     }
 
-    /// The same in another view.
+    /// TTL and error of a resource in a view.
     pub(crate) fn truth_beside_in(&self, view: usize, kind: usize, name: &str) -> Beside {
         self.told_beside(&self.truth[view], kind, name)
     }
 
-    /// What a server was told of a name beside its resource, in a view.
+    /// TTL and error of a resource that a server has received, in a view.
     ///
     /// # Panics
     ///
-    /// If there is no server or no view at the position.
+    /// If there is no server or no view at the index.
     #[must_use]
     pub fn beside(&self, server: usize, view: usize, kind: usize, name: &str) -> Beside {
         self.told_beside(&self.servers[server].state[view], kind, name)
     }
 
-    /// What there is beside a resource, for clients: where it is longer than any response may be, those who name it are
-    /// told so. A full state is sent however long it is.
+    /// Returns the TTL and error as clients receive them: a resource that exceeds the size limit
+    /// has an error. Full states have no size limit.
     fn told_beside(&self, state: &State, kind: usize, name: &str) -> Beside {
         let mut beside = state.beside(kind, name);
         if beside.error.is_none()
@@ -136,13 +135,14 @@ impl World {
         beside
     }
 
-    /// Whether clients are sent all there is of a type, whenever they are sent any of it.
+    /// Whether each response of a type contains its full state.
     pub(crate) fn is_sent_whole(&self, kind: usize) -> bool {
         self.options.variant == Variant::StateOfTheWorld
             && types::is_full_state_in_sotw(self.types[kind].as_str())
     }
 
-    /// How many names of a type a server was told something of, in all views.
+    /// Number of names of a type for which a server has received a resource or an error, in all
+    /// views.
     pub(crate) fn known_names(&self, server: usize, kind: usize) -> usize {
         let names = self.servers[server].state.iter().map(|state| {
             let has = &state.has[kind];
@@ -151,13 +151,13 @@ impl World {
         names.sum()
     }
 
-    /// A server is told of all that it does not know.
+    /// Sends a server everything that it lacks.
     pub(super) fn catch_up(&mut self, server: usize) {
         let truth = self.truth.clone();
         self.bring_to(server, &truth);
     }
 
-    /// A server is told of all in which it differs from this state.
+    /// Sends a server the differences between its state and `states`.
     pub(super) fn bring_to(&mut self, server: usize, states: &[State]) {
         for (view, target) in states.iter().enumerate() {
             let news = news(&self.servers[server].state[view], target, server);
@@ -203,7 +203,7 @@ impl World {
             let bytes = bytes.as_ref();
             self.emit(&Event::Applied { server, view, kind: *kind, name, bytes });
             if matches!(self.servers[server].core, Plane::Own(_)) {
-                // It knows no transactions: each change is told by itself.
+                // A control plane has no transactions and receives each change alone.
                 self.drain_server(server);
             }
         }
@@ -225,9 +225,9 @@ impl World {
     }
 }
 
-/// Who has accepted what.
+/// Acceptance of changes by all clients.
 impl World {
-    /// What servers call a view.
+    /// Name of a view at the servers.
     pub(crate) fn view_name(&self, view: usize) -> ViewName {
         match self.options.views {
             0 | 1 => ViewName::default(),
@@ -235,8 +235,8 @@ impl World {
         }
     }
 
-    /// Operators ask a server to be told when all have accepted a change, unless they wait for an earlier one of the
-    /// same type.
+    /// Asks a server to report when all clients have accepted a change, unless an earlier one of
+    /// the same type is pending.
     fn ask_who_accepts(
         &mut self,
         server: usize,
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// They are told.
+    /// Handles a server's report that all clients have accepted a change.
     pub(super) fn have_accepted(
         &mut self,
         server: usize,
@@ -273,8 +273,8 @@ impl World {
     }
 }
 
-/// What a server has to be told to have these resources. The end of an error is told with the resource, or with
-/// its absence.
+/// Returns the changes that give a server the resources of `target`. The end of an error is a
+/// change or removal of its resource.
 fn news(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
     let mut changes = Vec::new();
     for (kind, truth) in target.has.iter().enumerate() {
@@ -299,7 +299,7 @@ fn news(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)
     changes
 }
 
-/// And which errors.
+/// Returns the errors of `target` that a server lacks.
 fn new_errors(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
     let mut errors = Vec::new();
     for (kind, beside) in target.beside.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Clients that are none of the world's: whatever they say to a server, nobody else is to notice.
+//! Rogue clients: their requests must not affect the world's clients.
 //!
-//! A stranger answers at the instant at which it is told something, and stays until everything is put right or the
-//! server sends it away.
+//! A rogue client answers each response at once. It stays connected until all faults are repaired
+//! or the server closes its stream.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -24,51 +24,51 @@ const NO_LOOP: Rule = Rule::new(
     "who rejects everything, or changes its mind for ever, is not answered for ever at one instant",
 );
 
-/// A type that nobody knows.
+/// A type that neither clients nor servers know.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
-/// How often a stranger is told something at one instant, at most: it has as many answers.
+/// Maximum number of responses to a rogue client at one instant.
 const ANSWERS: u32 = 400;
 
-/// Strangers at a time.
+/// Maximum number of rogue clients at a time.
 const STRANGERS: usize = 6;
 
-/// How often somebody who cannot decide changes its mind in one go.
+/// Number of subscription changes that [`Lie::Churner`] makes in a row.
 const CHANGES: u32 = 120;
 
-/// How many names somebody asks for who does not know what it wants; mostly it is fewer.
+/// Number of names that [`Lie::Babbler`] requests, rarely and normally.
 const NAMES: usize = 3_000;
 const FEWER: usize = 100;
 
-/// More than anybody may ask for.
+/// Number of names above the server's limit.
 const TOO_MANY: usize = MOST_NAMES + 1_000;
 
-/// A mebibyte, where that is once in a while: most of a run would be spent on copying it.
+/// Length of the longest names and messages, 1 MiB, used rarely because copying them is slow.
 const LONGEST: usize = 1 << 20;
 
-/// Longer than a name may be.
+/// Length of overlong names.
 const LONG: usize = 5_000;
 
-/// A client that keeps to no protocol.
+/// A client that violates the protocol.
 #[derive(Debug)]
 pub(super) struct Stranger {
     pub(super) server: usize,
     pub(super) stream: StreamId,
     manner: Lie,
-    /// Whether it takes a mebibyte to say why it rejects something.
+    /// Whether its NACKs have an error message of 1 MiB.
     is_verbose: bool,
     variant: Variant,
-    /// How many names it has asked for.
+    /// Number of names that it has requested.
     asked: usize,
-    /// How often it was told something.
+    /// Number of responses that it has received.
     told: u32,
-    /// And how often that was of a type that it knows.
+    /// Number of these responses that have a known type.
     pub(super) served: u32,
-    /// The same at the present instant.
+    /// Current instant, and the number of responses received at it.
     told_now: (Time, u32),
 }
 
-/// What a stranger says.
+/// Contents of a request.
 #[derive(Default)]
 struct Words {
     node: Option<String>,
@@ -122,7 +122,7 @@ impl Words {
 }
 
 impl World {
-    /// A stranger opens a stream to a server and behaves like this. A control plane of the user's own is spared.
+    /// Opens a stream of a rogue client to a server. Has no effect on a user-defined control plane.
     pub fn let_stranger_in(&mut self, server: usize, manner: Lie, kind: usize, nth: u32) {
         let is_ours = matches!(self.servers[server].core, Plane::Core(_));
         if !is_ours || self.strangers.len() >= STRANGERS {
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// What a server has made of what a stranger said first.
+    /// Checks a server's treatment of a rogue client's first requests.
     fn judge_reception(
         &mut self,
         (server, stream): (usize, StreamId),
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// What a stranger says first.
+    /// Returns the first requests of a rogue client.
     fn opening(&mut self, manner: Lie, kind: usize, nth: u32) -> Vec<Bytes> {
         let variant = self.options.variant;
         let type_urls: Vec<String> =
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Names that are none.
+    /// Returns a request with malformed names.
     fn babble(&mut self, nth: u32) -> Words {
         let is_rare = (nth / 3).is_multiple_of(4);
         match nth % 3 {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// A server has something for a stream that is none of the world's clients'.
+    /// Delivers responses to a rogue client.
     pub(super) fn tell_stranger(&mut self, server: usize, stream: StreamId) {
         let now = self.now;
         let mut frame = Frame::default();
@@ -370,7 +370,7 @@ impl World {
                     words.names = vec!["*".into()];
                 }
             }
-            // It agrees, and does not want it any more, or wants it again.
+            // ACK, followed by an unsubscribe or a new subscribe.
             Lie::Churner if told < CHANGES => {
                 words.version = response.version.as_str().into();
                 match told % 2 {
@@ -386,7 +386,7 @@ impl World {
         Some(words.in_variant(variant, &own))
     }
 
-    /// A server sends a stranger away.
+    /// Notes that a server has closed a rogue client's stream.
     pub(super) fn note_sent_away(&mut self, why: &CloseReason) {
         match why {
             CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
@@ -399,13 +399,13 @@ impl World {
         }
     }
 
-    /// How many names each stranger has asked for whom a server has not sent away.
+    /// Number of names requested by each connected rogue client of a server.
     pub(crate) fn names_of_strangers(&self, server: usize) -> impl Iterator<Item = usize> {
         let of_server = self.strangers.iter().filter(move |stranger| stranger.server == server);
         of_server.map(|stranger| stranger.asked)
     }
 
-    /// All strangers leave.
+    /// Disconnects all rogue clients.
     pub(super) fn dismiss_strangers(&mut self) {
         let now = self.now;
         for stranger in std::mem::take(&mut self.strangers) {

@@ -1,4 +1,4 @@
-//! What happens, in words for a trace and in bytes for its hash.
+//! Descriptions of events for a trace, and bytes for its hash.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -22,7 +22,7 @@ use crate::{
     wire_text,
 };
 
-/// The short name of a type.
+/// Returns the short name of a type.
 pub(super) fn kind(types: &[TypeUrl], kind: usize) -> &'static str {
     types.get(kind).and_then(|url| types::short_name(url.as_str())).unwrap_or("?")
 }
@@ -103,7 +103,7 @@ pub(super) fn stored(kind: &str, name: &str, word: &Word) -> What {
     What::new(Sort::Store, text).about([name])
 }
 
-/// What is wrong with files in this state.
+/// Describes the state of files.
 pub(super) const fn file_state(state: FileState) -> &'static str {
     match state {
         FileState::Whole => "files are whole",
@@ -124,7 +124,7 @@ pub(super) const fn bad_answer(bad: BadAnswer) -> &'static str {
     }
 }
 
-/// What tells a notice from others.
+/// Returns bytes that distinguish a notice from others.
 pub(super) fn digest(notice: &Notice) -> [u8; 9] {
     match notice {
         Notice::Changed(Ok(resource)) => sum(0, &resource.bytes),
@@ -135,7 +135,7 @@ pub(super) fn digest(notice: &Notice) -> [u8; 9] {
     }
 }
 
-/// What tells a change from others.
+/// Returns bytes that distinguish a change from others.
 pub(super) fn digest_of_change(change: &Change) -> [u8; 9] {
     match change {
         Change::Resource { result: Ok(resource), .. } => sum(5, &resource.bytes),

@@ -1,4 +1,4 @@
-//! The watches of a client, and what they are of.
+//! Watches of a client, indexed by id and by name.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Watches {
     by_id: BTreeMap<WatchId, Watch>,
-    /// By the position of the type.
+    /// Names covered, by type index.
     of_types: Vec<Watched>,
 }
 
@@ -63,23 +63,24 @@ impl Watches {
         Some(watch)
     }
 
-    /// All of them end.
+    /// Ends all watches and returns them.
     pub(super) fn take(&mut self) -> BTreeMap<WatchId, Watch> {
         self.of_types.fill_with(Watched::default);
         std::mem::take(&mut self.by_id)
     }
 }
 
-/// What the watches of a client ask for of a type. There may be very many of them, and it is asked of each name.
+/// Names that a client's watches cover in one type. Lookups by name are fast, because there may be
+/// thousands of watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// How many watches each name has.
+    /// Number of watches of each name.
     names: BTreeMap<Text, usize>,
-    /// How many watches everything has.
+    /// Number of wildcard watches.
     all: usize,
-    /// How many of the names are globs.
+    /// Number of names that are globs.
     globs: usize,
-    /// How many of them are other names of resources.
+    /// Number of names that are aliases.
     aliases: usize,
 }
 
@@ -115,32 +116,32 @@ impl Watched {
         self.all == 0 && self.names.is_empty()
     }
 
-    /// What is watched by name, globs among it.
+    /// Iterates over the watched names, including globs.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
         self.names.keys()
     }
 
-    /// How many names that is.
+    /// Number of watched names.
     pub(crate) fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether everything is watched.
+    /// Whether there is a wildcard watch.
     pub(crate) fn has_all(&self) -> bool {
         self.all > 0
     }
 
-    /// Whether each watch is of one resource.
+    /// Whether there are neither wildcard nor glob watches.
     pub(crate) fn is_of_single_ones(&self) -> bool {
         self.all == 0 && self.globs == 0
     }
 
-    /// Whether there is a watch of just this; `None` is everything.
+    /// Whether there is a watch of exactly this name, or of the wildcard for `None`.
     pub(crate) fn has(&self, name: Option<&str>) -> bool {
         name.map_or_else(|| self.has_all(), |name| self.names.contains_key(name))
     }
 
-    /// Whether any watch [asks for](Watch::covers) a resource.
+    /// Whether any watch [covers](Watch::covers) a resource.
     pub(crate) fn covers(&self, name: &str) -> bool {
         self.has_all() && !is_apart(name)
             || self.names.contains_key(name) && !is_alias(name)
@@ -148,7 +149,7 @@ impl Watched {
             || self.globs > 0 && self.names.keys().any(|own| glob_covers(own, name))
     }
 
-    /// The same of watches of [one](Watch::is_of_one).
+    /// Whether a watch of [one name](Watch::is_of_one) covers a resource.
     pub(crate) fn covers_by_name(&self, name: &str) -> bool {
         self.names.contains_key(name) && !is_alias(name) && !is_glob(name)
             || self.aliases > 0 && self.names.contains_key(&*alias_of(name))

@@ -1,9 +1,9 @@
-//! A trace as one HTML file that needs nothing else: a timeline to look at, to filter and to walk along.
+//! Trace as a self-contained HTML file: a timeline with filters and keyboard navigation.
 //!
-//! The page is `page.html` with its style, its script and the run as JSON. What peers sent is hostile
-//! until proven otherwise, so it is kept from becoming markup three times over: `<`, `>` and `&` never
-//! appear in the JSON, the script only ever sets text, and the page allows no script but its own. That one is
-//! known by the hash of the data, which nothing in the data can state.
+//! The page is `page.html` with its style sheet, its script and the run as JSON. Text from peers is
+//! untrusted, so three measures keep it from becoming markup: the JSON never contains `<`, `>` or
+//! `&`; the script sets text only; and the content security policy allows only the page's own
+//! script, whose nonce is the hash of the data, which the data cannot contain.
 
 use std::iter;
 
@@ -15,12 +15,12 @@ const SCRIPT: [&str; 3] =
     [include_str!("model.js"), include_str!("draw.js"), include_str!("control.js")];
 
 impl Trace {
-    /// The run as a web page in one file, which a browser opens from disk.
+    /// Formats the run as a web page in one file, which a browser opens from disk.
     ///
-    /// Participants are columns, time runs down; idle times are folded. A message is an arrow from where
-    /// it was sent to where it arrived; faults are bands on those whom they concern. The page opens at
-    /// the violation. Behind its address may stand `#event=12` or `#filter=text`, for pointing somebody at
-    /// something, and `#all` to draw everything at once.
+    /// Participants are columns, and time runs downward; idle periods are folded. A message is an
+    /// arrow from its sender to its receiver. Faults are bands across the affected participants.
+    /// The page opens at the violation. Fragments of its address are `#event=12`, `#filter=text`,
+    /// and `#all` to draw all events at once.
     #[must_use]
     pub fn to_html(&self) -> String {
         let data = self.embedded();
@@ -29,7 +29,7 @@ impl Trace {
         let script: String = iter::once("\"use strict\";\n").chain(SCRIPT).collect();
         let mut page = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len());
         let mut rest = PAGE;
-        // In one pass: what is put in may contain what looks like a place to put something.
+        // One pass, because inserted text may contain placeholders.
         while let Some((before, place)) = rest.split_once('@') {
             page.push_str(before);
             let Some((name, after)) = place.split_once('@') else { break };
@@ -56,10 +56,10 @@ impl Trace {
         }
     }
 
-    /// The lines of the run as a JSON array without a character that HTML would look at.
+    /// Returns the run as a JSON array without characters that are special in HTML.
     fn embedded(&self) -> String {
         let lines: Vec<_> = self.lines().collect();
-        // Nothing in it is of a kind that JSON cannot say.
+        // Serialization of these types cannot fail.
         let json = serde_json::to_string(&lines).unwrap_or_else(|_| "[]".into());
         let mut out = String::with_capacity(json.len());
         for character in json.chars() {
@@ -76,7 +76,7 @@ impl Trace {
     }
 }
 
-/// Text for between two tags.
+/// Escapes text for use between two tags.
 fn markup(text: &str) -> String {
     printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
