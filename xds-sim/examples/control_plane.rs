@@ -1,4 +1,5 @@
-//! Tries a server of one's own out, of clusters that are asked for by name, in the full state: in storms of clients.
+//! Checks a user-defined control plane, which serves clusters by name in full state, with storms of
+//! clients.
 use std::collections::BTreeMap;
 use xds_core::{Time, TypeUrl, proto, service::Variant, types};
 use xds_sim::{Config, ControlPlane, Reply, check, options::Action, storm};
@@ -21,8 +22,8 @@ impl ControlPlane for Plane {
         let stream = self.streams.entry(stream).or_default();
         if request.response_nonce.is_empty() || request.response_nonce == stream.nonce.to_string() {
             stream.wanted = request.resource_names;
-            stream.sent.retain(|name, _| stream.wanted.contains(name)); // The rest is forgotten.
-        } // Else a newer response is on its way, whose answer says it anew.
+            stream.sent.retain(|name, _| stream.wanted.contains(name)); // Forget others.
+        } // Otherwise the ACK of a newer response repeats it.
     }
     fn closed(&mut self, stream: u64, _: Time) {
         self.streams.remove(&stream);

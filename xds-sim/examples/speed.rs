@@ -1,15 +1,16 @@
-//! How fast runs are made: events per second, with all oracles and with none.
+//! Measures the speed of runs in events per second, with all oracles and without any.
 //!
 //!     cargo run --release -p xds-sim --example speed -- 3000
 //!
-//! An event is one delivery or one timer. What applications and operators do is not counted, but takes its
-//! time. `Everything` or `Nothing` behind the number of runs measures with all oracles or none alone.
+//! The first argument is the number of runs. An event is one delivery or one timer; operations of
+//! applications and operators are not counted, but take time. A second argument `Everything` or
+//! `Nothing` measures only with all oracles or without any.
 
 use std::{env, time::Instant};
 
 use xds_sim::{Config, check::Judge, run_seed};
 
-/// As the command line has it.
+/// Allocator that the command line uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! Tries an application's own logic out: a table of clusters that has to be right in the end, whatever
-//! happened to servers, streams and the client in between.
+//! Checks the logic of an application: a table of clusters that must be correct in the end,
+//! regardless of failures of servers, streams and the client.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use xds_core::{TypeUrl, WatchId, client::Notice};
 use xds_sim::{Application, Config, Options, check, storm};
 
-/// What is to be tried out: what each watch led to.
+/// Application under test: the resource of each watch.
 #[derive(Default)]
 struct Clusters {
     by_watch: BTreeMap<WatchId, (TypeUrl, String, Option<Bytes>)>,
@@ -18,7 +18,7 @@ impl Application for Clusters {
         let bytes = match notice {
             Notice::Changed(Ok(resource)) => Some(resource.bytes.clone()),
             Notice::Changed(Err(_)) => None,
-            _ => return, // Something is wrong beside the value, which stays in use.
+            _ => return, // An ambient error: the value stays in use.
         };
         let name = name.unwrap_or_default().to_owned();
         self.by_watch.insert(watch, (url.clone(), name, bytes));
@@ -40,7 +40,7 @@ impl Application for Clusters {
 
 /// Makes the runs.
 pub(crate) fn main() {
-    // In plain worlds, what an application holds in the end is what is true.
+    // In plain runs, an application's final view equals the servers' state.
     let config = Config::default().with_runs(300).with_options(Options::plain);
     let config = config.with_application(|_| Box::new(Clusters::default()));
     let report = check(&config, storm);

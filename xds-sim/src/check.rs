@@ -35,7 +35,7 @@ pub struct Config {
     /// Limit on the work that [`check`] spends on shrinking a failure.
     pub effort: Effort,
     pub(crate) scenario: Scenario,
-    /// Type of the scenario function, which tells a storm from a user-defined scenario.
+    /// Type of the scenario function, which distinguishes a storm from a user-defined scenario.
     scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,

@@ -94,7 +94,7 @@ impl Effects {
         Kind::all().map(|kind| (kind, self.hits(kind)))
     }
 
-    /// Iterates over those that never took effect.
+    /// Iterates over the actions, faults and lies that never took effect.
     pub fn missing(&self) -> impl Iterator<Item = Kind> {
         self.iter().filter(|(_, hits)| *hits == 0).map(|(kind, _)| kind)
     }

@@ -95,7 +95,7 @@ fn without_world(
         violation,
         tape: tape.clone(),
         spans: Vec::new(),
-        drawn: usize::MAX, // All of the tape.
+        drawn: usize::MAX, // The whole tape.
         remake: config.remake(),
         trace: trace.clone(),
     };

@@ -26,7 +26,7 @@ pub enum Situation {
     CreatedAfterMissing,
     /// A watched resource is deleted.
     DeletedWhileWatched,
-    /// A name is watched again before the server was told to unsubscribe it.
+    /// A name is watched again before the server has received the unsubscribe.
     WatchedAgainBeforeUnsubscribed,
     /// The last watch of a type ends while its stream remains open.
     LastWatchOfTypeEnds,
@@ -76,7 +76,7 @@ pub enum Situation {
     BadAnswer,
     /// A cache in front of a polled server repeats an earlier answer.
     StaleAnswer,
-    /// A polling client is told that nothing has changed.
+    /// A polling client receives the answer that nothing has changed.
     NothingNew,
     /// A file cannot be read.
     FileUnreadable,

@@ -1,4 +1,4 @@
-//! How runs end: what is lost on the way is found out, and whoever is shut down is told so.
+//! Ends of runs: lost updates are detected, and clients' watches end on shutdown.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use xds_sim::{
     storm::settle,
 };
 
-/// A server of one cluster that loses every second change of it.
+/// A server of one cluster that loses every second change.
 #[derive(Default)]
 struct Forgetful {
     stream: Option<u64>,
@@ -59,7 +59,7 @@ impl ControlPlane for Forgetful {
     }
 }
 
-/// Nothing is said anew at the end that would hide what a proxy never got.
+/// No new change at the end of the run hides an update that an Envoy client never received.
 #[test]
 fn an_update_that_never_reaches_a_proxy_is_found() {
     let scenario = |world: &mut World| {
@@ -81,7 +81,7 @@ fn an_update_that_never_reaches_a_proxy_is_found() {
     println!("covers: IS8");
 }
 
-/// Takes down which watches have ended.
+/// Records which watches have ended.
 struct Listener(Arc<Mutex<Vec<WatchId>>>);
 
 impl Application for Listener {
@@ -92,7 +92,7 @@ impl Application for Listener {
     }
 }
 
-/// The client says nothing of it: who holds the watches knows that it was shut down.
+/// The client sends no notice: the owner of the watches shut it down.
 #[test]
 fn every_watch_ends_with_its_client() {
     let ended = Arc::new(Mutex::new(Vec::new()));
@@ -116,7 +116,7 @@ fn every_watch_ends_with_its_client() {
     println!("covers: IC39");
 }
 
-/// What is valid, and new, is refused all the same: the client says so when it knows, and uses what it had.
+/// A late verdict rejects a valid new resource; the client sends a NACK and uses the previous one.
 #[test]
 fn a_verdict_that_comes_late_rejects() {
     for profile in [ProfileName::Grpc, ProfileName::Envoy] {
@@ -144,7 +144,7 @@ fn a_verdict_that_comes_late_rejects() {
     println!("covers: IC3 IC20");
 }
 
-/// Storms in which much is refused late break no rule.
+/// Storms with many late rejections break no rule.
 #[test]
 fn storms_of_late_verdicts_break_no_rule() {
     for verdicts in [Verdicts::Soon, Verdicts::Late] {
@@ -157,7 +157,7 @@ fn storms_of_late_verdicts_break_no_rule() {
     }
 }
 
-/// A control plane of the user's is not asked whether there is room: what it sends waits for it.
+/// Messages of a user-defined control plane wait for a blocked transport.
 #[test]
 fn a_blocked_transport_holds_up_a_control_plane_of_ones_own() {
     let config = Config::new(|world: &mut World| {

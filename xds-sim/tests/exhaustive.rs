@@ -1,4 +1,4 @@
-//! Every course of a few events between a client and a server, none left out, judged by all oracles.
+//! Exhaustive test of short sequences of events between a client and a server, with all oracles.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use xds_sim::{
     storm::settle,
 };
 
-/// How many things come to pass.
+/// Number of events in a sequence.
 const STEPS: u32 = 4;
 
-/// How many there are to choose from, each time.
+/// Number of event kinds.
 const KINDS: u32 = 10;
 
-/// One of them. The first three let time pass: nothing, until the next message has arrived, and until a name that was
-/// not answered is taken not to exist.
+/// Performs an event. The first three advance time: not at all, until the next delivery, and past
+/// the does-not-exist timeout.
 fn step(world: &mut World, which: u32) {
     let latency = world.options().latency;
     match which {
@@ -57,7 +57,7 @@ fn make_all(variant: Variant) {
     options.faults = Faults::NONE.with(Fault::Reset);
     let all = u64::from(KINDS).pow(STEPS);
     let config = Config::default().with_fixed_options(options).with_runs(all);
-    // Something is watched and there, or all of it is yet to come.
+    // Either the resource exists and is watched from the start, or it is created and watched later.
     let report = exhaust(&config, "step", |world: &mut World| {
         world.watch(0, 0, Some("r0"));
         world.set(0, "r0", "good");

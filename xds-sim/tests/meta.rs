@@ -1,5 +1,4 @@
-//! What the simulation itself has to keep to: the same run again is the same run, and a failure becomes
-//! small.
+//! Tests of the simulation itself: runs are reproducible, and failures are shrunk.
 
 use std::{env, process::Command, time::Duration};
 
@@ -38,7 +37,7 @@ fn the_same_seed_is_the_same_run() {
     println!("covers: IC37 IS34");
 }
 
-/// Set in the other process, which prints what the first one compares.
+/// Environment variable that makes the child process print what the parent compares.
 const CHILD: &str = "XDS_SIM_TEST_CHILD";
 
 #[test]
@@ -62,7 +61,7 @@ fn every_process_says_the_same() {
     println!("covers: IC37 IS34");
 }
 
-/// A scenario with a fault: the third seven in a row of operations is too much.
+/// A scenario that fails at the third answer seven.
 fn count_sevens(world: &mut World) {
     let mut sevens = 0;
     for _ in 0..100 {
@@ -107,7 +106,7 @@ fn a_panic_is_a_failure_like_any_other() {
     );
 }
 
-/// A quiet run ends like a wild one.
+/// A run without faults ends like any other.
 #[test]
 fn a_scenario_of_ones_own_can_be_settled() {
     let config = Config::new(|world: &mut World| {

@@ -1,14 +1,14 @@
-//! Runs that once broke a rule, made small: what they came to is mended.
+//! Regression tests: shrunk runs that once broke a rule.
 //!
-//! A run is kept with its options as the text of them, so that its tape, which has what came after the options, stays
-//! the same run when there are more options to draw. What a tape answers is kept in `regressions.txt`, so that one that
-//! has become another run fails.
+//! Each run is stored with the text of its options and the part of its tape that follows them, so
+//! that it stays the same when options are added. `regressions.txt` stores the questions that each
+//! tape answers, so that a drifted run fails.
 
 use std::{env, fs, path::Path};
 
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
-/// What was wrong, the options that matter, and the rest of the tape.
+/// Description, relevant options, and the rest of the tape.
 const MENDED: [(&str, &str, &str); 101] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
@@ -534,7 +534,7 @@ fn what_was_mended_stays_so() {
     ensure_nothing_drifted(&read);
 }
 
-/// What the answers of a tape are given to, in a run that is over.
+/// Returns the questions that a tape answers, after its run.
 fn questions_of(tape: &Tape, outcome: &Outcome) -> String {
     let answers = outcome.choices.iter().take(tape.values().len());
     let words =
@@ -542,8 +542,9 @@ fn questions_of(tape: &Tape, outcome: &Outcome) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A tape has answers only: when runs come to ask for other things, or in another order, it is another run, which may
-/// be far from what was mended. So it is kept with what was asked when it was recorded.
+/// Compares the questions with the stored ones. A tape has only answers: if runs ask other
+/// questions, or in another order, it is a different run, which may not test the fixed bug any
+/// more.
 fn ensure_nothing_drifted(read: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions.txt");
     if env::var_os("UPDATE").is_some() {

@@ -1,21 +1,21 @@
-//! The tests that are made of failures fail for as long as there is the bug, and pass when it is mended.
+//! Generated tests fail while the bug exists, and pass when it is fixed.
 //!
-//! One file of its own, and one test: the bug that is let loose is loose in the whole process.
+//! The file contains one test, because an enabled bug affects the whole process.
 
 use xds_core::zoo::{Bug, let_loose};
 use xds_sim::{Config, Options, Tape, replay, run_seed, shrink};
 
-/// The bug of which `generated.rs` was made: it is found soon, and its run is short.
+/// Bug from which `generated.rs` was made. It is found soon, and its run is short.
 const BUG: Bug = Bug::VersionOfRejected;
 
-/// The text of a constant.
+/// Returns the value of a string constant.
 fn constant(source: &str, name: &str) -> String {
     let (_, rest) = source.split_once(&format!("const {name}: &str =")).expect("the constant");
     let (literal, _) = rest.split_once(";\n").expect("its end");
     literal.trim().trim_matches('"').split("\\\n").map(str::trim_start).collect()
 }
 
-/// All but the run itself, which may be of an older version: any tape is a run.
+/// Returns the source without the parts that depend on the run, which may be of an older version.
 fn frame(source: &str) -> String {
     let source = source.replace("\r\n", "\n");
     let (_, code) = source.split_once("\nuse ").expect("code after the comment");
@@ -28,7 +28,7 @@ fn frame(source: &str) -> String {
     lines.lines().filter(|line| !name(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// What the run of the checked-in test breaks, if anything.
+/// Returns the rule that the run of the checked-in test breaks.
 fn broken_by_generated(source: &str) -> Option<&'static str> {
     let options: Options = constant(source, "OPTIONS").parse().expect("options");
     let tape: Tape = constant(source, "TAPE").parse().expect("a tape");

@@ -1,13 +1,13 @@
-//! Storms: random runs, judged by everything.
+//! Storms: random runs with all oracles.
 
 use std::time::Instant;
 
 use xds_sim::{Config, Situations, check, storm};
 
-/// How many seeds are tried.
+/// Number of seeds.
 const RUNS: u64 = Situations::ENOUGH_RUNS;
 
-/// Thousands of seeds, none of which breaks a rule.
+/// Makes thousands of runs, none of which breaks a rule.
 #[test]
 fn storms_break_no_rule() {
     let started = Instant::now();
@@ -26,7 +26,7 @@ fn storms_break_no_rule() {
         println!("{hits:>8} {kind}");
     }
     if report.runs < RUNS {
-        return; // One run, or some, show little.
+        return; // A few runs may miss situations.
     }
     let missing: Vec<_> = report.situations.missing().collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");

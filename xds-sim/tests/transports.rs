@@ -1,4 +1,4 @@
-//! Runs without streams, by hand: what random runs found in them once, and what they are to come to.
+//! Runs over polls and files: cases that random runs once found.
 
 use std::time::Duration;
 
@@ -28,8 +28,9 @@ fn advance(world: &mut World, seconds: u64) {
     world.advance(Duration::from_secs(seconds));
 }
 
-/// A server with just the version that is stated has nothing to say: a client that let go of the resource would
-/// wait for ever (RJ-01).
+/// A server whose current version the request states does not answer, so a client that released the
+/// resource must not state a version.
+// RJ-01
 #[test]
 fn what_was_let_go_is_asked_for_without_a_version() {
     run(Transport::Polls, |world| {
@@ -41,7 +42,8 @@ fn what_was_let_go_is_asked_for_without_a_version() {
     });
 }
 
-/// The same of everything that is asked for later: the version may be that of all there is.
+/// A request for a wildcard must not state the version of other requests, which may be that of all
+/// resources.
 #[test]
 fn everything_is_asked_for_without_a_version() {
     run(Transport::Polls, |world| {
@@ -66,7 +68,8 @@ fn everything_is_asked_for_without_a_version() {
     });
 }
 
-/// The same of a resource whose use ended with a rejected update, which was then taken back.
+/// A client that dropped a resource because of a rejected update must not state its version, even
+/// if the update was reverted.
 #[test]
 fn what_a_rejection_has_dropped_is_asked_for_without_a_version() {
     run(Transport::Polls, |world| {

@@ -1,4 +1,5 @@
-//! What users bring into a world: it is theirs that is tried out, and it is said whose fault something is.
+//! User-defined applications, control planes, oracles and scenarios, and attribution of failures to
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +23,7 @@ fn failure_of(config: &Config) -> Failure {
     broken.expect("it breaks a rule within twenty seeds")
 }
 
-/// What [`check`] says of what is wrong.
+/// Returns the message with which [`check`] panics.
 fn told(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| check(config, scenario)));
     let panic = panic.expect_err("something is wrong");
@@ -35,7 +36,7 @@ fn mine(world: &mut World) {
     world.fail("MINE", "Nobody comes to the end of this scenario.", "it has come to the end");
 }
 
-/// The text of a constant in a generated test.
+/// Returns the value of a string constant in a generated test.
 fn constant(source: &str, name: &str) -> String {
     let (_, rest) = source.split_once(&format!("const {name}: &str =")).expect(name);
     let (literal, _) = rest.split_once(";\n").expect("its end");
@@ -43,7 +44,7 @@ fn constant(source: &str, name: &str) -> String {
     literal.split("\\\n").map(str::trim_start).collect()
 }
 
-/// The run of a generated test, made with this configuration.
+/// Makes the run of a generated test with this configuration.
 fn run_again(source: &str, config: &Config) -> Option<Failure> {
     let options: Options = constant(source, "OPTIONS").parse().expect("options");
     let tape: Tape = constant(source, "TAPE").parse().expect("a tape");
@@ -80,7 +81,7 @@ fn the_command_line_is_told_the_options_where_they_were_not_drawn() {
     assert_eq!(again.violation.invariant, failure.violation.invariant);
 }
 
-/// A control plane that never comes to an end with a stream.
+/// A control plane that replies endlessly.
 struct Babbler {
     stream: Option<u64>,
     reply: fn(u64) -> Reply,
@@ -149,7 +150,7 @@ fn an_assertion_of_the_scenario_is_the_scenarios() {
     assert!(violation.what.contains("tests/users.rs"), "it says where: {violation:?}");
 }
 
-/// An application that cannot hear anything.
+/// An application that panics at each notice.
 struct Fragile;
 
 impl Application for Fragile {
@@ -200,7 +201,7 @@ fn a_scenario_that_waits_for_what_never_comes_ends_with_the_run() {
     assert_eq!(endless.violation.invariant, "scenario");
 }
 
-/// Another process, as the environment is everybody's.
+/// Uses a child process, because the environment is global.
 #[test]
 fn what_the_environment_says_is_done_or_refused() {
     const CHILD: &str = "XDS_SIM_TEST_CHILD";
@@ -220,7 +221,7 @@ fn what_the_environment_says_is_done_or_refused() {
     assert!(say("seed").contains("XDS_SIM_SEED=seed is no number"), "{}", say("seed"));
 }
 
-/// A tape whose first answer is none, one that is longer than its run, and what is said of them.
+/// Tapes whose first answer is out of range, or which are longer than the run, and the message.
 #[test]
 fn a_tape_of_another_run_is_no_success() {
     const CHILD: &str = "XDS_SIM_TEST_CHILD";
@@ -247,7 +248,7 @@ fn a_tape_of_another_run_is_no_success() {
     assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, and")), "{told}");
 }
 
-/// Who breaks a rule is stopped: what is left of a tape then shows nothing.
+/// A run that breaks a rule stops, so the rest of its tape is no evidence of drift.
 #[test]
 fn a_run_that_is_stopped_has_not_drifted() {
     let config = Config::new(|world: &mut World| {
@@ -266,7 +267,7 @@ fn a_run_that_is_stopped_has_not_drifted() {
 
 const FEW: Rule = Rule::new("few-responses", "a run has three responses at most");
 
-/// An oracle that cannot be content.
+/// An oracle that fails runs with more than a few responses.
 #[derive(Default)]
 struct FewResponses {
     responses: u32,
@@ -315,7 +316,7 @@ fn a_situation_that_no_run_comes_to_is_a_failure() {
     sometimes("outside of a run it counts nothing");
 }
 
-/// A table that is never told what is gone.
+/// An application that does not handle deletions.
 #[derive(Default)]
 struct Hoarder {
     by_watch: BTreeMap<WatchId, (TypeUrl, String, Bytes)>,

@@ -1,5 +1,5 @@
-//! One scenario, in either variant of the protocol and with drivers that are in time or late: whenever nothing is
-//! left to be said, everybody knows the same.
+//! One scenario in both protocol variants, and with drivers that are late or not: at rest, the
+//! participants have the same state.
 
 use std::{
     collections::BTreeMap,
@@ -21,14 +21,14 @@ use xds_sim::{
 
 const SEEDS: u64 = 150;
 
-/// How often everybody comes to rest, and what is done before each time.
+/// Number of times that the world comes to rest, and number of operations before each.
 const RESTS: u32 = 4;
 const OPERATIONS: u32 = 8;
 
-/// Longer than any pause of a client, a does-not-exist timer and what is under way.
+/// Longer than any backoff, a does-not-exist timeout and messages in flight.
 const REST: Duration = Duration::from_secs(90);
 
-/// What a watcher has to go by of a resource: the value in use, and what is wrong beside it or in its place.
+/// State of a resource at a watcher: the value in use, and the error.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Belief {
     value: Option<Bytes>,
@@ -37,7 +37,7 @@ struct Belief {
 
 type Beliefs = BTreeMap<WatchId, BTreeMap<String, Belief>>;
 
-/// Takes down what each watch was told.
+/// Records the notices of each watch.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Beliefs>>);
 
@@ -95,10 +95,10 @@ impl Application for Listener {
     }
 }
 
-/// What everybody knows when nothing is left to be said.
+/// State of all participants at rest.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct AtRest {
-    /// What the client has, by type and name: whether it exists, and what is in use.
+    /// State of the client by type and name: its entry state, and the value in use.
     has: BTreeMap<(String, String), (EntryState, Option<Bytes>)>,
     told: Beliefs,
 }
@@ -113,11 +113,11 @@ impl AtRest {
     }
 }
 
-/// Clusters, endpoints and listeners. That endpoints are gone is nothing that the state of the world could say.
+/// Clusters, endpoints and listeners. The state of the world cannot report deleted endpoints.
 const TYPES: u32 = 3;
 const ENDPOINTS: usize = 1;
 
-/// One thing that somebody does, or that goes wrong.
+/// Performs an operation or a fault.
 fn operate(world: &mut World) {
     let kind = world.choices().below("type", TYPES) as usize;
     let name = format!("r{}", world.choices().below("name", 3));
@@ -142,7 +142,7 @@ fn operate(world: &mut World) {
     }
 }
 
-/// What everybody knew at each rest of a run in which `before` was done before each operation.
+/// Returns the states at each rest of a run in which `before` is called before each operation.
 fn rests(seed: u64, variant: Variant, before: fn(&mut World)) -> Vec<AtRest> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&seen);
@@ -168,10 +168,10 @@ fn rests(seed: u64, variant: Variant, before: fn(&mut World)) -> Vec<AtRest> {
         *options = Options::default();
         (options.types, options.variant, options.streams) = (TYPES, variant, drawn.streams);
         options.read_gate = drawn.read_gate;
-        // Otherwise what stays in use depends on what came in time to be used.
+        // Otherwise the value in use would depend on timing.
         options.data_errors = DataErrorPolicy::DropCached;
         (options.latency, options.ties) = (drawn.latency, drawn.ties);
-        // What is drawn for messages would change what is drawn after them.
+        // Latency draws would change the later choices.
         options.jitter = Duration::ZERO;
     });
     let outcome = run_seed(seed, &config);
@@ -181,8 +181,8 @@ fn rests(seed: u64, variant: Variant, before: fn(&mut World)) -> Vec<AtRest> {
     std::mem::take(&mut *seen.lock().expect("nobody panics with it"))
 }
 
-/// What a watch was told. It makes no difference why there is no value, as silence may be the only sign that a
-/// resource does not exist.
+/// Returns the state of a watch without the kind of its error, because silence may be the only sign
+/// that a resource does not exist.
 fn alike(told: &Beliefs, watch: WatchId) -> Option<BTreeMap<String, Belief>> {
     let mut told = told.get(&watch)?.clone();
     for belief in told.values_mut() {

@@ -1,31 +1,35 @@
-//! The bug zoo: bugs that implementations of xDS shipped, or close to those, let loose on purpose, are found.
+//! The bug zoo: bugs that xDS implementations shipped, or similar ones, are enabled on purpose and
+//! must be found.
 //!
-//! Each is looked for twice: it has to be found at all, and by the rule that it breaks, so that the judge of that rule
-//! is seen to work. `XDS_SIM_BUG=4` looks for one bug, and `XDS_SIM_ZOO=1` looks for all and writes what was found to
-//! `docs/BUG_ZOO.md`. The bugs are switches in the cores (`xds_core::zoo`) that no other build has.
+//! Each bug must be found by any rule, and by the rule that it breaks, which tests that rule's
+//! oracle. `XDS_SIM_BUG=4` tests one bug. `XDS_SIM_ZOO=1` tests all and writes the result to
+//! `docs/BUG_ZOO.md`. The bugs are switches in the cores (`xds_core::zoo`) that other builds do not
+//! contain.
 
 use std::{env, fs};
 
 use xds_core::zoo::{Bug, let_loose};
 use xds_sim::{Config, run_seed};
 
-/// A bug, what has to find it, and how soon.
+/// A bug, the rules that must find it, and the limits.
 struct Exhibit {
     bug: Bug,
-    /// What it is.
+    /// Description.
     what: &'static str,
-    /// The public issue that shipped it or one like it, as it can be looked up.
+    /// Public issue of an implementation with this or a similar bug.
     shipped: &'static str,
-    /// Within how many runs it is found, from seed zero on: several times what it took when that was written down.
+    /// Maximum number of runs, from seed 0, until any rule finds it: several times the number
+    /// needed when this was written.
     limit: u64,
     meant: Meant,
 }
 
-/// What is meant to find a bug. Other rules may be broken sooner, by what comes of it, and then the run ends.
+/// Rules that must find a bug. A consequence of the bug may break another rule first, which ends
+/// the run.
 struct Meant {
-    /// The rules that are about the bug. Any of them will do.
+    /// Rules about the bug, any one of which suffices.
     rules: &'static [&'static str],
-    /// Within how many runs one of them is broken.
+    /// Maximum number of runs until one of them is broken.
     limit: u64,
 }
 
@@ -246,7 +250,7 @@ const EXHIBITS: [Exhibit; 30] = [
     },
 ];
 
-/// What found a bug, and after how many runs.
+/// Rule that found a bug, and the number of runs.
 #[derive(Clone, Copy)]
 struct Found {
     id: &'static str,
@@ -254,12 +258,13 @@ struct Found {
     runs: u64,
 }
 
-/// The same run twice is the same run (IC37): this is the one rule that one run alone cannot show. It is tried in so
-/// many runs.
+/// Rule that repeating a run gives the same result, which one run alone cannot check, and the
+/// number of runs that are repeated.
+// IC37
 const SAME: (&str, &str) = ("IC37", "the same inputs at the same times lead to the same outputs");
 const TWICE: u64 = 200;
 
-/// The rule that is broken in the run of a seed.
+/// Returns the rule that the run of a seed breaks.
 fn broken(seed: u64, config: &Config) -> Option<(&'static str, &'static str)> {
     let outcome = run_seed(seed, config);
     if let Some(failure) = outcome.violation {
@@ -269,12 +274,12 @@ fn broken(seed: u64, config: &Config) -> Option<(&'static str, &'static str)> {
     (!is_same).then_some(SAME)
 }
 
-/// The first run in which the bug that is loose breaks one of the rules that are looked for.
+/// Finds the first run in which the enabled bug breaks one of the rules searched for.
 fn find(bug: Bug, limit: u64, is_looked_for: impl Fn(&str) -> bool) -> Option<Found> {
     let config = Config::default();
     (0..limit).find_map(|seed| {
         let (id, sentence) = broken(seed, &config).filter(|(id, _)| is_looked_for(id))?;
-        // It must be the bug that was found, not one that nobody let loose.
+        // The run must not fail without the bug.
         let_loose(None);
         let is_sound = run_seed(seed, &config).violation.is_none();
         let_loose(Some(bug));
@@ -283,13 +288,13 @@ fn find(bug: Bug, limit: u64, is_looked_for: impl Fn(&str) -> bool) -> Option<Fo
 }
 
 impl Exhibit {
-    /// What finds it at all, and what finds it that is meant to.
+    /// Returns the first rule that finds the bug, and the first one that must find it.
     fn look_for(&self) -> Result<(Found, Found), String> {
         let Self { bug, limit, meant, .. } = self;
         let is_meant = |id: &str| meant.rules.contains(&id);
         let_loose(Some(*bug));
         let first = find(*bug, *limit, |_| true);
-        // A run ends with the first rule that is broken: it takes another run to see another one broken.
+        // A run ends with its first broken rule, so other rules need other runs.
         let best = first.filter(|found| is_meant(found.id));
         let best = best.or_else(|| find(*bug, meant.limit, is_meant));
         let_loose(None);
@@ -300,7 +305,7 @@ impl Exhibit {
         Ok((first, best))
     }
 
-    /// Its row of the page.
+    /// Returns the bug's row of the page.
     fn row(&self, first: Found, best: Found) -> String {
         let Self { bug, what, shipped, limit, meant } = self;
         let Found { id, sentence, runs } = best;
@@ -315,7 +320,7 @@ impl Exhibit {
     }
 }
 
-/// The head of the page, and all of it as it is.
+/// Head of the page, and the current page.
 const HEAD: &str = include_str!("zoo.md");
 const PAGE: &str = include_str!("../../docs/BUG_ZOO.md");
 
@@ -360,8 +365,8 @@ fn every_bug_is_found() {
     }
 }
 
-/// The page says of each bug what this table does. Which runs find it changes with whatever runs do or draw, and is
-/// right when the page is written: only that it is within the limit is always so.
+/// Compares the page with this table. The number of runs changes with the code, so only the limit
+/// is checked.
 #[test]
 fn the_page_has_these_bugs() {
     let (page, head) = (PAGE.replace("\r\n", "\n"), HEAD.replace("\r\n", "\n"));

@@ -1,4 +1,4 @@
-//! What everybody holds is bounded by what was asked of them. Lies make no difference.
+//! Limits on stored state, in proportion to subscriptions. They also apply in runs with lies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ const NAMES: Rule = Rule::new(
     "who asks for more names than a stream may have is sent away, and of what others ask for no more is held",
 );
 
-/// How many names a lie makes up at most.
+/// Maximum number of names invented by a lie.
 const MADE_UP: usize = 12;
 
-/// How many names of a type there are to watch, beside those that are watched by the dozen.
+/// Number of names of a type that may be watched, except those of
+/// [`Action::WatchMany`](crate::options::Action).
 fn names_of(options: &Options) -> usize {
     options.names as usize * if options.has_aliases() { 2 } else { 1 }
 }
 
-/// The names that a client watches or asks for at present, of all types.
+/// Number of names of all types that a client watches or subscribes to.
 fn wanted(client: usize, world: &World) -> usize {
     let watches =
         world.watches(client).filter_map(|(_, watch)| Some((watch.kind, watch.name.as_ref()?)));
@@ -37,32 +38,33 @@ fn wanted(client: usize, world: &World) -> usize {
     watches.chain(asked).collect::<BTreeSet<_>>().len()
 }
 
-/// Judges the names that a server holds: of its resources, and those that its clients have made up.
+/// Checks the number of names that a server stores: of its resources, and of its clients'
+/// subscriptions.
 fn names_are_bounded(server: usize, held: usize, asked: usize, world: &World, report: &mut Report) {
     let options = world.options();
     let watched = world.types().len() * names_of(options) + asked;
     let kinds = 0..world.types().len();
     let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
     let of_strangers = world.names_of_strangers(server).map(|names| names + MADE_UP).sum::<usize>();
-    // The stream that ends is let go of, but for the one who is told of it.
+    // The state of an ending stream has been released, except at the client that is being notified.
     let resources = resources * if options.has_aliases() { 2 } else { 1 };
     let bound = resources + watched * options.views.max(1) as usize + of_strangers + MADE_UP;
     report.ensure(held <= bound, NAMES, || format!("{held} names of {bound}"));
 }
 
-/// Judges how many entries a client holds.
+/// Checks the number of entries that a client stores.
 fn entries_are_bounded(client: usize, held: usize, world: &World, report: &mut Report) {
     let options = world.options();
     let own = options.types as usize * (names_of(options) + MADE_UP);
     let watched = || (0..world.types().len()).map(|kind| world.watched(client, kind).count());
     if held <= own || held <= own + watched().sum::<usize>() {
-        return; // As nearly always: to put together what is watched or asked for takes long.
+        return; // The common case; the exact bound is slow.
     }
     let bound = own + wanted(client, world);
     report.ensure(held <= bound, ENTRIES, || format!("client-{client} holds {held} entries"));
 }
 
-/// Judges the streams of a server, one of which it has just seen end, and the types that are subscribed on them.
+/// Checks the number of streams and subscriptions of a server that has just seen one end.
 fn streams_are_bounded(
     server: usize,
     (held, subscriptions): (usize, usize),
@@ -70,7 +72,7 @@ fn streams_are_bounded(
     report: &mut Report,
 ) {
     let streams = world.streams(server) + 1;
-    // Whoever speaks the other variant may seem to name types.
+    // A rogue client may appear to subscribe to further types.
     let may_name_types = [Lie::Bilingual, Lie::Foreigner];
     let others = usize::from(may_name_types.iter().any(|lie| world.options().lies.contains(*lie)));
     let bound = streams * (world.types().len() + others);
@@ -79,12 +81,13 @@ fn streams_are_bounded(
     });
 }
 
-/// Judges what is held.
+/// Checks the limits on stored state.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// The most names that were asked for on each stream that its server has not seen end.
+    /// Maximum number of names subscribed on each stream whose end its server has not seen.
     asked: BTreeMap<LinkId, usize>,
-    /// Those that it has just seen end: a server that starts anew forgets them all at once.
+    /// Streams whose end their servers have just seen; a restarting server drops all of its streams
+    /// at once.
     ended: Vec<LinkId>,
 }
 
@@ -120,12 +123,12 @@ impl Oracle for Bounds {
                     self.asked.iter().filter(|(link, _)| world.link(**link).server == server);
                 let asked = of_server.map(|(_, names)| names).sum();
                 names_are_bounded(server, stats.names, asked, world, report);
-                // To a server each poll is a stream.
+                // Each poll is a stream for its server.
                 if world.options().transport == Transport::Streams {
                     self.ended.push(link);
                 }
             }
-            // Whatever came before was seen to, unless nobody has looked since.
+            // Earlier requests have been processed, unless the server is starved.
             Event::Applied { server, .. } if !world.is_starved(Party::Server(server)) => {
                 let too_many = world.names_of_strangers(server).find(|names| *names > MOST_NAMES);
                 report.ensure(too_many.is_none(), NAMES, || format!("{too_many:?} of one stream"));

@@ -1,4 +1,4 @@
-//! Where everything ends: all agree, fall silent, and leave nothing behind.
+//! The end of a run: participants agree, fall silent, and release all state.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -30,12 +30,12 @@ const NOTHING_LEFT: Rule =
 const CLOSED_STREAMS: Rule = Rule::new("IS23", "a closed stream leaves nothing behind at a server");
 const AFTER_THE_END: Rule = Rule::new("IC39", "after it was shut down a client does nothing");
 
-/// Judges the end of a run.
+/// Checks the end of a run.
 #[derive(Debug, Default)]
 pub(super) struct Convergence {
     phase: Option<Phase>,
     has_converged: bool,
-    /// Heartbeats that were not answered yet: these go on as long as there is somebody to hear them.
+    /// Heartbeats without ACK. They continue while a client subscribes to them.
     beats: BTreeSet<(LinkId, Text)>,
 }
 
@@ -71,7 +71,7 @@ impl Oracle for Convergence {
             Event::Responded { link, response } if renews(response) => {
                 self.beats.insert((*link, response.nonce.clone()));
             }
-            // Whoever polls goes on asking.
+            // Polling clients continue to poll.
             Event::Requested { .. } | Event::Responded { .. }
                 if world.options().transport == Transport::Polls => {}
             Event::Requested { link, request }
@@ -100,14 +100,14 @@ fn is_at(client: usize, server: usize, kind: usize, world: &World) -> bool {
     })
 }
 
-/// Whether nobody can tell a watch anything, as its client cannot reach the first server, and has not turned to the
-/// next one.
+/// Whether a watch cannot be served, because its client cannot reach the first server and has not
+/// fallen back to the second.
 fn is_without_server(client: usize, watch: &Watch, world: &World) -> bool {
     let is_of_first = watch.name.as_deref().is_none_or(|name| world.serves(0, name));
     world.is_away(client, 0) && is_of_first && !is_at(client, 1, watch.kind, world)
 }
 
-/// What such a client knows nothing of, which it has to turn for.
+/// Returns a resource that the client lacks, for which it should have fallen back.
 fn lacking(client: usize, world: &World) -> Option<String> {
     let is_left = |type_url: &TypeUrl| {
         let kind = world.types().iter().position(|known| known == type_url);
@@ -121,11 +121,11 @@ fn lacking(client: usize, world: &World) -> Option<String> {
     lacking.filter(|_| world.is_away(client, 0)).map(|it| it.name.to_string())
 }
 
-/// Whether deletions end the use of a resource.
+/// Whether clients stop using deleted resources.
 fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
     let options = world.options();
     if !options.lies.spare_clients() {
-        // A client that was told of what never was may keep it where nobody ever says that it is not so.
+        // A client may keep an invented resource if no server ever removes it.
         return false;
     }
     let is_done = |action| options.actions.contains(action);
@@ -135,12 +135,11 @@ fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
         servers.all(|server| options.variant_of(client, server) == Variant::Incremental);
     let are_told = is_done(Action::SetError) || options.responses == Responses::Short;
     if are_told && !is_incremental {
-        // An error is told once. That the resource is then gone looks the same as that nothing has changed.
+        // An error is sent once. A later deletion looks like no change.
         return false;
     }
     let is_policy = match options.profile {
-        // What a client that refuses responses whole was told beside a bad resource is not told again, if
-        // it was a deletion.
+        // A client that rejects whole responses is not sent a rejected removal again.
         ProfileName::Envoy => !can_be_bad,
         ProfileName::Grpc => options.drops_cached(),
     };
@@ -157,7 +156,7 @@ fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
         let has_error = is_reported(name);
         let is_told = watch.is_missing || !watch.view.is_empty() || !watch.is_of_one();
         if has_error && is_told {
-            continue; // It was told the error, and may keep what it has.
+            continue; // It received the error and may keep the resource.
         }
         if watch.view.get(name) != Some(bytes) {
             let held = watch.view.get(name).map(|held| crate::Toy::text_of(held));
@@ -190,7 +189,7 @@ fn nothing_is_left(world: &World, report: &mut Report) {
         let held = world.client(client).status().count();
         report.ensure(held == 0, NOTHING_LEFT, || format!("client-{client} holds {held} entries"));
         let links = world.links(client).count();
-        // A proxy keeps its streams open.
+        // Envoy clients keep their streams.
         let keeps = world.options().profile == ProfileName::Envoy;
         report.ensure(links == 0 || keeps, NOTHING_LEFT, || {
             format!("client-{client} has {links} streams that nobody wants anything of")
@@ -220,12 +219,13 @@ fn nothing_is_left(world: &World, report: &mut Report) {
     }
 }
 
-/// How long it may take until everything is as it should be, once everything works: until a stream that is
-/// silent is given up, or it is found out what has become of a file; the longest pause of a client, with its
-/// jitter; the longest wait for a first answer, and for a resource; what is under way; and what one step of make before break waits for the
-/// other. Where somebody outside has the last word, each type has a response that waits for it and a newer one
-/// behind that, endpoints that come again with their clusters have one more, and types that share a stream wait for
-/// each other.
+/// Maximum time until the participants agree after all faults are repaired.
+///
+/// It is the sum of: the detection of a silent stream, or of a file change; the longest backoff
+/// with jitter; the longest delay of a first response, and the does-not-exist timeout; messages in
+/// flight; and the stage timeout of make before break. With external verdicts, each type has a
+/// response that waits for its verdict and a newer one behind it. Endpoints that are sent again
+/// with their clusters have one more, and types on one stream wait for each other.
 pub(crate) fn bound(options: &Options) -> Duration {
     let responses = match options.streams {
         Streams::Aggregated => 2 * options.types + 2,
@@ -260,14 +260,14 @@ pub(crate) fn bound(options: &Options) -> Duration {
         + (way * WAYS + delay) * responses * parts
 }
 
-/// How often something is under way for a response: a connection, its answer, the request, the response itself.
+/// Messages in flight for one response: connection attempt, its result, request, and response.
 const WAYS: u32 = 4;
 
-/// Into how many parts a response is split at most where it is: names of an authority are long, and there are eight with
-/// resources and twelve without.
+/// Maximum number of parts of a split response: names of an authority are long, and there are eight
+/// with resources and twelve without.
 const PARTS: u32 = 20;
 
-/// How long a server holds back a first answer that has nothing.
+/// Time for which a server delays an empty first response.
 fn first_answer() -> Duration {
     match Missing::default() {
         Missing::HoldFor(time) => time,
@@ -275,13 +275,13 @@ fn first_answer() -> Duration {
     }
 }
 
-/// The longest pause between two attempts, with its jitter, and a bit.
+/// Maximum backoff with jitter, and a margin.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(37);
 
-/// Between two polls, with the time that one may take.
+/// Maximum time between two polls, including the poll itself.
 const LONGEST_POLL: Duration = Duration::from_secs(60);
 
-/// Between two looks at a file that nobody has heard of.
+/// Maximum time between two reads of a file without a change report.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
         },
     };
 
-    /// What is said of a world that comes to rest in this part of its run.
+    /// Returns the oracle after a world came to rest in this phase.
     fn rests(phase: Phase, world: &World, report: &mut Report) -> Convergence {
         let mut oracle = Convergence::default();
         oracle.on_event(&Event::Phase(phase), world, report);
@@ -357,7 +357,7 @@ mod tests {
         });
         assert_eq!(found, Some(NOTHING_LEFT));
         let found = broken_rule(Options::default(), |world, _, report| {
-            // Its server does not know yet.
+            // The server has not seen the end yet.
             world.shut_down(0);
             rests(Phase::Teardown, world, report);
         });

@@ -1,26 +1,26 @@
-//! The rules that no [`Oracle`](super::Oracle) has to itself: what they say, and what shows that they hold.
+//! Rules without an [`Oracle`](super::Oracle), with the tests that cover them.
 
 use super::Rule;
 
-/// A rule without a judge of its own.
+/// A rule without an oracle.
 #[derive(Clone, Copy, Debug)]
 pub struct Other {
-    /// The rule.
+    /// Rule.
     pub rule: Rule,
-    /// What shows that it holds.
+    /// Tests that cover it.
     pub shown: Shown,
 }
 
-/// What shows that a rule holds.
+/// Method by which a rule is tested.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown {
-    /// Several runs are compared: tests of this crate.
+    /// Comparison of several runs, by tests of this crate.
     ByRuns(&'static str),
-    /// It is about what a world does not have, or what is not seen from outside.
+    /// Tests outside the simulation, because the subject is absent from a world or invisible in it.
     Elsewhere {
-        /// Why a world cannot judge it.
+        /// Reason why a world cannot test it.
         why: &'static str,
-        /// The tests that do, in this repository.
+        /// Tests, as paths in this repository.
         tests: &'static [&'static str],
     },
 }
@@ -38,7 +38,7 @@ const fn elsewhere(
     Other { rule: Rule::new(id, sentence), shown: Shown::Elsewhere { why, tests } }
 }
 
-/// All of them.
+/// All rules without an oracle.
 pub const OTHERS: &[Other] = &[
     by_runs(
         "IC37",
@@ -74,7 +74,7 @@ mod tests {
         world::reception,
     };
 
-    /// The ids of the rules that the judges of all kinds of runs know.
+    /// Returns the identifiers of rules that the oracles of any run check.
     fn judged() -> BTreeSet<&'static str> {
         let on = |transport| Options { transport, ..Options::default() };
         let kinds = [

@@ -1,6 +1,7 @@
-//! How long resources last that may be used for a time only.
+//! Expiry of resources with a TTL.
 //!
-//! It takes down what clients read, as far as they use it, and so knows when each has to go.
+//! The oracle records the resources that clients read and use, and so knows the expiry time of
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -30,22 +31,22 @@ const RENEWED: Rule = Rule::new(
     "what has a time to live is renewed before it has passed, as long as everything works",
 );
 
-/// A resource of a client: its position, that of the type, and the name.
+/// Indexes of client and type, and the name.
 type Subject = (usize, usize, Text);
 
-/// Judges how long resources last. A client that refuses responses whole keeps to it as well, but what it
-/// makes of each is not seen from outside.
+/// Checks the expiry of resources. Clients that reject whole responses are not checked, because it
+/// is not visible which resources they use.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// When what is in use expires.
+    /// Expiry times of resources in use.
     deadlines: BTreeMap<Subject, Time>,
-    /// What was in use before a response was read, of the names in it.
+    /// Resources in use before a response was read, of the names in it.
     before: BTreeMap<Text, Bytes>,
     phase: Option<Phase>,
     is_settled: bool,
 }
 
-/// What a client uses of a type.
+/// Returns the resources of a type that a client uses.
 fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
     let used = world.status_of(client, kind).filter_map(|it| {
         let (state, version) = (it.state, it.version.as_str().into());
@@ -73,8 +74,8 @@ impl Expiry {
         for item in &response.resources {
             let subject = (it.client, kind, item.name.clone());
             let Some(Used { state, version, bytes }) = used.get(&item.name) else { continue };
-            // What was not taken into use has left everything as it was. A heartbeat renews the version in use,
-            // though a newer one was rejected.
+            // A rejected resource leaves the previous state. A heartbeat renews the version in use,
+            // even after a newer one was rejected.
             let is_taken = match &item.bytes {
                 Some(sent) => sent == bytes && *state == EntryState::Acked,
                 None => {
@@ -119,7 +120,7 @@ impl Expiry {
         let is_due = deadline.is_some_and(|at| *at <= world.now());
         report.ensure(is_due, IN_TIME, || format!("{name} has gone, and lasts to {deadline:?}"));
         let is_settled = self.is_settled && self.phase == Some(Phase::Converge);
-        // What there is no more is not renewed: of most types the rest of a state does not say that it is gone.
+        // A deleted resource is not renewed; most types have no removals in the state of the world.
         let is_there = || {
             let view = world.view_of(client);
             let name = meaning_of(name.as_str());
@@ -183,7 +184,7 @@ mod tests {
         world::{Reach, message::Item},
     };
 
-    /// What a watcher is told when a resource expires.
+    /// Returns the error that a watcher receives when a resource expires.
     fn expired(name: &'static str) -> WatchError {
         let told = errors_told(Options::default(), move |world| {
             world.watch(0, 0, Some(name));

@@ -1,4 +1,4 @@
-//! What a client may turn to the next server for.
+//! Reasons for which a client may fall back to the next server.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,15 @@ const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
     "a client turns to the next server only while it knows nothing of something that is watched",
 );
 
-/// Judges why clients turn. A proxy turns for other reasons.
+/// Checks the reasons for fallback. The Envoy profile has other reasons and is not checked.
 #[derive(Debug, Default)]
 pub(super) struct Fallback {
-    /// The types of which a client lacked something when its first server failed after it had last answered, or later.
+    /// Clients and types that lacked a resource when the first server failed after its last
+    /// response, or later.
     lacked: BTreeSet<(usize, usize)>,
-    /// The streams on which a first server has answered.
+    /// Streams on which a first server has responded.
     answered: BTreeSet<LinkId>,
-    /// Who has turned, and not turned back since, by client and the one type that the stream carries.
+    /// Clients that have fallen back and not returned, with the type that the stream carries.
     turned: BTreeSet<(usize, Option<usize>)>,
 }
 
@@ -30,7 +31,7 @@ impl Fallback {
     fn look(&mut self, client: usize, world: &World) {
         let lacking = (0..world.types().len()).filter(|kind| {
             let mut known = world.status_of(client, *kind);
-            // Of everything, it is not seen whether any of it is known.
+            // For a wildcard, the client's status does not show whether anything is known.
             world.watched(client, *kind).has_all()
                 || known.any(|it| {
                     it.state == EntryState::Requested && world.serves(0, it.name.as_str())
@@ -55,7 +56,7 @@ impl Oracle for Fallback {
                 if it.server == 1 && end == End::ByClient {
                     self.turned.remove(&(it.client, it.only));
                 }
-                // Who has turned stays so until he is answered, though he connects later, and knows all by then.
+                // A client that has fallen back stays there until the first server responds.
                 if self.answered.remove(&link) {
                     let is_carried = |kind| it.only.is_none_or(|only| only == kind);
                     self.lacked.retain(|(client, kind)| *client != it.client || !is_carried(*kind));

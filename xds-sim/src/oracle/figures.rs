@@ -1,4 +1,4 @@
-//! What a client counts is what there is to count.
+//! Agreement of a client's metrics with its state.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ const RESOURCES: Rule = Rule::new(
 );
 const GROWTH: Rule = Rule::new("IC32", "what is counted in all never becomes less");
 
-/// Judges what clients measure.
+/// Checks the metrics of clients.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// Of each client, the totals when it was last asked.
+    /// Counter values of each client at the last check.
     totals: BTreeMap<usize, Totals>,
 }
 
-/// By instrument and labels.
+/// Counter values by instrument and labels.
 type Totals = BTreeMap<String, u64>;
 
-/// What a client measures at a moment.
+/// Metrics of a client at one time.
 struct Moment<'a> {
     resources: u64,
     before: &'a mut Totals,
-    /// Which total was looked at last.
+    /// Instrument and labels of the current counter.
     what: String,
     report: &'a mut Report,
 }
@@ -35,7 +35,7 @@ struct Moment<'a> {
 impl MetricsExporter for Moment<'_> {
     fn counter(&mut self, what: Instrument, labels: &[(&'static str, &str)], total: u64) {
         let Self { what: text, before, report, .. } = self;
-        // There are very many, and it takes longer to have them formatted.
+        // Formatting thousands of counters would be slow.
         text.clear();
         text.push_str(what.name());
         for (label, value) in labels {
@@ -58,17 +58,17 @@ impl MetricsExporter for Moment<'_> {
     }
 }
 
-/// The names that are watched, if that is all.
+/// Number of watched names, or `None` if there are wildcards, globs or aliases.
 fn watched(client: usize, world: &World) -> Option<usize> {
     let of_types = (0..world.types().len()).map(|kind| world.watched(client, kind));
-    // A resource that is watched by two names is one or two.
+    // A resource watched by two names counts as one or two.
     let is_plain =
         of_types.clone().all(Watched::is_of_single_ones) && !world.options().has_aliases();
     is_plain.then(|| of_types.map(|watched| watched.count()).sum())
 }
 
 impl Figures {
-    /// Compares all totals with what they were, and tells how many resources there are.
+    /// Compares all counters with their previous values, and returns the number of resources.
     fn measure(&mut self, client: usize, world: &World, report: &mut Report) -> usize {
         let before = self.totals.entry(client).or_default();
         let mut moment = Moment { resources: 0, before, what: String::new(), report };
@@ -84,7 +84,7 @@ impl Figures {
     }
 }
 
-/// Of a client, how many resources it counts and shows, and how many names are watched.
+/// Compares the numbers of resources in metrics, of resources in the status, and of watched names.
 fn agree(client: usize, [counted, shown, names]: [usize; 3], report: &mut Report) {
     report.ensure(counted == shown && counted == names, RESOURCES, || {
         format!("client-{client} counts {counted}, shows {shown}, and {names} are watched")

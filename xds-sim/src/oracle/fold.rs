@@ -1,4 +1,4 @@
-//! What the requests of one type on one stream come to: the subscription, as a server has to take it.
+//! Subscription that results from the requests of one type on one stream.
 
 use std::collections::BTreeSet;
 
@@ -7,35 +7,36 @@ use crate::world::{
     message::{Names, Request, Text},
 };
 
-/// What nobody has to name.
+/// Name of the wildcard.
 pub(crate) const ALL: &str = "*";
 
 /// A subscription of one type on one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fold {
-    /// Whether there was a request at all.
+    /// Whether there was a request.
     pub(crate) was_requested: bool,
-    /// Whether there was no more than one.
+    /// Whether there was exactly one request.
     pub(crate) is_first: bool,
-    /// Whether a name was ever listed, `*` included: until then, nothing means everything.
+    /// Whether a name was ever listed, including `*`. Until then, an empty list is the legacy
+    /// wildcard.
     pub(crate) has_listed: bool,
-    /// The same before the newest request.
+    /// Value of `has_listed` before the newest request.
     pub(crate) had_listed: bool,
     pub(crate) subscribed: BTreeSet<Text>,
-    /// The list from which that comes, where requests state all: most repeat it.
+    /// List of the last state-of-the-world request. Most requests repeat it.
     listed: Option<Vec<Text>>,
-    /// How many of them are globs.
+    /// Number of globs.
     globs: usize,
-    /// How many of them are other names of resources.
+    /// Number of aliases.
     aliases: usize,
-    /// What the newest request added to it.
+    /// Names that the newest request added.
     pub(crate) gained: BTreeSet<Text>,
-    /// What the newest request took out of it.
+    /// Names that the newest request removed.
     pub(crate) lost: BTreeSet<Text>,
 }
 
 impl Fold {
-    /// Takes one more request.
+    /// Applies a request.
     pub(crate) fn take(&mut self, request: &Request) {
         self.is_first = !std::mem::replace(&mut self.was_requested, true);
         self.had_listed = self.has_listed;
@@ -50,7 +51,7 @@ impl Fold {
             Names::Change { subscribe, unsubscribe, .. } => {
                 self.listed = None;
                 if !self.has_listed && !subscribe.is_empty() {
-                    // Naming something ends what naming nothing meant.
+                    // The first name ends the legacy wildcard.
                     self.lose(ALL);
                 }
                 self.has_listed |= !subscribe.is_empty();
@@ -96,7 +97,7 @@ impl Fold {
         }
     }
 
-    /// Whether everything is subscribed.
+    /// Whether the wildcard is subscribed.
     pub(crate) fn has_all(&self) -> bool {
         self.subscribed.contains(ALL)
     }
@@ -106,23 +107,24 @@ impl Fold {
         self.subscribed.contains(name) && !self.gained.contains(name) || self.lost.contains(name)
     }
 
-    /// Whether a resource is subscribed, by name or with all others.
+    /// Whether a resource is subscribed by name, alias, glob or wildcard.
     pub(crate) fn covers(&self, name: &str) -> bool {
         self.covers_as_such(name) || self.names_other(name)
     }
 
-    /// The same, otherwise than by its other name. A wildcard is for what states no authority.
+    /// Whether a resource is subscribed by name, glob or wildcard, but not by alias. A wildcard
+    /// covers only names without an authority.
     pub(crate) fn covers_as_such(&self, name: &str) -> bool {
         self.names_as_such(name) || self.has_all() && !name.starts_with("xdstp:")
     }
 
-    /// The other name of a resource, if it is subscribed by that.
+    /// Returns the alias of a resource if it is subscribed.
     pub(crate) fn other_name(&self, name: &str) -> Option<Text> {
         let other = (self.aliases > 0).then(|| alias_of(name))?;
         self.subscribed.get(&*other).cloned()
     }
 
-    /// Whether a resource is subscribed by name, by its other one, or by that of a glob.
+    /// Whether a resource is subscribed by name, alias or glob.
     pub(crate) fn names(&self, name: &str) -> bool {
         self.names_as_such(name) || self.names_other(name)
     }

@@ -1,4 +1,4 @@
-//! Streams on which nothing arrives any more: they are given up in time, and somebody comes back.
+//! Half-open streams: they are closed in time, and their clients reconnect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,30 +22,31 @@ const COMES_BACK: Rule = Rule::new(
     "whoever gave a silent stream up, and still wants something, opens another one within the longest pause",
 );
 
-/// Judges what becomes of streams that went silent.
+/// Checks the treatment of silent streams.
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     silent: BTreeMap<LinkId, Silent>,
-    /// When each client last opened a stream, by its position and the one type that the stream carries.
+    /// Time at which each client last opened a stream, by client and the type that the stream
+    /// carries.
     opened: BTreeMap<(usize, Option<usize>), Time>,
 }
 
 #[derive(Debug)]
 struct Silent {
     since: Time,
-    /// By how much the clock had jumped by then.
+    /// Total time by which the clock had jumped at `since`.
     jumped: Duration,
-    /// What was watched that is asked for there.
+    /// Watches that are subscribed on the stream.
     watches: BTreeSet<WatchId>,
-    /// For how long the client has tried since to reach the server for another of its streams: it makes one
-    /// attempt at a time.
+    /// Time that the client has spent since on attempts to reach the server for another stream,
+    /// because it makes one attempt at a time.
     tried: Duration,
-    /// Since when it does so, as far as was counted.
+    /// Time at which the current attempt began, as far as it is not counted.
     trying: Option<Time>,
 }
 
 impl HalfOpen {
-    /// Whether runs of this kind are judged.
+    /// Whether runs with these options are checked.
     pub(super) fn applies(options: &Options) -> bool {
         options.transport == Transport::Streams
     }
@@ -73,7 +74,7 @@ impl HalfOpen {
         let opened = &self.opened;
         self.silent.retain(|link, silent| {
             let it = world.link(*link);
-            // What is due while the clock jumps is seen to after that.
+            // Timers that are due during a clock jump fire after it.
             let late = world.jumped().saturating_sub(silent.jumped) + world.slowest();
             let due = silent.since.after(KEEPALIVE + options.latency + options.jitter + late);
             let due = due.max(it.settled_at());
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use crate::{oracle::testing::judgement, world::Reach};
 
-    /// What is said when a stream went silent so long ago, which it did or did not.
+    /// Returns the rule broken when a stream is reported silent since this time, and is or is not.
     fn judged(ago: Duration, is_so: bool) -> Option<&'static str> {
         judgement(move |world, link, report| {
             let mut oracle = HalfOpen::default();
@@ -164,7 +165,7 @@ mod tests {
                 world.half_open(link, true, true);
                 world.set_reach(0, Reach::Refused, LONGEST_PAUSE * 4);
                 let mut waited = Duration::ZERO;
-                // Until the client waits before it tries once more.
+                // Until the client waits in its backoff.
                 while waited < KEEPALIVE + LONGEST_PAUSE * 2 || world.links(0).count() > 0 {
                     world.advance(Duration::from_secs(1));
                     waited += Duration::from_secs(1);

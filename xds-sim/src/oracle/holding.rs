@@ -1,7 +1,7 @@
-//! That watchers hold what their client has: the value in use, and what is wrong with it or with its absence.
+//! Agreement of watchers with their client: the value in use, and its error.
 //!
-//! Other oracles judge what a client makes of responses by the state that it shows. This one judges that the state gets
-//! to whoever watches: a watcher that is not behind knows all of it, whenever its client has been drained.
+//! Other oracles check the state that a client exposes. This one checks that the state reaches the
+//! watchers: after each drain, a watcher that is not behind has all of it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,16 +28,16 @@ const ENDS: Rule = Rule::new(
     "an error that a watcher was told of stands as long as it does at the client",
 );
 
-/// Clients with more watches than these are looked at only once in a while.
+/// Number of watches above which a client is checked only occasionally.
 pub(super) const FEW: usize = 64;
 
-/// Judges what watchers hold.
+/// Checks the state of watchers.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     watches: BTreeMap<(usize, WatchId), Told>,
 }
 
-/// What a watcher knows, by name.
+/// State of a watcher, by name.
 #[derive(Debug, Default)]
 struct Told {
     of: BTreeMap<Text, Known>,
@@ -76,7 +76,7 @@ impl Told {
                 let known = self.of.entry(name.as_str().into()).or_default();
                 known.hear(Ok(&resource.bytes));
             }
-            // Of what is not there a watcher of many keeps nothing.
+            // A wildcard or glob watcher keeps no state of missing resources.
             Change::Resource { name, result: Err(_) } => drop(self.of.remove(name.as_str())),
             Change::Ambient { name, error } => {
                 if let Some(known) = self.of.get_mut(name.as_str()) {
@@ -89,17 +89,17 @@ impl Told {
     }
 }
 
-/// What a client shows of a resource.
+/// State of a resource in a client's status.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown<'a> {
     pub(super) bytes: Option<&'a Bytes>,
     error: Option<&'a WatchErrorKind>,
 }
 
-/// By the position of the type, and by name. It is made so often that it costs to have it in order.
+/// States by type index and name. A hash map, because it is rebuilt often.
 pub(super) type Statuses<'a> = HashMap<(usize, &'a str), Shown<'a>, FixedState>;
 
-/// All that a client knows.
+/// Returns the status of a client.
 pub(super) fn statuses(world: &World, client: usize) -> Statuses<'_> {
     let likely = world.watch_count(client);
     let mut statuses = Statuses::with_capacity_and_hasher(likely, FixedState::default());
@@ -114,7 +114,7 @@ fn is_unavailable(error: &WatchErrorKind) -> bool {
     matches!(error, WatchErrorKind::Unavailable(_))
 }
 
-/// The rule by which a watcher should have been told of an error.
+/// Returns the rule that is broken if a watcher was not notified of an error.
 fn rule_of(error: &WatchErrorKind) -> Rule {
     match error {
         WatchErrorKind::Invalid(_) => REJECTED,
@@ -137,7 +137,7 @@ impl Holding {
             let told = self.watches.get(&(client, id));
             if watch.is_of_one() {
                 let Some(name) = watch.name.as_deref().filter(|name| !is_alias(name)) else {
-                    continue; // What it stands for, the client may have and not know.
+                    continue; // The client may have the alias's resource unknowingly.
                 };
                 let known = told.and_then(|told| told.of.get(name)).unwrap_or(&nothing);
                 agree(
@@ -156,7 +156,7 @@ impl Holding {
     }
 }
 
-/// Whether a watcher knows what its client does.
+/// Checks that a watcher's state agrees with its client's.
 fn agree(
     who: &std::fmt::Arguments<'_>,
     known: &Known,
@@ -169,7 +169,7 @@ fn agree(
     });
     let error = shown.and_then(|it| it.error);
     match (&known.error, error) {
-        // The way to the server is a matter of its own (IC27), and hides what else is known.
+        // Connectivity errors are checked separately (IC27), and hide other errors.
         (Some(told), _) if is_unavailable(told) => {}
         (told, Some(error)) if told.as_ref() != Some(error) => {
             report.breach(rule_of(error), || format!("{who}: {error}, and told {told:?}"));
@@ -214,7 +214,7 @@ mod tests {
         oracle::testing::{broken_rule, judgement},
     };
 
-    /// What is said of a client that has a value, and a watcher that was told this.
+    /// Returns the rule broken by a watcher whose state `tell` changes, of a client with a value.
     fn judged(tell: impl Fn(&mut Known, &Bytes) + Send + Sync + 'static) -> Option<&'static str> {
         judgement(move |world, _, report| {
             let (watch, value) = {

@@ -1,8 +1,9 @@
-//! What a client makes of lies: answers to responses that no server should send.
+//! Effect of lies on a client.
 //!
-//! What is right after a lie depends on what was believed of it. But a response can be answered wrongly in
-//! itself, what nobody asked for is not believed, and what is said of one type says nothing of others. What cannot be
-//! read, or is of a type that nobody watches, changes nothing at all.
+//! The required state after a lie depends on which part of it the client accepts. Some rules always
+//! apply: a wrong ACK or NACK is an error, resources that were not requested are ignored, and a
+//! response of one type does not affect others. An undecodable response, or one of a type without
+//! watches, has no effect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,28 +35,28 @@ const SILENT: Rule = Rule::new(
     "a response changes nothing that it says nothing of, but for what a full state lacks",
 );
 
-/// Judges what becomes of lies.
+/// Checks the effect of lies.
 #[derive(Debug, Default)]
 pub(super) struct Lied {
-    /// How often the client that reads had accepted and rejected something before.
+    /// Numbers of ACKs and NACKs of the client before the response.
     before: (u64, u64),
-    /// What it had before, by type.
+    /// Resources of the client before the response, by type.
     had: Vec<Holdings>,
-    /// Whether it reads what changes nothing.
+    /// Whether the response must have no effect.
     is_nothing: bool,
 }
 
-/// What a client has of a type, by name, each in a number that another state of it has not.
+/// Resources of a type by name, each with a hash of its state.
 type Holdings = BTreeMap<Text, u64>;
 
-/// What a client has of what is watched, by type. The rest goes with the channel that it was asked for on, if not before.
+/// Returns the watched resources of a client, by type. Others may disappear with their channel.
 fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
     let mut all = vec![Holdings::new(); world.types().len()];
     let client = world.link(link).client;
     for (kind, it) in world.status(client) {
         let watched = world.watched(client, kind);
         let name = it.name.as_str();
-        // Of many, it is what there is that is watched.
+        // A wildcard or glob covers only existing resources.
         if !(watched.covers_by_name(name) || it.bytes.is_some() && watched.covers(name)) {
             continue;
         }
@@ -67,7 +68,7 @@ fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
     all
 }
 
-/// What became another thing, or came or went, though a response says nothing of it.
+/// Returns a resource that changed, appeared or disappeared although the response does not name it.
 fn changed_silently<'a>(
     response: &Response,
     before: &'a Holdings,
@@ -77,7 +78,7 @@ fn changed_silently<'a>(
     let said = said.chain(&response.removed).chain(response.errors.iter().map(|(name, _)| name));
     let said: BTreeSet<&Text> = said.collect();
     let mut names = before.keys().chain(after.keys());
-    // A glob is what its members are, and whatever is said of it is said of them.
+    // A response about a glob concerns its members, and vice versa.
     let is_said = |name: &Text| {
         let is_of_said = |own: &&Text| glob_covers(own, name);
         said.contains(name) || is_glob(name) || said.iter().any(is_of_said)
@@ -85,7 +86,7 @@ fn changed_silently<'a>(
     names.find(|name| before.get(*name) != after.get(*name) && !is_said(name))
 }
 
-/// Names that come more than once.
+/// Iterates over repeated names.
 fn repeated(response: &Response) -> impl Iterator<Item = &str> {
     let mut seen = BTreeSet::new();
     let names = response.resources.iter().map(|item| item.name.as_str());
@@ -103,7 +104,7 @@ impl Lied {
         self.is_nothing = is_nothing;
     }
 
-    /// Judges what has changed by a response, if that is what was read.
+    /// Checks the changes caused by a response, if one was read.
     fn changed(
         &mut self,
         link: LinkId,
@@ -156,7 +157,7 @@ impl Lied {
     }
 }
 
-/// Whether it is a name that somebody may watch.
+/// Whether a client may watch this name.
 fn is_world_name(name: &str) -> bool {
     name.starts_with('r') || name.starts_with("xdstp:")
 }
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
     use crate::{options::Options, oracle::testing::broken_rule, world::message::Item};
 
-    /// The rule that is broken by a client that takes another `r0` of the first type for this.
+    /// Returns the rule broken by a client whose `r0` of the first type changes by such a response.
     fn read(kind: Option<usize>, is_nothing: bool) -> Option<Rule> {
         broken_rule(Options::default(), move |world, link, report| {
             let mut oracle = Lied::default();
@@ -234,7 +235,7 @@ mod tests {
     fn what_nobody_watches_any_more_goes_with_its_channel() {
         let found = broken_rule(Options::default(), |world, link, report| {
             let watch = world.watch(0, 0, Some("r1")).expect("there is room for it");
-            // Of everything there is nothing of that name.
+            // The wildcard has no resource of that name.
             world.watch(0, 0, None);
             world.advance(Duration::from_secs(1));
             world.block_requests(link, Duration::from_secs(60));

@@ -1,72 +1,113 @@
-//! Judges of a run: each knows a few rules and sees everything that happens.
+//! Oracles: checkers of the protocol rules during a run.
 //!
-//! An [`Oracle`] is told each [`Event`] and may look at the whole [`World`]. It says what is wrong in a
-//! [`Report`], and the run ends there. Oracles judge what can be seen from outside: messages, notices,
-//! timers and the state that the cores show. They hold for any peer that keeps to the protocol, so they judge
-//! a user's own application as they judge ours, and a user's own control plane but for what only ours does or shows
-//! ([`ControlPlane`](crate::ControlPlane) lists that).
+//! An [`Oracle`] receives each [`Event`] and can inspect the whole [`World`]. It reports a broken
+//! rule in a [`Report`], which ends the run. Oracles check observable behaviour: messages, notices,
+//! timers, and the state that the cores expose. The rules apply to any peer that conforms to the
+//! protocol, so they also apply to user-defined applications, and to user-defined control planes
+//! with the exceptions listed in [`ControlPlane`](crate::ControlPlane).
 //!
-//! | rules | judged by | where clients are lied to |
+//! | checked | oracle | in runs with lies to clients |
 //! |---|---|---|
-//! | IC1 to IC7, IC9 to IC12, IC30, IC40: what a client says on a stream | `client_talk` | no |
-//! | IC3, IC8, IC13, IC18 to IC23, IC30, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
-//! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
-//! | IC32: what clients count | `figures` | no |
-//! | IC14, IC20, IC28, IC32: that watchers hold what their client has | `holding` | no |
-//! | IC34: what waits for watchers, and what does not | `busy` | yes, but for answers |
-//! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
-//! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
-//! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
-//! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
-//! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1 to IS18, IS20, IS25 to IS30, IS33: what a server says on a stream, and that it holds nothing back for ever | `server_talk` | no |
-//! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
-//! | IS32: what becomes of those who read files | `reading` | no |
-//! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
-//! | IC35, IS24: what is held is bounded | `bounds` | yes |
-//! | IS4, IS19, IS21, IS22: who rejects or asks without end is not answered without end; who becomes another node, or asks for a type that nobody knows, is handled as configured; who asks for what a stream is not for is sent away | the strangers of a world | yes |
-//! | IC29, IC39, IL1, IL2, IL7, IS23: how a run ends, also where all have to do without their first server | `convergence` | yes |
-//! | IL3: what becomes of streams that went silent | `half_open` | yes |
-//! | IC36, IC38: no panic, no busy loop | the world itself | yes |
+//! | requests of a client on a stream | `client_talk` | no |
+//! | effect of a response on a client's resources, in the gRPC profile and if one server serves the name | `cache` | no |
+//! | notices of watchers | `watching` | no |
+//! | counters of clients | `figures` | no |
+//! | agreement of watchers with their client | `holding` | no |
+//! | flow control: reading waits for busy watchers, and nothing else does | `busy` | yes, except ACKs |
+//! | TTLs, in the gRPC profile | `expiry` | no |
+//! | connections, backoff, does-not-exist timers, fallback | `trouble` | no |
+//! | upper bounds of backoff and does-not-exist timers, in the gRPC profile with one aggregated stream and one server | `punctual` | no |
+//! | notifications of a server's failure and recovery, once each, in the gRPC profile with one server | `reachability` | no |
+//! | reasons for fallback, in the gRPC profile | `fallback` | no |
+//! | responses of a server on a stream, including that nothing is withheld forever | `server_talk` | no |
+//! | independent requests and their responses, over polls | `polling` | no |
+//! | clients that read files | `reading` | no |
+//! | effect of lies and of undecodable responses on a client | `lies` | only |
+//! | limits of stored state | `bounds` | yes |
+//! | treatment of rogue clients: endless NACKs and requests, changed nodes, unknown types, types that a stream does not serve | `World` | yes |
+//! | the end of a run, also without the first server | `convergence` | yes |
+//! | half-open streams | `half_open` | yes |
+//! | no panics and no busy loops | `World` | yes |
 //!
-//! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are
-//! about what a world does not have. Of some, a world judges a part only: statuses and JSON of IS31 are the gateway's
-//! (`xds-core/tests/server/fetches.rs`, `xds-rest/tests`), and when a file is whole its readers have to find out
-//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`). Of IS18 it is what state-of-the-world clients
-//! ask for after clusters; what incremental ones are sent unasked is tested in
-//! `xds-core/tests/server/make_before_break`, and routes are not sent again for listeners (M154). That pauses and
-//! deadlines go on while watchers are busy (IC34), but for the times in which a resource has to come, is shown by those
-//! oracles that judge them, in runs with slow watchers as in all others. That what went silent is given up in time (IL3) is
-//! the transport's to notice, here as in [`World::half_open`](crate::World::half_open), which is judged to be set right by
-//! the cores; a real one is found out in `xds-tokio/tests/client.rs` (`a_frozen_server_is_found_out_by_keepalive`). By how
-//! much servers spread the ends of streams (IS33) is tested in `xds-core/tests/server/lifecycle.rs`. How long a client waits
-//! at most (IC26) has an upper bound only in gRPC's profile and over one stream to one server, and what a file says
-//! is demanded to be used (IS32) only of that profile, one server and verdicts at once.
+//! [`OTHERS`] lists the rules without an oracle. They follow from other rules, are tested by
+//! comparing runs, or concern what a world does not contain.
 //!
-//! Where something was to be rejected, the end of a storm puts good resources in the place of the bad ones before all have
-//! to agree; for clients that refuse responses whole, and where servers wait for ACKs, it sets everything anew, for the
-//! reasons below. So an update that is lost for ever in such a run may go unnoticed; in all others what was lost has to
-//! come without being said again.
+//! # Rules that are checked in part
 //!
-//! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
-//! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
-//! oracles that rely on that (`expiry`, and parts of `cache`, `trouble` and `reading`) are silent.
+//! - Polls: HTTP statuses and JSON belong to the gateway (`xds-core/tests/server/fetches.rs`,
+//!   `xds-rest/tests`).
+//! - Files: readers decide when a file is complete (`xds-core/tests/client_files.rs`,
+//!   `xds-fs/tests`, `xds-format`). That a file's contents are used is checked only in the gRPC
+//!   profile with one server and without external verdicts.
+//! - Unchanged endpoints of changed clusters: checked for state-of-the-world clients, which request
+//!   them. Incremental clients are sent them without a request, which is tested in
+//!   `xds-core/tests/server/make_before_break`. Routes are not sent again for listeners.
+//! - Busy watchers do not delay backoff and other deadlines, except the does-not-exist timer. The
+//!   oracles of these deadlines check this in runs with slow watchers.
+//! - Half-open streams: the transport must detect them, in the simulation
+//!   [`World::half_open`](crate::World::half_open). Oracles check the recovery by the cores. A real
+//!   transport is tested in `xds-tokio/tests/client.rs`
+//!   (`a_frozen_server_is_found_out_by_keepalive`).
+//! - Draining: how a server spreads the ends of its streams is tested in
+//!   `xds-core/tests/server/lifecycle.rs`.
+//! - Does-not-exist timers have an upper bound only in the gRPC profile with one aggregated stream
+//!   and one server.
 //!
-//! Where resources have another name each ([`Action::WatchAlias`](crate::options::Action)), the oracles take both to be
-//! names of one thing. They do not judge what is said of an alias that is given up, or that a client comes back with:
-//! who has the resource may be told of it or not. That is judged by the model of
-//! `xds-core/tests/server/aliases_model.rs` and by the scripts.
+//! # Limits
 //!
-//! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
-//! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
-//! type without removals (M107); one that was told an error of a resource that exists, and then
-//! watches everything, is not sent it (M178); what has a time to live, and came beside something that was
-//! rejected, is not renewed before it changes; where
-//! responses are short, what goes along with a change since it was rejected does not fit into one with it, and what has
-//! come since may come once more behind it, though it was accepted; a state-of-the-world client that was told an error of a resource is
-//! not told in a way that it understands that this is then deleted; and a full state may be sent for the heartbeat
-//! of a resource that its client is told an error of.
+//! - If resources could be rejected, a storm replaces the invalid ones with valid ones before the
+//!   participants must agree. If clients reject whole responses, or servers wait for ACKs without a
+//!   timeout, it sets all resources again. An update that is lost forever may go unnoticed in such
+//!   a run. In all others, lost updates must arrive without a new change.
+//! - Polled channels and files are checked by `polling` and `reading` instead of `client_talk` and
+//!   `server_talk`; the other oracles are the same.
+//! - With external verdicts, responses are not used at once. `expiry`, and parts of `cache`,
+//!   `trouble` and `reading`, do not check such runs.
+//! - With aliases ([`Action::WatchAlias`](crate::options::Action)), oracles treat both names as one
+//!   resource. They do not check responses about an alias that is unsubscribed, or that a returning
+//!   client subscribes again. A model in `xds-core/tests/server/aliases_model.rs` and scripts test
+//!   this.
+//!
+//! Oracles permit these known limitations:
+//!
+//! - A client that rejects whole responses is not sent a rejected removal again. It is not sent a
+//!   valid resource that was rejected together with an invalid one, if the invalid one was then
+//!   deleted from a type without removals.
+//! - A client that received an error of an existing resource, and then subscribes to the wildcard,
+//!   is not sent the resource.
+//! - A resource with a TTL that was rejected together with others is not renewed until it changes.
+//! - With short responses, rejected resources that do not fit into one response with a change
+//!   follow in another one. Resources sent in between may be sent again, although they were
+//!   accepted.
+//! - A state-of-the-world client that received an error of a resource is not notified of its later
+//!   deletion in a way that it understands.
+//! - A full state may be sent for the heartbeat of a resource whose client receives an error
+//!   instead.
 
+// Rules by oracle:
+// - client_talk: IC1 to IC7, IC9 to IC12, IC30, IC40
+// - cache: IC3, IC8, IC13, IC18 to IC23, IC30, IC31, IC33
+// - watching: IC13 to IC16, IC27, IC28, IC32, IC35, IC39
+// - figures: IC32
+// - holding: IC14, IC20, IC28, IC32
+// - busy: IC34
+// - expiry: IC33, IS27
+// - trouble: IC10, IC24 to IC27, IC29, IC31, IL5
+// - punctual: IC25, IC26
+// - reachability: IC27, IC28
+// - fallback: IC29
+// - server_talk: IS1 to IS18, IS20, IS25 to IS30, IS33
+// - polling: IC7, IS31
+// - reading: IS32
+// - lies: IC13, IC17, IC36
+// - bounds: IC35, IS24
+// - rogue clients (World): IS4, IS19, IS21, IS22
+// - convergence: IC29, IC39, IL1, IL2, IL7, IS23
+// - half_open: IL3
+// - World: IC36, IC38
+//
+// In part: IS31 (polls), IS32 (files), IS18 and M154 (endpoints, routes), IC34 (busy watchers), IL3
+// (half-open), IS33 (draining), IC26 (timers). Limitations: M107, M178.
 mod bounds;
 mod busy;
 mod cache;
@@ -109,17 +150,17 @@ use crate::{
     },
 };
 
-/// A rule that everybody has to keep.
+/// A rule of the protocol or of this project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its id in this project's list of requirements.
+    /// Identifier in this project's list of requirements, or a user-defined one.
     pub id: &'static str,
-    /// It in one sentence.
+    /// Rule in one sentence.
     pub sentence: &'static str,
 }
 
 impl Rule {
-    /// A rule.
+    /// Creates a rule.
     #[must_use]
     pub const fn new(id: &'static str, sentence: &'static str) -> Self {
         Self { id, sentence }
@@ -135,245 +176,245 @@ pub(crate) const APPLICATION: Rule = Rule::new(
 pub(crate) const HONEST_TIMEOUTS: Rule =
     Rule::new("IC38", "handling what is due makes progress: nothing is due for ever");
 
-/// How a stream ended, as its client sees it.
+/// Cause of a stream's end, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// No connection could be made.
+    /// The connection failed.
     Refused,
-    /// The server or the network ended it.
+    /// The server or the network ended the stream.
     ByServer,
-    /// The client ended it because nothing was wanted of it.
+    /// The client ended the stream because it had no subscriptions.
     ByClient,
-    /// The client ended it for what the server sent.
+    /// The client ended the stream because of a response.
     Fault,
 }
 
-/// Something that happened. Where not said otherwise, it has just been done.
+/// Event in a run. Unless stated otherwise, it has just happened.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A watch has begun.
+    /// A watch began.
     Watched {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The watch.
+        /// Watch.
         watch: WatchId,
-        /// The type.
+        /// Index of the type.
         kind: usize,
-        /// The name; `None` watches everything.
+        /// Name; `None` is the wildcard.
         name: Option<&'a str>,
-        /// Whether the client has no other watch for the same.
+        /// Whether it is the client's only watch of this name or wildcard.
         is_first: bool,
     },
-    /// A watch has ended.
+    /// A watch ended.
     Unwatched {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The watch.
+        /// Watch.
         watch: WatchId,
     },
     /// A client is about to connect to a server.
     Opening {
-        /// The stream to be.
+        /// New channel.
         link: LinkId,
     },
-    /// A stream is open.
+    /// A stream opened.
     Opened {
-        /// The stream.
+        /// Channel.
         link: LinkId,
     },
-    /// A client sends a request.
+    /// A client sent a request.
     Requested {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// What it says.
+        /// Content.
         request: &'a Request,
     },
-    /// A server is about to be handed a request.
+    /// A server is about to receive a request.
     Arrived {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// What it says.
+        /// Content.
         request: &'a Request,
     },
-    /// A server sends a response.
+    /// A server sent a response.
     Responded {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// What it says.
+        /// Content.
         response: &'a Response,
     },
-    /// A client is about to be handed a response.
+    /// A client is about to receive a response.
     Reading {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// What it says.
+        /// Content.
         response: &'a Response,
     },
-    /// A client is about to be handed what cannot be read as a response.
+    /// A client is about to receive an undecodable response.
     ReadingGarbage {
-        /// The stream.
+        /// Channel.
         link: LinkId,
     },
-    /// A client has been handed a response, and nothing was taken out of it yet.
+    /// A client received a response, and has not been drained yet.
     Read {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// What it says, if it is one that a server sent.
+        /// Content, if the server sent it.
         response: Option<&'a Response>,
     },
-    /// A client that polls is told that there is nothing new.
+    /// A polling client received the answer that nothing has changed.
     Unchanged {
-        /// The channel.
+        /// Channel.
         link: LinkId,
     },
-    /// The gateway of a server gives a request up that the server did not answer for as long as it may wait.
+    /// A server's gateway stopped waiting for the answer to a request.
     GivenUp {
-        /// The channel.
+        /// Channel.
         link: LinkId,
     },
-    /// A client is about to be told that its file cannot be read.
+    /// A client is about to be notified that its file cannot be read.
     FindsUnreadable {
-        /// The channel.
+        /// Channel.
         link: LinkId,
     },
-    /// A client has been told that its file cannot be read, and nothing was taken out of it yet.
+    /// A client was notified that its file cannot be read, and has not been drained yet.
     Unreadable {
-        /// The channel.
+        /// Channel.
         link: LinkId,
     },
-    /// Nothing arrives any more on a stream, in one direction or both, and nobody knows yet.
+    /// A stream became silent in one direction or both, and neither side has detected it.
     Silent {
-        /// The stream.
+        /// Channel.
         link: LinkId,
     },
-    /// A client has seen the end of a stream, or has ended it.
+    /// A client saw the end of a stream, or ended it.
     EndedAtClient {
-        /// The stream.
+        /// Channel.
         link: LinkId,
-        /// How.
+        /// Cause.
         end: End,
     },
-    /// A server has seen the end of a stream, or has ended it.
+    /// A server saw the end of a stream, or ended it.
     EndedAtServer {
-        /// The stream.
+        /// Channel.
         link: LinkId,
     },
-    /// A watch is about to be told something.
+    /// A watch is about to receive a notice.
     Notified {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The watch.
+        /// Watch.
         watch: WatchId,
-        /// What.
+        /// Notice.
         notice: &'a Notice,
     },
-    /// A watch of everything is about to be told a change.
+    /// A wildcard or glob watch is about to receive a change.
     Changed {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The watch.
+        /// Watch.
         watch: WatchId,
-        /// What.
+        /// Change.
         change: &'a Change,
     },
-    /// A watcher has said that it is done with what it was told.
+    /// A watcher finished its notices.
     Handled {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The watch.
+        /// Watch.
         watch: WatchId,
     },
-    /// A client was told that time has passed, and nothing was taken out of it yet.
+    /// A client's timeout handler was called, and the client has not been drained yet.
     ClientWoken {
-        /// The client.
+        /// Index of the client.
         client: usize,
     },
-    /// Everything was taken out of a client.
+    /// All outputs of a client were drained.
     ClientDrained {
-        /// The client.
+        /// Index of the client.
         client: usize,
     },
-    /// Somebody asks a server to be told when all have accepted a change.
+    /// An operator asked a server to report when all clients have accepted a change.
     Asked {
-        /// The server.
+        /// Index of the server.
         server: usize,
-        /// The position of the view.
+        /// Index of the view.
         view: usize,
-        /// The type.
+        /// Index of the type.
         kind: usize,
-        /// The number of the change.
+        /// Sequence number of the change.
         sequence: u64,
     },
-    /// A server says that all have.
+    /// A server reported that all clients have accepted a change.
     Converged {
-        /// The server.
+        /// Index of the server.
         server: usize,
-        /// The position of the view.
+        /// Index of the view.
         view: usize,
-        /// The type.
+        /// Index of the type.
         kind: usize,
-        /// The number of the change.
+        /// Sequence number of the change.
         sequence: u64,
     },
-    /// Everything was taken out of a server.
+    /// All outputs of a server were drained.
     ServerDrained {
-        /// The server.
+        /// Index of the server.
         server: usize,
     },
-    /// A client has begun anew.
+    /// A client restarted.
     ClientRestarted {
-        /// The client.
+        /// Index of the client.
         client: usize,
     },
     /// A client was shut down.
     ShutDown {
-        /// The client.
+        /// Index of the client.
         client: usize,
     },
-    /// A server has begun anew, without resources.
+    /// A server restarted without resources.
     ServerRestarted {
-        /// The server.
+        /// Index of the server.
         server: usize,
     },
-    /// What is true has changed, though no server knows yet.
+    /// An operator changed a resource that no server has received yet.
     Stored {
-        /// The type.
+        /// Index of the type.
         kind: usize,
-        /// The name.
+        /// Name.
         name: &'a str,
-        /// The bytes; `None` if it is gone.
+        /// Encoded resource; `None` if it was deleted.
         bytes: Option<&'a Bytes>,
     },
-    /// Servers are about to let a client see another view.
+    /// A client is about to be moved to another view.
     Moved {
-        /// The client.
+        /// Index of the client.
         client: usize,
-        /// The position of the view.
+        /// Index of the new view.
         view: usize,
     },
-    /// A server is about to be told of a change.
+    /// A server is about to receive a change.
     Applied {
-        /// The server.
+        /// Index of the server.
         server: usize,
-        /// The position of the view.
+        /// Index of the view.
         view: usize,
-        /// The type.
+        /// Index of the type.
         kind: usize,
-        /// The name.
+        /// Name.
         name: &'a str,
-        /// The bytes; `None` if it is gone.
+        /// Encoded resource; `None` if it was deleted.
         bytes: Option<&'a Bytes>,
     },
-    /// The run goes on to its next part.
+    /// The next phase of the run began.
     Phase(Phase),
-    /// Nobody has anything to do.
+    /// The world is at rest.
     Rest,
-    /// The run is over.
+    /// The run ended.
     Ended,
 }
 
-/// What an oracle has to say.
+/// Result of an oracle: a broken rule and the situations that it observed.
 #[derive(Debug, Default)]
 pub struct Report {
     pub(crate) breach: Option<(Rule, String)>,
@@ -381,36 +422,36 @@ pub struct Report {
 }
 
 impl Report {
-    /// Says that a rule is broken, and how. The first one counts.
+    /// Reports a broken rule and a description. Only the first report counts.
     pub fn breach(&mut self, rule: Rule, what: impl FnOnce() -> String) {
         if self.breach.is_none() {
             self.breach = Some((rule, what()));
         }
     }
 
-    /// Says that a rule is broken unless `holds`.
+    /// Reports a broken rule unless `holds` is true.
     pub fn ensure(&mut self, holds: bool, rule: Rule, what: impl FnOnce() -> String) {
         if !holds {
             self.breach(rule, what);
         }
     }
 
-    /// Says that the run has come to a situation.
+    /// Counts a situation that the run has reached.
     pub fn note(&mut self, situation: Situation) {
         self.situations.push(situation);
     }
 }
 
-/// A judge.
+/// Checker of rules during a run.
 pub trait Oracle {
-    /// The rules that it knows.
+    /// Rules that the oracle checks.
     fn rules(&self) -> &'static [Rule];
 
-    /// Something happened.
+    /// Called for each event.
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report);
 }
 
-/// All judges that a run of this kind is to have.
+/// Returns this project's oracles for a run with these options.
 #[must_use]
 pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> = vec![Box::new(bounds::Bounds::default())];
@@ -436,7 +477,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
             oracles.push(Box::new(cache::CacheModel::default()));
         }
         if options.verdicts == Verdicts::AtOnce {
-            // Otherwise a resource is not used as soon as it was read.
+            // With external verdicts, a resource is not used as soon as it is read.
             oracles.push(Box::new(expiry::Expiry::default()));
         }
         oracles.push(Box::new(fallback::Fallback::default()));
@@ -450,7 +491,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     } else {
         oracles.push(Box::new(lies::Lied::default()));
     }
-    // That not all agree in the end follows from much else, which says more of what is wrong.
+    // Last, because other oracles describe the cause of a missing agreement better.
     oracles.push(Box::new(convergence::Convergence::default()));
     oracles
 }

@@ -1,4 +1,4 @@
-//! Who asks again and again, and who answers: requests and responses that stand for themselves.
+//! Polling: independent requests and their responses.
 
 use std::collections::BTreeMap;
 
@@ -44,52 +44,53 @@ const IN_PART: Rule = Rule::new(
 const NO_NEWS: Rule =
     Rule::new("IL2", "once there is nothing new, who polls is answered nothing any more");
 
-/// What there is of what is asked for.
+/// Resources that a request covers.
 type State = BTreeMap<Text, Bytes>;
 
-/// Judges polls.
+/// Checks polls.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
-    /// What each version stands for, by the type.
+    /// State that each version stands for, by type.
     states: BTreeMap<(usize, Text), State>,
-    /// And which version each state has that is not empty.
+    /// Version of each non-empty state.
     versions: BTreeMap<(usize, State), Text>,
-    /// What the newest request of each channel states to have.
+    /// State that the newest request of each channel claims to have.
     stated: BTreeMap<LinkId, Stated>,
-    /// What each client has of each server, by client, server and type.
+    /// Responses that each client has accepted, by client, server and type.
     accepted: BTreeMap<Place, Accepted>,
     phase: Option<Phase>,
     has_converged: bool,
 }
 
-/// Who asks whom for what: client, server and type.
+/// Indexes of client, server and type.
 type Place = (usize, usize, usize);
 
-/// What came from a server.
+/// Accepted responses from a server.
 #[derive(Debug, Default)]
 struct Accepted {
-    /// The version that was accepted last.
+    /// Version accepted last.
     version: Text,
-    /// Those that were read since: only the next request says whether they were accepted.
+    /// Responses read since. Only the next request shows whether they were accepted.
     unsaid: Vec<Read>,
-    /// Whether all that is watched has been asked for.
+    /// Whether all watched names have been requested.
     is_asked: bool,
-    /// Whether the client may have let go of something of that version, or have put what another server has in
-    /// its place, and then states none (RJ-01, FB-08).
+    /// Whether the client may have released a resource of that version, or replaced it with another
+    /// server's. It then states no version.
+    // RJ-01, FB-08
     has_let_go: bool,
-    /// Whether it is sure that a part of what was rejected since was used.
+    /// Whether a part of a response that was rejected since is certainly in use.
     is_mixed: bool,
 }
 
 #[derive(Debug)]
 struct Read {
     version: Text,
-    /// Whether all that was watched then had been asked for.
+    /// Whether all names watched at that time had been requested.
     is_whole: bool,
     has_good: HasGood,
 }
 
-/// Whether something of a response is used though the response is rejected.
+/// Whether a resource of a response is used although the response is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HasGood {
     No,
@@ -112,7 +113,7 @@ impl HasGood {
             options.verdicts == Verdicts::AtOnce && options.lies.iter().next().is_none();
         match uses && is_told_at_once && options.profile == ProfileName::Grpc {
             true => Self::Surely,
-            // What is rejected may also end the use of something.
+            // A rejection may also end the use of a resource.
             false if good.next().is_some() || options.drops_cached() => Self::Maybe,
             false => Self::No,
         }
@@ -120,24 +121,24 @@ impl HasGood {
 }
 
 impl Accepted {
-    /// Of what came so far, not all may be in use any more.
+    /// Notes that some resources may not be in use any more.
     fn let_go(&mut self) {
         self.has_let_go = true;
         self.unsaid.iter_mut().for_each(|read| read.is_whole = false);
     }
 
-    /// Takes a request. False if it states another version than it may.
+    /// Applies a request. Returns false if it states a wrong version.
     fn take(&mut self, request: &Request) -> bool {
         if request.error.is_none() {
             return self.states(request);
         }
-        // The one that is rejected is not among them.
+        // The rejected response is not accepted.
         let has_good = self.unsaid.pop().map_or(HasGood::No, |rejected| rejected.has_good);
         self.has_let_go |= has_good != HasGood::No;
         let is_right = self.states(request);
         self.unsaid.clear();
         self.is_mixed |= has_good == HasGood::Surely;
-        // What was rejected may have ended the use of what was accepted before.
+        // The rejection may have ended the use of an accepted resource.
         self.has_let_go = true;
         is_right
     }
@@ -161,7 +162,7 @@ impl Accepted {
 struct Stated {
     version: Text,
     is_rejection: bool,
-    /// Whether anything of the type was set or deleted since: it may have come and gone.
+    /// Whether a resource of the type was changed since; it may have been restored.
     is_touched: bool,
 }
 
@@ -171,7 +172,7 @@ fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
     asked.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
 }
 
-/// Whether something that is watched by its name is not in use, or may not be: of everything that is not known here.
+/// Whether a watched name may lack a resource in use. Always true for a wildcard.
 fn lacks_something(client: usize, kind: usize, world: &World) -> bool {
     let watched = world.watched(client, kind);
     let in_use = world.status_of(client, kind).filter(|it| it.bytes.is_some());
@@ -195,7 +196,8 @@ impl Polling {
         });
         let place = (it.client, it.server, kind);
         let accepted = self.accepted.entry(place).or_default();
-        // Something that is watched it does not have: with the version its server would take it to have all.
+        // A client that lacks a watched resource must not state a version, which the server would
+        // treat as complete.
         accepted.has_let_go = accepted.has_let_go || lacks_something(it.client, kind, world);
         report.ensure(accepted.take(request), OWN_VERSION, || {
             format!("{:?} after {accepted:?}", request.version)
@@ -245,7 +247,7 @@ impl Polling {
             is_whole: accepted.is_asked,
             has_good: HasGood::of(response, link, kind, world),
         });
-        // What it says may take the place of what the client has of other servers.
+        // The response may replace resources of other servers.
         let is_other = |&(client, server, of): &Place| {
             (client, of) == (it.client, kind) && server != it.server
         };
@@ -253,7 +255,7 @@ impl Polling {
         others.for_each(|(_, accepted)| accepted.let_go());
     }
 
-    /// A watch has begun or ended, by which a client may come to lack something, or let go of it.
+    /// Handles the begin or end of a watch, by which a client may lack or release resources.
     fn wants_otherwise(&mut self, client: usize) {
         let of_client = self.accepted.iter_mut().filter(|((owner, ..), _)| *owner == client);
         of_client.for_each(|(_, accepted)| {
@@ -265,7 +267,7 @@ impl Polling {
     fn given_up(&self, link: LinkId, world: &World, report: &mut Report) {
         let it = world.link(link);
         if world.is_starved(Party::Server(it.server)) {
-            return; // It has no turn in which it could answer.
+            return; // There is no request to answer.
         }
         let Some((kind, fold)) = it.only.and_then(|kind| Some((kind, it.asked(kind)?))) else {
             return;
@@ -275,7 +277,7 @@ impl Polling {
         };
         let there_is = asked_of(fold, link, kind, world);
         let known = self.states.get(&(kind, stated.version.clone()));
-        // What is missing is news only where that deletes it.
+        // A missing resource is a change only if it means a deletion.
         let is_full = types::is_full_state_in_sotw(world.types()[kind].as_str());
         let has_all = known.is_some_and(|known| {
             there_is.iter().all(|(name, bytes)| known.get(name) == Some(bytes))
@@ -416,7 +418,7 @@ mod tests {
         assert!(!Accepted::default().take(&request("1", None)));
     }
 
-    /// The rule that is broken in what goes on between a client and a server that has `r0`, good.
+    /// Returns the rule broken in an exchange between a client and a server with a valid `r0`.
     fn broken(
         play: impl Fn(&mut Polling, LinkId, &World, &mut Report) + Send + Sync + 'static,
     ) -> Option<Rule> {

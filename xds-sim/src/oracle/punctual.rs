@@ -1,7 +1,8 @@
-//! That nobody waits for longer than has to be: the upper bounds of what `trouble` has the lower ones of.
+//! Upper bounds of backoff and does-not-exist timers. `trouble` checks the lower bounds.
 //!
-//! It holds in gRPC's profile, over one stream to one server. How late a driver is makes no difference to pauses: what
-//! is judged is when a client wants to be woken. What is found missing is judged as long as nobody was ever late.
+//! They apply in the gRPC profile, with one aggregated stream to one server. Backoff is checked by
+//! the requested wake-up time, so late drivers do not matter. Does-not-exist timers are checked
+//! only while no driver was late.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,30 +29,30 @@ const FOUND_MISSING: Rule = Rule::new(
     "what does not come is found missing as soon as it was waited for as long as is configured",
 );
 
-/// The longest first pause of gRPC's backoff, with its jitter, and the longest of all.
+/// Maximum of gRPC's first backoff with jitter, and of all of its backoffs.
 const FIRST_PAUSE: Duration = Duration::from_millis(1_200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(36);
 
-/// How long after its first response a stream has served well.
+/// Time after its first response for which a stream must live to reset the backoff.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// Judges how long clients wait.
+/// Checks upper bounds of waiting times.
 #[derive(Debug, Default)]
 pub(super) struct Punctual {
     servers: BTreeMap<usize, Server>,
     streams: BTreeMap<LinkId, Stream>,
     watches: BTreeMap<(usize, WatchId), Time>,
-    /// Who was told that what it watches is missing, or cannot be had, and has heard of no value since.
+    /// Watches that were notified of a missing or failed resource and have received no value since.
     missing: BTreeSet<(usize, WatchId)>,
 }
 
-/// The server, as a client knows it.
+/// State of the server at a client.
 #[derive(Debug, Default)]
 struct Server {
-    /// Failures to connect in a row, and streams in a row that did not serve for long.
+    /// Consecutive connection failures, and consecutive streams that ended early.
     refusals: u32,
     early_ends: u32,
-    /// When the next attempt is due at the latest.
+    /// Latest time of the next connection attempt.
     due: Option<Time>,
 }
 
@@ -59,12 +60,12 @@ struct Server {
 struct Stream {
     is_open: bool,
     responded: Option<Time>,
-    /// Since when names have been asked for.
+    /// Time since which each name has been subscribed.
     since: BTreeMap<(usize, Text), Time>,
-    /// The nonce of the newest response, and when it was read.
+    /// Nonce of the newest response, and the time at which it was read.
     newest: Option<(Text, Time)>,
-    /// How long NACKs were held, and until when. Nothing is read meanwhile, so no time counts in which a resource has to
-    /// come.
+    /// Ends and durations of delays of NACKs. Nothing is read in between, so the does-not-exist
+    /// timer stops.
     held: Vec<(Time, Duration)>,
 }
 
@@ -80,13 +81,13 @@ impl Stream {
     }
 }
 
-/// The longest pause after so many failures in a row.
+/// Returns the maximum backoff after this number of consecutive failures.
 fn pause(in_a_row: u32) -> Duration {
     (1..in_a_row).fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(LONGEST_PAUSE))
 }
 
 impl Punctual {
-    /// The judge of a run of this kind, if there is one.
+    /// Returns the oracle for runs with these options, if it applies.
     pub(super) fn of(options: &Options) -> Option<Self> {
         let is_simple = options.profile == ProfileName::Grpc
             && options.transport == Transport::Streams
@@ -102,7 +103,7 @@ impl Punctual {
         let has_served = stream.responded.is_some_and(|at| world.now().since(at) >= YOUNG);
         if end == End::ByClient {
             server.due = None;
-            // It is no failure, and after a stream that has served the next one is the first.
+            // Not a failure; after a stream that served, the next failure is the first.
             if has_served {
                 server.early_ends = 0;
             }
@@ -158,7 +159,7 @@ impl Punctual {
                 patience
             }
             Some(WatchErrorKind::Unavailable(_)) => {
-                // What was known before is told once more when the server is well again.
+                // Resources known to be missing are reported again after the recovery.
                 self.missing.insert((client, id));
                 return;
             }
@@ -173,7 +174,7 @@ impl Punctual {
         let Some(watch) = world.watch_of(client, id) else { return };
         let Some(name) = &watch.name else { return };
         if !world.watched(client, watch.kind).is_of_single_ones() {
-            return; // What was found missing of everything is told whoever asks for it by name.
+            return; // Resources missing from a wildcard are reported by name.
         }
         let key = (watch.kind, name.clone());
         let of_client = self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
@@ -189,7 +190,7 @@ impl Punctual {
             return;
         }
         let due = since.after(*patience).after(held);
-        // Who comes later is told at once of what was found before.
+        // A later watch is notified at once of an earlier result.
         report.ensure(world.now() <= due.max(*begun), FOUND_MISSING, || {
             format!("client-{client} {id}: {name} was asked for at {since}")
         });
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
     use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
-    /// Its stream has not ended, so that the client has nothing to be woken for.
+    /// Regression test: the stream has not ended, so the client requests no wake-up.
     #[test]
     fn a_client_that_does_not_come_back_is_found_out() {
         let found = judgement(|world, link, report| {

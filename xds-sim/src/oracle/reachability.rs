@@ -1,5 +1,5 @@
-//! What watchers hear of their server when it cannot be reached, and when it can be again: because it answers, or
-//! because it has been silent for as long as it is waited for a resource.
+//! Notifications of a server's failure and recovery. A server has recovered when it responds, or
+//! when its stream has been silent for the does-not-exist timeout.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,20 +30,20 @@ const CLEARED: Rule = Rule::new(
 const NOT_BEFORE: Rule =
     Rule::new("IC28", "trouble beside a value is not told to be over while it goes on");
 
-/// Who relies on one server: client, and the one type that the stream carries.
+/// Client, and the type that the stream carries.
 type Place = (usize, Option<usize>);
 
-/// Judges what is told of a server, in gRPC's profile, where there is one server and watches are of one name.
+/// Checks these notifications in the gRPC profile with one server, for watches of one name.
 #[derive(Debug, Default)]
 pub(super) struct Reachability {
-    /// Where there is trouble.
+    /// Clients whose server has failed.
     failing: BTreeSet<Place>,
-    /// Who is to hear of it before nothing is left to be taken out of the client.
+    /// Watches that must be notified of the failure before the client is drained.
     owed: BTreeSet<(usize, WatchId)>,
-    /// What each watch was told last, if that was trouble.
+    /// Last notification of each watch, if it was a failure.
     told: BTreeMap<(usize, WatchId), Told>,
     responded: BTreeSet<LinkId>,
-    /// When the first request was sent on a stream on which nothing has come.
+    /// Time of the first request on each stream without a response.
     asked: BTreeMap<LinkId, Time>,
 }
 
@@ -52,7 +52,7 @@ struct Told {
     error: ChannelError,
     is_beside_value: bool,
     place: Place,
-    /// Whether the server has answered since.
+    /// Whether the server has recovered since.
     is_over: bool,
 }
 
@@ -69,7 +69,7 @@ fn place_of(client: usize, watch: &Watch, world: &World) -> Place {
 }
 
 impl Reachability {
-    /// Whether what a world of this kind tells is judged.
+    /// Whether runs with these options are checked.
     pub(super) fn applies(options: &Options) -> bool {
         options.profile == ProfileName::Grpc
             && options.transport == Transport::Streams
@@ -96,7 +96,7 @@ impl Reachability {
         self.recovers(place(link, world), world);
     }
 
-    /// A client has looked at the time: those that say nothing may have done so for long enough.
+    /// Handles a wake-up: streams may have been silent for the does-not-exist timeout.
     fn woken(&mut self, client: usize, world: &World) {
         let patience = match world.options().features.contains(Feature::TransientTimer) {
             true => Duration::from_secs(30),
@@ -143,7 +143,7 @@ impl Reachability {
         let (error, is_beside_value) = match notice {
             Notice::Changed(Err(error)) => (error, false),
             Notice::Ambient(Some(error)) => (error, true),
-            // Trouble is told again beside a value that is told anew, and behind it.
+            // A failure is repeated with each new value of a watch.
             _ => return,
         };
         let WatchErrorKind::Unavailable(trouble) = error.kind() else { return };
@@ -159,7 +159,7 @@ impl Reachability {
         self.told.insert(key, told);
     }
 
-    /// There is nothing left to be told.
+    /// Checks that a drained client owes no notification.
     fn drained(&self, client: usize, report: &mut Report) {
         let owed = self.owed.iter().find(|(owner, _)| *owner == client);
         report.ensure(owed.is_none(), TOLD, || format!("{owed:?} was not told"));
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(found, None);
     }
 
-    /// A watch that was told of trouble beside its value.
+    /// Returns the oracle after a watch with a value was notified of a failure.
     fn troubled(world: &World, link: LinkId) -> Reachability {
         let mut oracle = Reachability::default();
         let (watch, _) = world.watches(0).next().expect("there is one");

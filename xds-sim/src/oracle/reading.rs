@@ -1,4 +1,4 @@
-//! What becomes of those who read files.
+//! Clients that read files.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ const LAST_GOOD: Rule =
 const TOLD: Rule =
     Rule::new("IS32", "that a file cannot be read is counted, as trouble of its server");
 
-/// Judges readers of files, where one server answers for a name.
+/// Checks clients that read files, if one server serves each name.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// What was used before a file was found to be unreadable.
+    /// Resources in use before a file was found unreadable.
     before: Known,
-    /// How often its reader had counted one by then.
+    /// Number of malformed files counted by its reader at that time.
     counted: u64,
 }
 
@@ -53,7 +53,7 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
         let is_so = match said.and_then(|item| item.bytes.as_ref()) {
             Some(said) if Toy::is_invalid(said, world.options()) => *state == EntryState::Nacked,
             Some(said) => bytes.as_ref() == Some(said),
-            // Only a full state says by what it lacks that something is gone.
+            // In most types, a missing resource does not mean a deletion.
             None if is_full => {
                 *state == EntryState::DoesNotExist
                     && (bytes.is_none() || !world.options().drops_cached())
@@ -69,7 +69,7 @@ fn of_file(link: LinkId, world: &World) -> Known {
     it.only.map(|kind| in_use(it.client, kind, world)).unwrap_or_default()
 }
 
-/// How often the reader has counted something that cannot be read.
+/// Number of malformed files that the reader has counted.
 fn counted(link: LinkId, world: &World) -> u64 {
     world.client(world.link(link).client).stats().malformed
 }
@@ -119,7 +119,7 @@ mod tests {
         Options { transport: Transport::Files, ..Options::default() }
     }
 
-    /// The rule that is broken by a client that has `r0`, good, when its file says this.
+    /// Returns the rule broken by a client with a valid `r0` whose file contains this text.
     fn read(text: &'static str) -> Option<Rule> {
         broken_rule(files(), move |world, link, report| {
             let item = Item {

@@ -1,4 +1,4 @@
-//! Oracles that are told what did not happen, to see whether they find it out.
+//! Tests of oracles: they are given events that did not happen, and must report the broken rule.
 
 use std::{
     sync::{Arc, Mutex},
@@ -18,7 +18,7 @@ use crate::{
     world::{LinkId, World},
 };
 
-/// The same where there are so many servers.
+/// Returns the rule id that `lie` breaks in a world with this number of servers.
 pub(super) fn judgement_of(
     servers: u32,
     lie: impl Fn(&mut World, LinkId, &mut Report) + Send + Sync + 'static,
@@ -26,15 +26,15 @@ pub(super) fn judgement_of(
     judgement_with(Options { servers, ..Options::default() }, lie)
 }
 
-/// What an oracle says of a lie that it is told in a world in which one client has what it watches, from one
-/// server over one stream.
+/// Returns the rule id that `lie` breaks. The world has one client, which has the resource that it
+/// watches, and one server with one stream.
 pub(super) fn judgement(
     lie: impl Fn(&mut World, LinkId, &mut Report) + Send + Sync + 'static,
 ) -> Option<&'static str> {
     judgement_with(Options::default(), lie)
 }
 
-/// The same in a run of this kind.
+/// Returns the rule id that `lie` breaks in a run with these options.
 pub(super) fn judgement_with(
     options: Options,
     lie: impl Fn(&mut World, LinkId, &mut Report) + Send + Sync + 'static,
@@ -42,7 +42,7 @@ pub(super) fn judgement_with(
     broken_rule(options, lie).map(|rule| rule.id)
 }
 
-/// The same, with its sentence: several rules may have one id.
+/// Returns the rule that `lie` breaks, with its sentence, because several rules may have one id.
 pub(super) fn broken_rule(
     options: Options,
     lie: impl Fn(&mut World, LinkId, &mut Report) + Send + Sync + 'static,
@@ -63,7 +63,7 @@ pub(super) fn broken_rule(
     *found.lock().expect("nobody panics with it")
 }
 
-/// What watchers are told in a run of this kind to be wrong with what they watch, in the place of a value or beside it.
+/// Returns the errors and ambient errors that watchers receive in a run with these options.
 pub(super) fn errors_told(
     options: Options,
     scenario: impl Fn(&mut World) + Send + Sync + 'static,
@@ -76,7 +76,7 @@ pub(super) fn errors_told(
     heard.lock().expect("nobody panics with it").clone()
 }
 
-/// Takes down what is told to be wrong.
+/// Records errors.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<WatchError>>>);
 

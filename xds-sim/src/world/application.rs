@@ -56,19 +56,20 @@ pub trait Application {
 /// Oracles check its messages by the same rules as this project's server, except for optional or
 /// internal behaviour:
 ///
-/// | checked | |
-/// |---|---|
-/// | each response is well-formed, has a unique nonce and a requested type, and contains something new; a version stands for one content | |
-/// | responses contain no resource errors and no TTLs, because none are set | |
-/// | streams end, and their state is released | |
-/// | clients have the current resources in the end | liveness rules and the rules for clients |
+/// - Each response is well-formed, has a unique nonce and a requested type, and contains something
+///   new. A version stands for one content.
+/// - Responses contain no resource errors and no TTLs, because operators set none.
+/// - Streams end, and their state is released.
+/// - In the end, clients have the current resources.
 ///
-/// | not checked | reason |
+/// Further rules are not checked:
+///
+/// | rule | reason |
 /// |---|---|
 /// | one outstanding response per type | a server may send more before the ACK |
-/// | the order of types, waiting for ACKs, and unchanged endpoints of changed clusters | this depends on [`Options::order`](crate::Options) of this project's server |
-/// | immediate sending of everything that can be sent | it may take its time, within the convergence limit |
-/// | reported status, acceptance of changes, counters and limits | it reports none |
+/// | the order of types, waiting for ACKs, and unchanged endpoints of changed clusters | [`Options::order`](crate::Options) defines this for this project's server |
+/// | immediate sending of everything that can be sent | a server may take its time, within the convergence limit |
+/// | reported status, acceptance of changes, counters and limits | a control plane reports none |
 // Checked: IS1 to IS15, IS27, IS28, IL1, IL2, IL7. Not checked: IS16, IS17, IS18, IS23, IS24, IS25,
 // IS29, IS30.
 pub trait ControlPlane {

@@ -178,7 +178,7 @@ impl World {
                 if transmit.cause == RequestCause::Subscription {
                     self.read_file(link);
                 }
-                continue; // Files hear nothing: what is rendered is for logs.
+                continue; // Requests to files are only logged.
             }
             let bytes = frame.to_bytes();
             let (from, to) = (self.clients[client].lane, self.servers[server].lane);

@@ -63,7 +63,7 @@ impl World {
         let Some(key) = self.links[link.at()].stream else { return };
         let server = self.links[link.at()].server;
         if self.servers[server].leaves_since.is_some() {
-            return; // It does so itself, in its own time.
+            return; // A draining server ends its streams itself.
         }
         self.changes += 1;
         if code == 0 {

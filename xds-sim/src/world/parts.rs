@@ -241,7 +241,7 @@ pub enum FileState {
     Gone,
     /// Truncated, because they are being written in place.
     Cut,
-    /// Not readable for lack of permission.
+    /// Unreadable for lack of permission.
     Forbidden,
 }
 

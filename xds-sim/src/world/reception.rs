@@ -32,14 +32,14 @@ pub(super) const fn says_type(nth: u32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reception {
     SentAway,
-    /// Its stream is open, and it was sent every resource of a known type that is due at once.
+    /// Open stream that was sent resources of a known type, or is not due any.
     Served,
-    /// Its stream is open, and it was sent no resource of a known type.
+    /// Open stream that was sent no resource of a known type although some are due.
     Ignored,
 }
 
 impl Reception {
-    /// Determines the treatment. `there_is` tells whether resources of the known type exist.
+    /// Determines the treatment. `there_is` is whether resources of the known type exist.
     pub(super) fn of(stranger: Option<&Stranger>, there_is: bool, options: &Options) -> Self {
         // A referenced resource may have to be accepted first.
         let waits = matches!(options.order, Order::AfterAcks | Order::OnlyAfterAcks);

@@ -1,8 +1,8 @@
-//! The HTML timeline in a real browser.
+//! Tests of the HTML timeline in a real browser.
 //!
-//! `XDS_BROWSER` names a Chromium to try it in, as `.ci/run` does. Without it the tests say that they
-//! were not run: `cargo test` needs nothing but cargo. `XDS_PICTURES` names a folder in which the pages
-//! are kept, to look at, each beside a screenshot.
+//! `XDS_BROWSER` is the path of a Chromium, as `.ci/run` sets it. Without it the tests print that
+//! they were not run. `XDS_PICTURES` is a folder in which the pages are kept with a screenshot of
+//! each.
 
 use std::{env, fs, path::PathBuf, process::Command};
 
@@ -10,7 +10,7 @@ use xds_sim::trace::{Trace, TraceKind};
 
 use crate::example::{hostile, long, small};
 
-/// The document after its script has run, if there is a browser.
+/// Returns the document after its script has run, if there is a browser.
 fn document(name: &str, trace: &Trace, address: &str) -> Option<String> {
     let folder = env::var_os("XDS_PICTURES").map_or_else(env::temp_dir, PathBuf::from);
     let file = folder.join(format!("xds-sim-{name}-{}.html", std::process::id()));
@@ -46,7 +46,7 @@ fn document(name: &str, trace: &Trace, address: &str) -> Option<String> {
     Some(String::from_utf8(run.stdout).expect("a document is text"))
 }
 
-/// Asserts that the page drew all of the run.
+/// Asserts that the page shows the whole run.
 fn is_drawn(name: &str, trace: &Trace) {
     let Some(document) = document(name, trace, "#all") else { return };
     assert!(document.contains(r#"data-ready="yes""#), "{document}");
@@ -58,7 +58,7 @@ fn is_drawn(name: &str, trace: &Trace) {
                 let arrow = format!(r#"data-message="{}""#, message.0);
                 assert!(document.contains(&arrow), "{message} is not drawn");
             }
-            // An arrival is the end of an arrow, a phase a line.
+            // An arrival is the end of an arrow, and a phase is a line.
             TraceKind::Deliver { .. } | TraceKind::Phase(_) => continue,
             TraceKind::Lost { .. } | TraceKind::Local { .. } | TraceKind::Fault { .. } => {}
         }
@@ -99,7 +99,7 @@ fn a_page_draws_what_is_in_view_and_opens_at_the_violation() {
 fn a_filter_leaves_only_what_mentions_it() {
     let Some(document) = document("filter", &small(), "#all&filter=reset") else { return };
     let rows = document.matches(r#"id="event-"#).count();
-    // The fault, and the event of the violation, which is always there.
+    // The fault, and the event of the violation, which is always shown.
     assert_eq!(rows, 2, "{document}");
     assert!(document.contains(r#"id="event-8""#));
 }

@@ -1,11 +1,11 @@
-//! Traces to draw.
+//! Example traces.
 
 use xds_core::Time;
 use xds_sim::trace::{
     Extent, Header, Keep, LaneKind, Phase, Recorder, Sort, Trace, Violation, What,
 };
 
-/// A name that a hostile peer might choose.
+/// A name that a hostile peer might use.
 pub(crate) const HOSTILE: &str =
     "</script><img src=x onerror=alert(1)>&\"'\u{2028}\u{202e}\x1b[31m\n#;end";
 
@@ -13,7 +13,7 @@ fn millis(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-/// A short run in which each kind of event occurs.
+/// Returns a short run in which each kind of event occurs.
 pub(crate) fn small() -> Trace {
     let mut recorder = Recorder::new(Keep::All);
     let client = recorder.lane(LaneKind::Client, "client-0", None);
@@ -47,7 +47,7 @@ pub(crate) fn small() -> Trace {
     recorder.finish(Header::new(Some(0x5eed), vec!["clients=1 servers=1".into()]), Some(violation))
 }
 
-/// A run in which everything that a peer names is hostile.
+/// Returns a run with hostile names.
 pub(crate) fn hostile() -> Trace {
     let mut recorder = Recorder::new(Keep::All);
     let client = recorder.lane(LaneKind::Client, HOSTILE, None);
@@ -67,7 +67,7 @@ pub(crate) fn hostile() -> Trace {
     recorder.finish(header, Some(violation))
 }
 
-/// A long run of two clients and two servers, made up.
+/// Returns a long synthetic run of two clients and two servers.
 pub(crate) fn long(events: u64) -> Trace {
     let mut recorder = Recorder::new(Keep::All);
     let clients = [0, 1].map(|i| recorder.lane(LaneKind::Client, &format!("client-{i}"), None));
@@ -77,7 +77,7 @@ pub(crate) fn long(events: u64) -> Trace {
     let stores =
         [0, 1].map(|i| recorder.lane(LaneKind::Store, &format!("store-{i}"), Some(servers[i])));
 
-    // A sequence of numbers without any meaning, the same every time.
+    // Deterministic pseudo-random numbers.
     let mut state = 7_u64;
     let mut chance = move |bound: u64| {
         state =

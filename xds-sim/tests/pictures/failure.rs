@@ -1,11 +1,11 @@
-//! What is said of a failed run, and the test that is made of it.
+//! Tests of the report of a failed run, and of the test generated from it.
 
 use xds_sim::{Config, Failure, replay, run_seed};
 
-/// The first seed whose storm this is too much for: a failure that is none of the cores'.
+/// Seed of the storm.
 const SEED: u64 = 4;
 
-/// A run in which the scenario itself is at fault, so that a storm of the same choices is fine.
+/// Returns a failure of the scenario itself, so that the same choices as a plain storm succeed.
 fn failure() -> Failure {
     let config = Config::new(|world| {
         xds_sim::storm(world);

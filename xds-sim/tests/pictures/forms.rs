@@ -1,10 +1,10 @@
-//! The forms of a trace as text.
+//! Tests of the text forms of a trace.
 
 use xds_sim::trace::{Sort, TraceKind};
 
 use crate::example::{HOSTILE, hostile, long, small};
 
-/// The picture without the spaces at the ends of its lines.
+/// Returns the diagram without spaces at the ends of lines.
 fn trimmed(picture: &str) -> String {
     picture.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -95,11 +95,11 @@ fn a_hostile_name_does_nothing_in_a_terminal_or_a_diagram() {
         let acts = |c: char| c.is_control() && c != '\n';
         assert!(!picture.contains(acts), "{picture}");
     }
-    // A name stays on its line.
+    // Each event stays on one line.
     assert_eq!(trace.to_text(30).lines().count(), 1 + trace.events.len() + 1);
     assert!(!trace.to_mermaid(30).contains("<img"));
     assert!(!trace.to_mermaid(30).contains("\n#"));
-    // For machines it is what it is.
+    // Machine-readable output is not escaped.
     let line = trace.to_ndjson();
     let sent = line.lines().find(|line| line.contains(r#""event":"send""#)).unwrap();
     let sent: serde_json::Value = serde_json::from_str(sent).unwrap();

@@ -1,4 +1,4 @@
-//! What a trace looks like in each of its forms.
+//! Tests of the output formats of a trace.
 
 mod browser;
 mod example;

@@ -1,9 +1,10 @@
-//! Reading waits for watchers, and nothing else does.
+//! Flow control: reading a stream waits for watchers, and nothing else does.
 //!
-//! A watcher is busy from when it is told something until it says that it is done. Whom a response has made busy is
-//! seen from outside: what is told between its being read and the next response, to watches that there were before. The
-//! first answer of a server after one has failed may tell besides that its client is well, or relies on another server:
-//! that holds nothing back, and only values are taken to be of the response then.
+//! A watcher is busy from a notice until it finishes it. The oracle attributes a notice to a
+//! response if existing watches receive it between that response and the next one. The first
+//! response after a server's failure may also cause notices that the server has recovered, or that
+//! the client uses another server. These do not delay reading, so only values are attributed to
+//! such a response.
 
 #[cfg(test)]
 mod tests;
@@ -46,61 +47,64 @@ const NACKS_APART: Rule = Rule::new(
 const ASKS: Rule =
     Rule::new("IC34", "what somebody begins to watch is asked for while others are busy");
 
-/// That of a client whose configuration says nothing else.
+/// Default minimum interval between NACKs.
 const NACK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Judges what waits for watchers.
+/// Checks which operations wait for busy watchers.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     clients: BTreeMap<usize, Watchers>,
     links: BTreeMap<LinkId, Debts>,
 }
 
-/// The watchers of a client.
+/// Watchers of a client.
 #[derive(Debug, Default)]
 struct Watchers {
-    /// Who is not done with what it was told.
+    /// Watchers with unfinished notices.
     busy: BTreeSet<WatchId>,
-    /// Who was told something just now, and by a response of which link, if by any. Most are done at once.
+    /// Watcher of the newest notice, and the channel of the response that caused it, if any. Most
+    /// watchers finish at once.
     newest: Option<(WatchId, Option<LinkId>)>,
-    /// Who was told that its server is in trouble, and not that this is over.
+    /// Watchers notified of a connectivity error that has not been cleared.
     troubled: BTreeSet<WatchId>,
-    /// Where a response was just read whose notices are being handed out.
+    /// Channel of a response whose notices are being drained.
     reading: Option<LinkId>,
-    /// What those notices may be of.
+    /// Possible cause of these notices.
     origin: Origin,
-    /// Who has begun since.
+    /// Watches begun since then.
     new: BTreeSet<WatchId>,
-    /// What somebody has begun to watch that nobody else does while others are busy, since all was last taken.
+    /// Names watched for the first time, while others are busy, since the last drain.
     wanted: Vec<(usize, Option<Text>)>,
 }
 
-/// What notices may be of that are handed out after a response.
+/// Possible cause of the notices after a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Origin {
-    /// Of the response, or of the server: it is the first one since a server has failed, or at all.
+    /// The response or the server's recovery: it is the first response, or the first after a
+    /// failure.
     #[default]
     Either,
-    /// Of the response.
+    /// The response.
     Response,
 }
 
-/// What a link waits for, or may.
+/// Reasons for which a channel waits, or may wait.
 #[derive(Debug, Default)]
 struct Debts {
-    /// Who was told something of the newest response, and is not done.
+    /// Watchers with unfinished notices of the newest response.
     told: BTreeSet<WatchId>,
-    /// Who was busy after the newest response, and has been since: it may have had more to say to these.
+    /// Watchers that have been busy since the newest response, which may have further notices for
+    /// them.
     suspects: BTreeSet<WatchId>,
-    /// What the notices of the next response may be of.
+    /// Possible cause of the notices of the next response.
     next: Origin,
-    /// A response was read since all was last taken.
+    /// Whether a response was read since the last drain.
     has_read: bool,
-    /// The types and nonces of responses that were not answered.
+    /// Types and nonces of responses without ACK or NACK.
     unanswered: Vec<(usize, Text)>,
-    /// Until when a further NACK of each type has to wait.
+    /// Earliest time of the next NACK of each type.
     paced: BTreeMap<usize, Time>,
-    /// Those of the unanswered that were found to wait for that.
+    /// Nonces of these responses whose NACKs were seen to wait for that time.
     waiting: BTreeSet<Text>,
 }
 
@@ -122,8 +126,8 @@ impl Debts {
         });
     }
 
-    /// Whether a response of the type was read that may have to be rejected, and a NACK had to wait until a moment that the
-    /// client, which was last woken before `woken`, has not come to.
+    /// Whether an unanswered response of the type may need a NACK that has to wait for the NACK
+    /// interval. `woken` is the time of the client's last wake-up.
     fn is_paced(&self, kind: usize, woken: Time) -> bool {
         let has_response = self.unanswered.iter().any(|(of, _)| *of == kind);
         has_response && self.paced.get(&kind).is_some_and(|until| *until >= woken)
@@ -131,7 +135,7 @@ impl Debts {
 }
 
 impl Busy {
-    /// Whether runs of this kind are judged.
+    /// Whether runs with these options are checked.
     pub(super) fn applies(options: &Options) -> bool {
         options.read_gate == ReadGate::Notices
     }
@@ -183,7 +187,7 @@ impl Busy {
         }
     }
 
-    /// Who was told something is not done with it.
+    /// Marks the watcher of the newest notice as busy.
     fn note_newest(&mut self, client: usize) {
         let Some(watchers) = self.clients.get_mut(&client) else { return };
         let Some((watch, link)) = watchers.newest.take() else { return };
@@ -208,7 +212,7 @@ impl Busy {
         }
     }
 
-    /// A server has failed, as its client sees it.
+    /// Handles the failure of a server at its client.
     fn failed(&mut self, client: usize, world: &World) {
         for (link, _) in world.links(client) {
             if let Some(debts) = self.links.get_mut(&link) {
@@ -217,7 +221,7 @@ impl Busy {
         }
     }
 
-    /// A watcher is done, or is there no more.
+    /// Handles the finishing or the end of a watch.
     fn done(&mut self, client: usize, watch: WatchId, world: &World) {
         let watchers = self.clients.entry(client).or_default();
         if watchers.newest.is_some_and(|(newest, _)| newest == watch) {
@@ -233,13 +237,14 @@ impl Busy {
         }
     }
 
-    /// Everything was taken out of a client: whatever waits now waits for watchers, or for the network.
+    /// Checks a drained client: everything that still waits must wait for watchers or for the
+    /// network.
     fn drained(&mut self, client: usize, world: &World, report: &mut Report) {
         self.note_newest(client);
         let watchers = self.clients.entry(client).or_default();
         watchers.reading = None;
         let wanted = std::mem::take(&mut watchers.wanted);
-        // Whoever waits for a verdict from outside neither reads nor answers.
+        // A response that waits for an external verdict blocks reading and its ACK.
         let is_alone = world.options().verdicts == Verdicts::AtOnce;
         for (link, it) in world.links(client).filter(|(_, it)| it.is_open) {
             let debts = self.links.entry(link).or_default();
@@ -249,14 +254,14 @@ impl Busy {
             }
             let waits = !debts.suspects.is_empty();
             if !it.takes_requests() || !is_alone {
-                // Many answers that cannot be sent hold reading back as well.
+                // Reading also stops if many ACKs cannot be sent.
                 continue;
             }
-            // One that is to be woken now, or should have been, knows of no later time.
+            // A client that is due now has not processed later times.
             let due = world.client(client).poll_timeout().map(|deadline| deadline.at);
             let now = world.now();
             let woken = due.map_or(now, |due| due.min(now));
-            // A response that is damaged on the way may be of any type.
+            // A response damaged by a lie may be of any type.
             let is_judged = world.options().lies.spare_clients();
             let is_paced = match is_judged {
                 true => debts.unanswered.iter().any(|(kind, _)| debts.is_paced(*kind, woken)),
@@ -264,7 +269,7 @@ impl Busy {
             };
             let may_read = waits || is_paced || world.client(client).wants_read(it.channel);
             report.ensure(may_read, READS_ON, || format!("link {} is not read", link.0));
-            // A proxy says nothing while it applies what it was sent.
+            // An Envoy client sends no ACK while it applies a response.
             if waits && world.options().profile == ProfileName::Envoy
                 || world.options().transport != Transport::Streams
             {
@@ -286,11 +291,11 @@ impl Busy {
     }
 }
 
-/// Whether a client has asked for what it watches, or would not do so there.
+/// Whether a client has subscribed to a watched name, or need not do so on this channel.
 fn is_asked_for((kind, name): &(usize, Option<Text>), link: &Link, world: &World) -> bool {
     let is_for = link.only.is_none_or(|only| only == *kind)
         && name.as_deref().is_none_or(|name| world.serves(link.server, name));
-    // Of several servers, others may be in use.
+    // With several servers, another one may be in use.
     if !is_for || world.server_count() > 1 {
         return true;
     }

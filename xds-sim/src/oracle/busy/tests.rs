@@ -1,4 +1,4 @@
-//! Clients that read too early, or wait with too much, are found out.
+//! Tests with clients that read too early or delay too much.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What goes on at a client that has `r0`, good, of the first type, and one watch.
+/// A client with a valid resource `r0` of the first type and one watch, and the oracle.
 struct Scene<'a> {
     oracle: Busy,
     world: &'a mut World,
@@ -28,7 +28,7 @@ impl Scene<'_> {
         self.oracle.on_event(event, self.world, self.report);
     }
 
-    /// The client reads a response of this nonce.
+    /// The client reads a response with this nonce.
     fn reads(&mut self, nonce: &str) {
         let response = Response {
             kind: Some(0),

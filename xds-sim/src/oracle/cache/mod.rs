@@ -1,8 +1,8 @@
-//! What a response makes of what a client holds: the model of one type, as a client has to keep to it.
+//! Model of the effect of responses on a client's resources, for one type.
 //!
-//! It looks at the client's state before and after each response, and says what must have become of each
-//! name. It judges where one server answers for a name; between several, the client may hold what another
-//! one sent.
+//! The oracle compares the client's state before and after each response, and derives the required
+//! state of each name. It checks names that are served by only one server, because a client may
+//! otherwise hold another server's resource.
 
 #[cfg(test)]
 mod tests;
@@ -63,7 +63,7 @@ const RENEWED: Rule =
 const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
 
-/// What a client has of a resource.
+/// State of a resource at a client.
 #[derive(Clone, Debug, PartialEq)]
 struct Known {
     state: EntryState,
@@ -73,12 +73,12 @@ struct Known {
 
 type Knowledge = BTreeMap<Text, Known>;
 
-/// Judges what becomes of responses.
+/// Checks the effect of responses.
 #[derive(Debug, Default)]
 pub(super) struct CacheModel {
     before: Knowledge,
     acks: (u64, u64),
-    /// Where each type was rejected last: the stream.
+    /// Stream on which each type of each server was last rejected.
     rejected: BTreeMap<(usize, usize, usize), LinkId>,
 }
 
@@ -94,28 +94,29 @@ fn knowledge(world: &World, client: usize, kind: usize) -> Knowledge {
     known.collect()
 }
 
-/// Whether no other server answers for what this one does.
+/// Whether no other server serves the same names.
 fn is_alone(world: &World, server: usize) -> bool {
     world.options().servers == 1 || server == 2
 }
 
-/// What a response says of a name.
+/// Content of a response about one name.
 #[derive(Clone, Copy)]
 enum Word<'a> {
     Good(&'a Bytes),
     Bad,
     Removed,
     Error(i32),
-    /// For what has this version.
+    /// Renews the resource of this version.
     Heartbeat(&'a Text),
     Nothing,
 }
 
-/// What it says of each: of many names it is asked more than once.
+/// Content of a response by name, for repeated lookups.
 struct Words<'a>(HashMap<&'a str, Word<'a>, FixedState>);
 
 impl<'a> Words<'a> {
-    /// What is said first of a name counts, and a resource more than anything else.
+    /// For a name that occurs several times, the first occurrence counts, and resources take
+    /// precedence.
     fn of(response: &'a Response, options: &Options) -> Self {
         let mut words = HashMap::default();
         for item in &response.resources {
@@ -139,7 +140,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether what is for trusted servers only was accepted or rejected.
+/// Notes whether a resource that is valid only from a trusted server was accepted or rejected.
 fn note_privileged(
     response: &Response,
     nacks: u64,
@@ -214,7 +215,7 @@ impl CacheModel {
         let globs: Vec<&Text> = response.removed.iter().filter(|name| is_glob(name)).collect();
         for (name, before) in &self.before {
             if is_alias(name) {
-                continue; // What is said of it is said of the resource.
+                continue; // Responses about an alias concern its resource.
             }
             let is_its_business = world.serves(it.server, name);
             let is_asked = is_asked(name);
@@ -222,10 +223,10 @@ impl CacheModel {
             let judge = Judge { name, before, now, drops, is_full };
             match words.about(name) {
                 _ if !is_its_business => judge.unchanged(OTHERS, report),
-                // That there is nothing of a glob says something of each of its members.
+                // An empty glob also concerns each of its members.
                 Word::Nothing if globs.iter().any(|it| glob_covers(it, name)) => {}
                 Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
-                // The answer to an end of a subscription may come when the next one has begun.
+                // The response to an unsubscribe may arrive after the next subscribe.
                 _ if !is_asked || !watched(name) => {}
                 Word::Good(bytes) => {
                     let was_gone = judge.before.state == EntryState::DoesNotExist;
@@ -250,7 +251,7 @@ impl CacheModel {
         }
     }
 
-    /// Whether something may be wrong with what is wanted of a response.
+    /// Whether the response may contain an invalid resource that the client watches.
     fn may_be_rejected(
         &self,
         link: LinkId,
@@ -267,20 +268,20 @@ impl CacheModel {
         response.resources.iter().any(|item| {
             match words.about(&item.name) {
                 Word::Bad => is_wanted(&item.name),
-                // What is not in use cannot be renewed.
+                // A heartbeat for a resource that is not in use is invalid.
                 Word::Heartbeat(version) => !self.is_in_use(&item.name, version),
                 _ => false,
             }
         })
     }
 
-    /// Whether a client has what a heartbeat renews.
+    /// Whether a client uses the resource that a heartbeat renews.
     fn is_in_use(&self, name: &str, version: &Text) -> bool {
         let before = self.before.get(name);
         before.is_some_and(|it| it.state == EntryState::Acked && it.version == *version)
     }
 
-    /// What a new stream says of what the client holds.
+    /// Checks the initial resource versions of a new stream.
     fn stated(
         link: LinkId,
         kind: usize,
@@ -316,7 +317,7 @@ impl CacheModel {
     }
 }
 
-/// One name before and after a response.
+/// State of one name before and after a response.
 struct Judge<'a> {
     name: &'a str,
     before: &'a Known,
@@ -331,7 +332,7 @@ impl Judge<'_> {
     }
 
     fn unchanged(&self, rule: Rule, report: &mut Report) {
-        // What was never there and nobody names goes with the last who could have sent it.
+        // An unknown entry that nothing names may be removed at any time.
         let is_nothing = self.now.is_none() && self.before.bytes.is_none();
         report.ensure(is_nothing || self.now == Some(self.before), rule, || {
             format!("{} was {:?} and is {:?}", self.name, self.before, self.now)
@@ -341,7 +342,7 @@ impl Judge<'_> {
     fn is(&self, state: EntryState, bytes: Option<&Bytes>, rule: Rule, report: &mut Report) {
         let is_so = match self.now {
             Some(now) => now.state == state && now.bytes.as_ref() == bytes,
-            // What only a wildcard covers is forgotten once there is nothing of it.
+            // An entry covered only by a wildcard is removed with its resource.
             None => bytes.is_none(),
         };
         report.ensure(is_so, rule, || {

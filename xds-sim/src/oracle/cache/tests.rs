@@ -1,4 +1,4 @@
-//! Clients that make of responses what they should not.
+//! Tests with clients that apply responses wrongly.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     world::message::Item,
 };
 
-/// A response that has this of a name, and how the client is said to have answered.
+/// Text of a name in a response, and the client's ACK or NACK.
 #[derive(Clone, Copy)]
 struct Said {
     name: &'static str,
@@ -17,7 +17,8 @@ struct Said {
     nacks: u64,
 }
 
-/// What is found when a client reads it that watches `r0`, and everything if `all`.
+/// Returns the rule broken when a client with a watch of `r0`, and of the wildcard if `all` is set,
+/// reads the response.
 fn found(said: Said, all: Option<()>) -> Option<&'static str> {
     judgement(move |world, link, report| {
         if all.is_some() {
@@ -28,7 +29,7 @@ fn found(said: Said, all: Option<()>) -> Option<&'static str> {
         let acks = (stats.acks - (1 - said.nacks), stats.nacks.wrapping_sub(said.nacks));
         let mut oracle = CacheModel { acks, ..CacheModel::default() };
         if said.nacks == 1 {
-            // What the client has not said cannot be taken from what it has.
+            // A NACK that the client did not send leaves no trace in its state.
             let response = response(said);
             let words = Words::of(&response, world.options());
             let may_be = oracle.may_be_rejected(link, &response, &words, world);
@@ -97,8 +98,8 @@ fn a_good_one_that_was_not_known_is_used() {
     println!("covers: IC18");
 }
 
-/// The rule that is broken by a client that has `r0`, good, and has changed nothing since this was so, as it read
-/// and accepted a response.
+/// Returns the rule broken by a client with a valid `r0` whose state is changed by `pretend` before
+/// it accepts a response.
 fn after(pretend: impl Fn(&mut Knowledge) + Send + Sync + 'static, read: Response) -> Option<Rule> {
     broken_rule(Options::default(), move |world, link, report| {
         let stats = world.client(0).stats();

@@ -1,4 +1,4 @@
-//! What a client says on a stream: the model of one type on one stream, as a client has to keep to it.
+//! Model of a client's requests of one type on one stream.
 
 #[cfg(test)]
 mod tests;
@@ -59,35 +59,36 @@ const INTEREST: Rule =
 const AUTHORITY: Rule = Rule::new("IC30", "a name is asked for at the servers of its authority");
 const NEWS: Rule = Rule::new("IC40", "a request says something that the server does not know");
 
-/// Judges requests.
+/// Checks requests.
 #[derive(Debug, Default)]
 pub(super) struct ClientTalk {
     streams: BTreeMap<LinkId, Stream>,
-    /// What each client has accepted of each server.
+    /// Responses that each client has accepted from each server.
     accepted: BTreeMap<Place, Accepted>,
 }
 
-/// Who accepted from whom: client, server and type.
+/// Indexes of client, server and type.
 type Place = (usize, usize, usize);
 
-/// State of the world: what came of a type from one server.
+/// State of the world: accepted responses of a type from one server.
 #[derive(Debug, Default)]
 struct Accepted {
-    /// The version that was accepted last; none if the newest stream began without.
+    /// Version accepted last; empty if the newest stream began without one.
     version: Text,
-    /// Those that were read on a stream that ended before they were answered: only the client knows whether it
-    /// accepted them.
+    /// Versions of responses that were read but not answered before their stream ended. Only the
+    /// client knows whether it accepted them.
     unsaid: Vec<Text>,
-    /// Whether it may stand for something else than what is held: by another server, or by time.
+    /// Whether the client's resources may differ from this version, because of another server or of
+    /// expired TTLs.
     is_outdated: bool,
-    /// Whether everything was subscribed from the beginning of the stream on which it was accepted, nothing was
-    /// rejected since, and somebody has watched everything since.
+    /// Whether the version covers the wildcard: the wildcard was subscribed from the start of the
+    /// stream and has been watched since, and nothing was rejected.
     is_of_everything: bool,
 }
 
 impl Accepted {
-    /// Whether a subscription may begin with this version. It states none where that would say too much,
-    /// as any version does where nothing of what is subscribed is held.
+    /// Whether a subscription may begin with this version. No version is permitted if the client
+    /// holds nothing; an empty one is required if the client's resources may be incomplete.
     fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
         if !version.is_empty() {
             let is_last = *version == self.version || self.unsaid.contains(version);
@@ -97,7 +98,7 @@ impl Accepted {
         self.version.is_empty() || says_too_much || held == Holds::Nothing
     }
 
-    /// A subscription has begun with this version.
+    /// Handles a subscription that begins with this version.
     fn begin(&mut self, version: &Text) {
         if *version != self.version {
             self.is_of_everything = false;
@@ -108,7 +109,7 @@ impl Accepted {
     }
 }
 
-/// Whether a client holds anything of what it subscribes to.
+/// Whether a client holds any resource that it subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Nothing,
@@ -135,20 +136,20 @@ struct Stream {
 #[derive(Debug, Default)]
 struct Talk {
     last: Option<Vec<Text>>,
-    /// The nonces and versions of responses that were read and not answered yet.
+    /// Nonces and versions of responses that were read and are unanswered.
     unanswered: VecDeque<(Text, Text)>,
-    /// The nonce that was answered last.
+    /// Nonce of the newest ACK or NACK.
     newest: Text,
     /// All nonces that were read.
     nonces: BTreeSet<Text>,
-    /// Whether everything has been subscribed since the first request.
+    /// Whether the wildcard has been subscribed since the first request.
     began_with_all: bool,
-    /// What ended in requests since the newest answer: a response that crosses these makes the server drop
-    /// them, so the answer to it may say the end again.
+    /// Names unsubscribed since the newest ACK or NACK. A response that crosses these requests
+    /// makes them stale, so the next one may unsubscribe again.
     ended: BTreeSet<Text>,
-    /// What of it the request at hand may say again.
+    /// Names that the current request may unsubscribe again.
     crossed: BTreeSet<Text>,
-    /// Whether everything was subscribed by an empty list.
+    /// Whether the wildcard was subscribed by an empty list (legacy wildcard).
     was_legacy: bool,
 }
 
@@ -171,7 +172,7 @@ impl ClientTalk {
         }
     }
 
-    /// What is held is from this stream's server.
+    /// Marks other servers' versions as outdated, because the client uses this server's resources.
     fn outdate_others(&mut self, link: LinkId, kind: usize, world: &World) {
         let it = world.link(link);
         let is_other = |&(client, server, of): &Place| {
@@ -188,12 +189,13 @@ impl ClientTalk {
             let versions = talk.unanswered.into_iter().map(|(_, version)| version);
             let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
             accepted.unsaid.extend(versions);
-            // One of them may have been rejected.
+            // Unanswered responses may have been rejected.
             accepted.is_of_everything &= accepted.unsaid.is_empty();
         }
     }
 
-    /// A watch has ended: once nobody watches everything, what is held is not everything any more.
+    /// Handles the end of a watch. Without a wildcard watch, the client no longer holds all
+    /// resources.
     fn unwatched(&mut self, client: usize, world: &World) {
         for ((owner, _, kind), accepted) in &mut self.accepted {
             accepted.is_of_everything &= *owner != client || world.watched(client, *kind).has_all();
@@ -229,11 +231,11 @@ impl ClientTalk {
             && !fold.subscribed.is_empty()
             && fold.gained.len() == fold.subscribed.len()
             && talk.unanswered.front().is_none_or(|(nonce, _)| *nonce != request.nonce);
-        // That nobody wants everything has a rule of its own, which comes later.
+        // Unintended wildcards are checked by a separate rule below.
         let is_accident = fold.has_all() && !fold.had(ALL) && !wanted.all;
         if is_whole && (is_first || begins_again) && !is_accident {
-            // What lasts for a time only may have expired; and what another server sent before the last stream began,
-            // have been taken into use since.
+            // Resources with a TTL may have expired, and another server's response may have been
+            // accepted by a verdict after the last stream began.
             let is_late = world.options().verdicts != Verdicts::AtOnce && world.server_count() > 1;
             accepted.is_outdated |=
                 is_late || world.options().actions.contains(Action::SetForAWhile);
@@ -263,7 +265,7 @@ impl ClientTalk {
         let before = std::mem::take(&mut talk.crossed);
         let crossed = match (is_newest_answer, is_leaving) {
             (true, _) => std::mem::take(&mut talk.ended),
-            // The way on which an empty list ceases to mean everything takes two requests.
+            // Ending a legacy wildcard takes two requests.
             (false, true) => before,
             (false, false) => BTreeSet::new(),
         };
@@ -301,7 +303,8 @@ impl ClientTalk {
                 report.ensure(request.nonce == expected, rule, || {
                     format!("nonce {:?} where it should be {expected:?}", request.nonce)
                 });
-                // What is wanted again may be left out by the request that ends it for the server.
+                // A request that unsubscribes the last name for the server may omit a name that is
+                // subscribed again.
                 if fold.subscribed.is_empty() && request.version.is_empty() {
                     accepted.begin(&request.version);
                 }
@@ -313,7 +316,7 @@ impl ClientTalk {
         }
         self.accepted.insert(place, accepted);
         if is_answer && world.options().verdicts != Verdicts::AtOnce {
-            // It is used since the verdict, and not since it was read.
+            // With a verdict, the resources are in use since the verdict.
             self.outdate_others(link, kind, world);
         }
         let states_all = wanted.states(&request.names, &crossed);
@@ -329,7 +332,7 @@ impl ClientTalk {
     }
 }
 
-/// What the watches of a client ask of a server.
+/// Subscriptions that a client's watches require at a server.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) names: BTreeSet<Text>,
@@ -342,13 +345,13 @@ impl Wanted {
         let names = watched.names().filter(|name| world.serves(server, name));
         Self {
             names: names.cloned().collect(),
-            // A wildcard is for what states no authority.
+            // A wildcard covers only names without an authority.
             all: server < 2 && watched.has_all(),
         }
     }
 
-    /// Whether just the same names are subscribed. What a client has heard the other name of, it may ask for by either
-    /// one; and not at all if everything is subscribed.
+    /// Whether exactly these names are subscribed. A client that knows an alias may subscribe to
+    /// either name, or to neither if the wildcard is subscribed.
     fn is(&self, fold: &Fold) -> bool {
         let mut names = fold.subscribed.iter().filter(|name| *name != ALL);
         if names.clone().eq(&self.names) {
@@ -361,8 +364,8 @@ impl Wanted {
         }) && self.names.iter().all(|own| fold.subscribed.contains(own) || is_known(own))
     }
 
-    /// Whether a list is just this, or leaves out some of what a response `crossed`. A change is judged by
-    /// what it comes to.
+    /// Whether a list has these names, except names unsubscribed by a request that a response
+    /// `crossed`. Incremental changes are checked by their result.
     fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
         let Names::Whole(list) = names else { return true };
         let listed: HashSet<&str, FixedState> =
@@ -374,7 +377,8 @@ impl Wanted {
 }
 
 impl Talk {
-    /// A request must say something, given what the server takes to be wanted because of it.
+    /// Checks that a request contains something new, given the subscription that the server
+    /// derives.
     fn has_news(
         &mut self,
         fold: &Fold,
@@ -401,7 +405,7 @@ impl Talk {
                 });
                 for name in subscribe {
                     let is_stated_again = name == ALL && fold.had(ALL) && !fold.had_listed;
-                    // What it stands for is only told to who asks.
+                    // The resource of an alias is sent only for an explicit subscription.
                     let is_asked_anew = is_alias(name);
                     let is_news = is_stated_again || is_asked_anew || !fold.had(name);
                     report.ensure(is_news, NEWS, || format!("{name} is subscribed already"));
@@ -417,8 +421,8 @@ impl Talk {
         }
         self.was_legacy |= fold.has_all() && !fold.has_listed;
         self.ended.extend(fold.lost.iter().cloned());
-        // Leaving a wildcard may take a request that still states it, and again where a response crossed
-        // that; nothing may begin one.
+        // Ending a legacy wildcard may take a request that still states it, once more if a response
+        // crossed that. No request may begin one.
         let leaves_again = self.was_legacy && crossed.contains(ALL);
         let begins = fold.has_all() && !fold.had(ALL) && !leaves_again;
         report.ensure(!begins || wanted.all, NO_ACCIDENT, || format!("{:?}", request.names));
@@ -426,7 +430,8 @@ impl Talk {
 }
 
 impl ClientTalk {
-    /// Nobody has anything to do: all is answered, and servers take to be wanted what is.
+    /// Checks a world at rest: every response is answered, and servers have the right
+    /// subscriptions.
     fn at_rest(&self, world: &World, report: &mut Report) {
         for (link, stream) in &self.streams {
             let it = world.link(*link);

@@ -1,4 +1,4 @@
-//! Clients that say what they should not.
+//! Tests with clients that send wrong requests.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn request(nonce: &str, version: &str, error: Option<i32>) -> Request {
     }
 }
 
-/// What is found when a client that has accepted version 1 is sent version 2 and says this.
+/// Returns the rule broken by a client that has accepted version 1, receives version 2 and sends
+/// this request.
 fn found(said: Request) -> Option<&'static str> {
     found_as(Options::default(), said).map(|rule| rule.id)
 }
@@ -107,7 +108,7 @@ fn a_type_that_is_wanted_again_goes_on_with_its_nonce() {
         world.unwatch(0, watch);
         world.advance(Duration::from_secs(1));
         world.watch(0, 0, Some("r0"));
-        // It has asked, and is not answered.
+        // The client has sent a request without an answer.
         world.advance(Duration::from_millis(1));
         let mut oracle = ClientTalk::default();
         let talk = oracle.talk(link, 0);
@@ -174,7 +175,7 @@ fn an_interest_that_is_not_what_is_watched_is_found_out() {
         world.advance(Duration::from_secs(1));
         oracle.on_event(&Event::Rest, world, report);
         assert!(report.breach.is_none(), "{:?}", report.breach);
-        // It is not said before there is room for it.
+        // A blocked unsubscribe is not sent.
         world.block_requests(link, Duration::from_secs(10));
         world.unwatch(0, watch);
         oracle.on_event(&Event::Rest, world, report);

@@ -1,12 +1,14 @@
-//! Who has accepted what there is: what a server tells whoever asks, against what was said on its streams.
+//! Acceptance of changes: a server's reports, compared with the messages on its streams.
 //!
-//! Whenever everything was taken out of a server it is asked of what was spoken of. Who lacks something, has not
-//! answered it, or has rejected it must not be counted among those that have accepted all, and nobody is waited for who
-//! was sent all there is and has answered. In worlds operators ask as well to be told when all have accepted a change:
-//! they are not told before those who were behind when they asked have, and not left waiting when all have.
+//! After each drain, the oracle queries a server about the types with recent messages or changes. A
+//! client that lacks a resource, has not acknowledged it, or has rejected it must not be reported
+//! up to date. A client that was sent everything and has acknowledged it must not be reported as
+//! lagging. Operators also ask to be notified when all clients have accepted a change. The
+//! notification must not come before the clients that lagged have accepted, and must come when all
+//! have.
 //!
-//! Nothing is said of who comes back with a version that may be of all there is. Where types wait for each other's
-//! answers it is not judged whether somebody is waited for in vain.
+//! Clients that return with a version that may be current are not checked. Needless waiting is not
+//! checked if types wait for each other's ACKs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,26 +34,26 @@ use crate::{
     },
 };
 
-/// The number of a change that was not given out: it stands for the newest.
+/// Sequence number that stands for the newest change.
 pub(super) const NEWEST: u64 = u64::MAX;
 
-/// What a client of a type has answered, and what of that it did not accept.
+/// ACKs and NACKs of a client for one type.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// What was new to the client in the newest response.
+    /// Names that were new to the client in the newest response.
     fresh: BTreeSet<Text>,
-    /// All that the newest response was about, if it was more than a heartbeat.
+    /// All names of the newest response, unless it was a heartbeat.
     said: Vec<Text>,
-    /// What was in responses that were rejected, and in none since that was accepted.
+    /// Names of rejected responses that no accepted response has contained since.
     refused: BTreeSet<Text>,
-    /// Whether a change has come that what was rejected goes along with.
+    /// Whether a change has come with which rejected resources are sent again.
     pub(super) may_ride: bool,
-    /// Whether something has come to pass since a server was last asked.
+    /// Whether something has changed since the server was last queried.
     is_unasked: bool,
 }
 
 impl Answers {
-    /// A response is sent, to a client that has these.
+    /// Handles a response to a client that has the resources `sent`.
     pub(super) fn sends(&mut self, response: &Response, sent: &BTreeMap<Text, Bytes>) {
         self.is_unasked = true;
         self.fresh.clear();
@@ -69,7 +71,7 @@ impl Answers {
         self.said.extend(response.removed.iter().cloned());
     }
 
-    /// The newest response is accepted.
+    /// Handles the ACK of the newest response.
     pub(super) fn accepts(&mut self) {
         self.fresh.clear();
         for name in self.said.drain(..) {
@@ -77,47 +79,46 @@ impl Answers {
         }
     }
 
-    /// The newest response is rejected.
+    /// Handles the NACK of the newest response.
     pub(super) fn rejects(&mut self) {
         self.refused.extend(self.said.iter().cloned());
     }
 
-    /// What was in responses that were rejected, and in none since that was accepted.
+    /// Names of rejected responses that no accepted response has contained since.
     pub(super) fn refused(&self) -> &BTreeSet<Text> {
         &self.refused
     }
 
-    /// Something else has come to pass.
+    /// Notes another change.
     pub(super) fn stir(&mut self) {
         self.is_unasked = true;
     }
 }
 
-/// Somebody who waits to be told that all have accepted a change.
+/// A pending request of an operator to be notified of the acceptance of a change.
 #[derive(Debug)]
 pub(super) struct Asked {
     sequence: u64,
-    /// The streams that had not, and have asked for nothing more since.
+    /// Streams that lagged and have not changed their subscription since.
     pub(super) waiting: BTreeSet<LinkId>,
 }
 
-/// What is asked for: a server, a view and a type.
+/// Indexes of server, view and type.
 pub(super) type Place = (usize, usize, usize);
 
-/// Why a stream has to be among those that have not accepted what there is, or must not be.
+/// Required report about a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expected {
-    /// It lacks this, or has not accepted it.
+    /// Lagging, because it lacks this resource or has not accepted it.
     Lagging(Text),
-    /// It was sent all there is, and has answered.
+    /// Up to date, because it was sent everything and has acknowledged it.
     UpToDate,
-    /// What is seen does not say.
+    /// Undetermined by the messages seen.
     Unknown,
 }
 
 impl ServerTalk {
-    /// Everything was taken out of a server: it is asked who has accepted what there is of each type of which
-    /// something was said or changed.
+    /// Queries a drained server about the acceptance of each type with new messages or changes.
     pub(super) fn ask(&mut self, server: usize, world: &World, report: &mut Report) {
         let Some(core) = world.server(server) else { return };
         let mut places = BTreeSet::new();
@@ -135,7 +136,7 @@ impl ServerTalk {
         for (view, kind) in places {
             self.compare((server, view, kind), core, world, report);
         }
-        // They are few, and wait for little.
+        // There are few of them, and they wait briefly.
         for (&(_, view, kind), asked) in self.asked.iter().filter(|((of, ..), _)| *of == server) {
             let is_over = told(core, world, view, kind, asked.sequence).is_complete();
             report.ensure(!is_over, ACCEPTED, || {
@@ -144,7 +145,7 @@ impl ServerTalk {
         }
     }
 
-    /// Nobody has anything to do: who is behind has rejected something, or hears heartbeats.
+    /// Checks a world at rest: a stream may lag only after a NACK or because of heartbeats.
     pub(super) fn all_accepted(&self, world: &World, report: &mut Report) {
         for (server, core) in
             (0..world.server_count()).filter_map(|at| Some((at, world.server(at)?)))
@@ -167,7 +168,7 @@ impl ServerTalk {
         }
     }
 
-    /// Somebody asks to be told of a change.
+    /// Handles an operator's request to be notified of the acceptance of a change.
     pub(super) fn begins_to_wait(&mut self, place: Place, sequence: u64, world: &World) {
         let (server, view, kind) = place;
         let Some(core) = world.server(server) else { return };
@@ -179,14 +180,14 @@ impl ServerTalk {
         self.asked.insert(place, Asked { sequence, waiting });
     }
 
-    /// What is asked for on a stream is more than before: what was accepted of that is not known.
+    /// Handles a changed subscription: the acceptance of the new names is unknown.
     pub(super) fn asks_for_more(&mut self, link: LinkId, kind: usize) {
         for (_, asked) in self.asked.iter_mut().filter(|((.., of), _)| *of == kind) {
             asked.waiting.remove(&link);
         }
     }
 
-    /// Somebody is told that all have accepted a change.
+    /// Checks a server's notification that all clients have accepted a change.
     pub(super) fn told(&mut self, place: Place, sequence: u64, world: &World, report: &mut Report) {
         let (server, view, kind) = place;
         let asked = self.asked.remove(&place).filter(|asked| asked.sequence == sequence);
@@ -229,7 +230,7 @@ impl ServerTalk {
         });
     }
 
-    /// What was said of a type on all streams of a server that see a view.
+    /// Iterates over the talks of a type on all streams of a server that see a view.
     fn of<'a>(
         &'a self,
         (server, view, kind): Place,
@@ -245,8 +246,8 @@ impl ServerTalk {
 }
 
 impl Talk {
-    /// Whether a request asks for something else than before it, or once more: of a state without a name nothing is
-    /// accepted yet, though that with the name was.
+    /// Whether a request changes the subscription, or subscribes to a name again, which makes its
+    /// acceptance unknown.
     pub(super) fn asks_for_more(&self, request: &Request) -> bool {
         let is_again =
             matches!(&request.names, Names::Change { subscribe, .. } if !subscribe.is_empty());
@@ -257,7 +258,7 @@ impl Talk {
         let it = world.link(link);
         let is_whole = it.variant == Variant::StateOfTheWorld;
         if self.states_version && is_whole {
-            return Expected::Unknown; // It may have all there is from before.
+            return Expected::Unknown; // It may have everything from before.
         }
         let view = world.view_of(it.client);
         let has = &world.has(it.server, view)[kind];
@@ -290,7 +291,7 @@ fn told(core: &Server, world: &World, view: usize, kind: usize, sequence: u64) -
     core.convergence(&world.view_name(view), world.types()[kind].as_str(), sequence)
 }
 
-/// Why streams have not accepted a change that have not.
+/// Returns the lag of each lagging stream.
 fn lags(told: &Convergence) -> BTreeMap<StreamId, Lag> {
     told.lagging.iter().map(|it| (it.stream, it.lag)).collect()
 }

@@ -1,4 +1,6 @@
-//! Errors that stand for resources: told to whom names these, once for each change, and not beside them (IS28).
+//! Errors of single resources: sent to clients that name the resource, once per change, instead of
+//! it.
+// IS28
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +21,7 @@ use crate::{
 };
 
 impl Talk {
-    /// A response is sent: what it tells of errors is so, and news.
+    /// Checks a response: its errors are current and new.
     pub(super) fn errors(
         &mut self,
         response: &Response,
@@ -27,20 +29,21 @@ impl Talk {
         beside: &dyn Fn(&str) -> Beside,
         report: &mut Report,
     ) {
-        // Who asks for everything is sent what there is. To all others, the resource says that its error is over.
+        // A wildcard client is sent the resource. For others, the resource means that its error is
+        // over.
         let has_error = |name: &&Text| self.fold.names(name) && beside(name).error.is_some();
         let spoken_for = said.keys().find(|name| !self.fold.has_all() && has_error(name));
         report.ensure(spoken_for.is_none(), ERRORS, || format!("{spoken_for:?} has an error"));
         let awaited = response.errors.iter().filter(|(name, _)| self.awaited.remove(name));
         let awaited: BTreeSet<Text> = awaited.map(|(name, _)| meaning_of(name)).collect();
         for (name, code) in &response.errors {
-            // It has no other names beside it: who asks by an alias is told under that.
+            // A client that subscribes to an alias receives the error under that name.
             let own = meaning_of(name);
             let is_so = beside(&own).error.map(StatusCode::as_i32) == Some(*code);
             let is_asked = self.fold.names(name) && !said.contains_key(&own);
-            // By all its names it is told at once.
+            // The error is sent under all names at once.
             let is_due = |name: &str| self.is_owed(name) || self.touched.contains(name);
-            // What was rejected rides along with the next change, whatever has become of it (M107).
+            // Rejected names are sent again with the next change, even if they have changed (M107).
             let is_news = awaited.contains(&own)
                 || self.was_rejected
                 || is_due(name)
@@ -55,8 +58,10 @@ impl Talk {
         });
     }
 
-    /// What the client names that has an error which it was not told. Of what does not exist, an incremental client is
-    /// told by its name that it is gone; and who had everything, and has ended that, was sent what has an error (M178).
+    /// Returns a subscribed name with an error that the client has not received. Excluded are
+    /// missing resources, which incremental clients receive as removals, and clients that ended a
+    /// wildcard subscription, which were sent the resources.
+    // M178
     pub(super) fn untold_error<'a>(
         &'a self,
         has: &BTreeMap<Text, Bytes>,
@@ -71,14 +76,14 @@ impl Talk {
             let is_sent = exists && self.fold.has_all();
             let is_removed =
                 |code| variant == Variant::Incremental && !exists && code == StatusCode::NotFound;
-            // What is too long to be sent, it may have from before.
+            // The client may have a resource from before it exceeded the size limit.
             let has_it = exists && self.sent.get(*name) == has.get(*name);
             let is_had = |code| has_it && code == StatusCode::ResourceExhausted;
             let is_due = |code: &StatusCode| !is_sent && !is_removed(*code) && !is_had(*code);
             let error = beside(name).error.filter(is_due);
             error.is_some_and(|code| self.reported.get(*name) != Some(&code.as_i32()))
         };
-        // Of an alias, what it stands for has the error.
+        // The resource of an alias has the error.
         self.fold.subscribed.iter().filter(|name| !is_alias(name)).find(is_untold)
     }
 }

@@ -1,8 +1,10 @@
-//! How long responses are where they may not be long: what can be split is, and of what cannot be an error is told.
+//! Size limit of responses: a response is split if possible, and a resource that is too long is
+//! replaced by an error.
 //!
-//! The length of a response is taken to be that of its contents, names and types alone: a few bytes for each of them are
-//! not counted. A full state is never split, and who asks for everything is sent what is too long all the same, alone.
-//! All others would come back for it for ever if their transport does not take it, and are told an error of it.
+//! The oracle counts only contents, names and types, without a few bytes of encoding for each. A
+//! full state is never split. A wildcard client is sent a resource that is too long, in a separate
+//! response. Other clients receive an error instead, because they would request the resource
+//! forever if their transport rejected it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,7 @@ use crate::{
 };
 
 impl Talk {
-    /// A response is not longer than it may be, unless it cannot be split.
+    /// Checks that a response is within the limit, unless it cannot be split.
     pub(super) fn is_short_enough(
         &self,
         kind: usize,
@@ -52,10 +54,13 @@ impl Talk {
         });
     }
 
-    /// What is owed as part of a whole, or of a glob, that was asked for anew does not all come with this response: the
-    /// rest may come later, whether it has changed or not. Nor does what was rejected and goes along with a change
-    /// (M107): what there is no room for beside that comes before or after it, once, and so may what has come since in
-    /// other parts, though it was accepted.
+    /// Handles a response that may be one of several parts.
+    ///
+    /// A new wildcard or glob subscription may be served in parts, whether or not the resources
+    /// have changed. Rejected resources that are sent again with a change may precede or follow it
+    /// in separate responses, once. So may resources that were sent in other parts since, although
+    /// they were accepted.
+    // M107
     pub(super) fn comes_in_parts(
         &mut self,
         said: &BTreeMap<Text, Bytes>,
@@ -67,7 +72,7 @@ impl Talk {
         let Self { owed, sent, reported, fold, touched, answers, rides, .. } = self;
         let says_more = !response.removed.is_empty() || !response.errors.is_empty();
         if std::mem::take(&mut answers.may_ride) || is_changed || says_more {
-            // What goes along already comes in further parts, whatever has become of what was refused.
+            // Rejected resources follow in further parts, even if they have changed.
             if !answers.refused().is_empty() {
                 rides.clone_from(answers.refused());
                 rides.extend(sent.keys().cloned());
@@ -81,7 +86,8 @@ impl Talk {
         touched.extend(known.filter(|name| !said.contains_key(*name)).filter(is_owed).cloned());
     }
 
-    /// Who ceases to ask for everything before all parts of it have come may be told of any of it that he has lost it.
+    /// Handles the end of a wildcard subscription before all of its parts were sent: each lost
+    /// resource may be removed.
     pub(super) fn leaves_whole(&mut self, has: &BTreeMap<Text, Bytes>) {
         if self.fold.lost.contains(ALL) {
             let lost = has.keys().filter(|name| !self.fold.covers(name));
@@ -89,7 +95,8 @@ impl Talk {
         }
     }
 
-    /// What is too long, is named, and was neither told of nor sent while everything was asked for.
+    /// Returns a subscribed resource that is too long, whose error was not sent and which was not
+    /// sent as part of a wildcard.
     fn untold(&self, too_long: &[(&Text, &Bytes)]) -> Option<Text> {
         let is_untold = |(name, bytes): &&(&Text, &Bytes)| {
             let is_told = |by: &str| self.reported.get(by) == Some(&TOO_LONG.as_i32());
@@ -103,7 +110,8 @@ impl Talk {
 }
 
 impl ServerTalk {
-    /// At rest, who names what is too long for any response was told so.
+    /// Checks a world at rest: clients that name a resource that is too long have received its
+    /// error.
     pub(super) fn all_told(&self, world: &World, report: &mut Report) {
         if world.options().responses.limit().is_none() {
             return;
@@ -172,7 +180,7 @@ mod tests {
         Request { kind: Some(kind), nonce, version, error: None, node: None, names }
     }
 
-    /// What is said of a response to who asks for these.
+    /// Returns the rule broken by a response to a client that subscribes to these names.
     fn judged(
         options: Options,
         kind: usize,
@@ -232,7 +240,7 @@ mod tests {
                 talk.hear(&names(ENDPOINTS, &["r0"]), Vec::new());
                 talk.reported.extend(code.map(|code| ("r0".into(), code)));
                 if is_had {
-                    // It was sent while the client asked for everything.
+                    // It was sent while the client subscribed to the wildcard.
                     talk.sent.clone_from(&world.has(0, 0)[ENDPOINTS]);
                 }
                 oracle.all_told(world, report);
@@ -266,7 +274,8 @@ mod tests {
         println!("covers: IS26");
     }
 
-    /// M107: it comes once, beside a change or behind it.
+    /// Rejected resources are sent again once, with a change or after it.
+    // M107
     #[test]
     fn what_goes_along_with_a_change_may_come_in_parts() {
         let again = |times: usize| {
@@ -288,7 +297,7 @@ mod tests {
                     talk.hear(&answer, Vec::new());
                 };
                 says(&[("r0", 1), ("r1", 1), ("r2", 1)], Some(3));
-                // This one changes.
+                // One resource changes.
                 says(&[("r0", 2), ("r1", 1)], Some(3));
                 (0..times).for_each(|_| says(&[("r2", 1)], Some(3)));
             })

@@ -1,8 +1,10 @@
-//! What a server says on a stream: the model of one type on one stream, as a server has to keep to it.
+//! Model of a server's responses of one type on one stream.
 //!
-//! It knows what the client was sent and what it asked for since, and each response must have news in the
-//! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them. Where states are
-//! sent whole it asks for them, and is answered once (IS18); an incremental one may be sent them unasked.
+//! The oracle knows which resources the client was sent and which names it has subscribed to since.
+//! Each response must contain something new. The exception is unchanged endpoints of changed
+//! clusters, for which a client that warms the clusters waits. State-of-the-world clients request
+//! them and are answered once. Incremental clients may be sent them without a request.
+// IS18
 
 mod acceptance;
 mod errors;
@@ -43,35 +45,35 @@ use crate::{
     },
 };
 
-/// The type that is warmed, and the one that may come again meanwhile.
+/// Type of clusters, which are warmed, and of endpoints, which are sent again for that.
 const WARMING: usize = 0;
 const WARMED: usize = 1;
 
-/// Within what versions of the whole are unique where they are counted: the server, and how often it has begun anew.
-/// Where versions are made of content all agree on them, as they always do on those of single resources.
+/// Scope in which counted versions are unique: a server and its number of restarts. Content
+/// versions, and versions of single resources, are unique among all servers.
 type Epoch = (usize, u32);
 
-/// The newest change of a resource: when it was, and to what.
+/// Newest change of a resource: its number, and the new content.
 type Changed = (u64, Option<Bytes>);
 
-/// Judges responses.
+/// Checks responses.
 #[derive(Debug, Default)]
 pub(super) struct ServerTalk {
     streams: BTreeMap<LinkId, Vec<Talk>>,
     nonces: BTreeSet<(LinkId, Text)>,
-    /// What each version of a resource is, by type and name: incremental, and all servers agree.
+    /// Incremental: content of each version of a resource, by type and name.
     contents: BTreeMap<(usize, Text, Text), Bytes>,
-    /// The same of versions of the whole: state of the world.
+    /// State of the world: content of each version of a type.
     states: BTreeMap<(Epoch, usize, Text), BTreeMap<Text, Bytes>>,
-    /// How often each server has begun anew, where that makes a difference to its versions.
+    /// Number of restarts of each server with counted versions.
     epochs: BTreeMap<usize, u32>,
-    /// How many changes servers were told of.
+    /// Number of changes that servers have received.
     clock: u64,
-    /// Which of them was the newest one of each resource: server, type and name.
+    /// Newest change of each resource, by server, type and name.
     changed: BTreeMap<(usize, usize, Text), Changed>,
-    /// Who waits to be told that all have accepted a change.
+    /// Pending requests to be notified of acceptance.
     asked: BTreeMap<Place, Asked>,
-    /// When each stream was first spoken on.
+    /// Time of the first request on each stream.
     began: BTreeMap<LinkId, Time>,
     phase: Option<Phase>,
 }
@@ -102,7 +104,7 @@ impl ServerTalk {
                 .iter()
                 .map(|(name, version)| {
                     let key = (kind, name.clone(), version.clone());
-                    // Of a version that is not known the client has something else than what there is.
+                    // An unknown version cannot be the current content.
                     (name.clone(), self.contents.get(&key).cloned().unwrap_or_default())
                 })
                 .collect(),
@@ -188,7 +190,8 @@ impl ServerTalk {
         for other in views.filter(|other| *other != view) {
             let others = &world.has(server, other)[kind];
             let is_foreign = |(name, bytes): &(&Text, &Bytes)| {
-                // What the client has from before it was moved lingers, on this stream or as it states.
+                // Resources from before a move may remain, as sent on this stream or as stated by
+                // the client.
                 has.get(*name) != Some(bytes)
                     && others.get(*name) == Some(bytes)
                     && !talk.sent.contains_key(*name)
@@ -198,7 +201,7 @@ impl ServerTalk {
             report.ensure(foreign.is_none(), OWN_VIEW, || format!("{foreign:?} of view {other}"));
         }
         if is_full {
-            // Whoever names a resource that has an error may be told that in its stead.
+            // A client that names a resource with an error may receive the error instead.
             let is_sent = |name: &Text| {
                 talk.fold.has_all() && talk.fold.covers(name) || beside(name).error.is_none()
             };
@@ -206,7 +209,8 @@ impl ServerTalk {
                 has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
             let may_be_there = |name: &Text| {
-                // What is gone may stay until what refers to it has gone as well (M147): it is told last.
+                // A deleted resource may stay until nothing refers to it (M147), because removals
+                // are sent last.
                 let stays = order != Order::AsDue
                     && (talk.sent.contains_key(name) || talk.touched.contains(name));
                 talk.fold.covers(name) && (has.contains_key(name) || stays)
@@ -235,12 +239,12 @@ impl ServerTalk {
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
         if !world.options().has_aliases() {
-            // What is said by other names of what a client comes back with is not judged.
+            // Aliases of a returning client's resources are not checked.
             talk.differs(response, &beside, report);
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
         let left_out = talk.left_out(&said, has, &beside);
-        // Of what comes in parts it is not seen whether they renew.
+        // For a response in parts, it is unknown whether it is a renewal.
         let renews_only = !comes_in_parts
             && left_out.is_some()
             && talk.renews_before_it_is_asked(&said, &beside, response);
@@ -250,7 +254,7 @@ impl ServerTalk {
             && !comes_in_parts
             && !renews_only
         {
-            // Of what was rejected, something may be tried out alone.
+            // Parts of a rejected response may be sent alone.
             report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
             let is_known = |(name, bytes): (&Text, &Bytes)| talk.sent.get(name) == Some(bytes);
             if !said.is_empty() && said.iter().all(is_known) {
@@ -277,7 +281,7 @@ impl ServerTalk {
         }
     }
 
-    /// Something of a type before this one that could be sent on the stream.
+    /// Returns a resource of an earlier type that could be sent on the stream.
     fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, Text)> {
         let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
         let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
@@ -294,20 +298,20 @@ impl ServerTalk {
         due.next()
     }
 
-    /// A server that goes away has ended a stream.
+    /// Checks the end of a stream by a draining server.
     fn gone(&self, link: LinkId, world: &World, report: &mut Report) {
         let Some(since) = world.leaves_since(link) else { return };
         let talks = self.streams.get(&link).into_iter().flatten();
         let mut open = talks.filter(|talk| talk.has_responded && !talk.is_answered);
         let it = world.link(link);
-        // Or it is not the server that ends it.
+        // The server may not be the side that ends the stream.
         let is_patient = world.now().since(since) >= GRACE || it.is_cut() || !it.is_known_to_client;
         report.ensure(is_patient || open.next().is_none(), LEAVES, || {
             format!("stream {} has ended before an answer", link.0)
         });
     }
 
-    /// A client is about to see another view: it may be told of all that there is in either.
+    /// Handles a move of a client to another view: the resources of both views may be sent.
     fn moved(&mut self, client: usize, view: usize, world: &World) {
         let of_client =
             self.streams.iter_mut().filter(|(link, _)| world.link(**link).client == client);
@@ -348,8 +352,8 @@ impl ServerTalk {
         }
     }
 
-    /// Takes down that a resource is this from now on. What is said beside it, an error or for how long it may be used,
-    /// refers to nothing.
+    /// Records a change of a resource. Changes of its error or TTL are ignored, because nothing
+    /// refers to them.
     fn note_change(&mut self, of: (usize, usize, Text), bytes: Option<&Bytes>) {
         let is_known = self.changed.get(&of).is_some_and(|(_, known)| known.as_ref() == bytes);
         if !is_known {
@@ -377,7 +381,7 @@ impl ServerTalk {
         report: &mut Report,
     ) {
         if !is_full {
-            return; // A part of the state has the version of all of it.
+            return; // A part has the version of the whole state.
         }
         let state: BTreeMap<Text, Bytes> = response
             .resources

@@ -1,4 +1,4 @@
-//! The rules that servers are held to on streams.
+//! Rules for servers on streams.
 
 use crate::oracle::Rule;
 
@@ -104,7 +104,7 @@ pub(super) const SO_FAR: Rule = Rule::new(
     "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
 );
 
-/// All of them.
+/// All of these rules.
 pub(super) const ALL: &[Rule] = &[
     UNIQUE_NONCE,
     STALE,

@@ -1,4 +1,4 @@
-//! How far each type is on a stream: what a server waits for, and what it shows of it.
+//! Progress of each type on a stream: what a server waits for, and the status that it exposes.
 
 use std::time::Duration;
 
@@ -27,22 +27,23 @@ use crate::{
     },
 };
 
-/// The first type that waits for others to be accepted.
+/// First type that waits for the ACKs of other types.
 const LISTENERS: usize = 2;
 
-/// How long something waits for others to be accepted where it goes on after that, and what was asked for everywhere.
+/// Time for which a resource waits for ACKs if the server continues after a timeout, and for which
+/// a subscribed name waits in any case.
 fn patience() -> Duration {
     AckGated::default().stage_timeout
 }
 
-/// Whether types wait for each other's answers.
+/// Whether types wait for each other's ACKs.
 pub(super) fn is_gated(world: &World) -> bool {
     matches!(world.options().order, Order::AfterAcks | Order::OnlyAfterAcks)
 }
 
-/// When nobody has anything to do any more, a server that is to go on without what does not come holds nothing back.
+/// Checks a world at rest: a server with a timeout withholds nothing.
 fn goes_on(world: &World, report: &mut Report) {
-    // Strangers may never fall silent.
+    // Rogue clients may never fall silent.
     if world.options().order != Order::AfterAcks || world.options().lies != Lies::NONE {
         return;
     }
@@ -55,8 +56,9 @@ fn goes_on(world: &World, report: &mut Report) {
 }
 
 impl ServerTalk {
-    /// What refers to something, or may, waits until that was accepted: all there is, or a response that was made
-    /// after the change which waits (M146, M149).
+    /// Checks that a referencing resource is sent only after its references were accepted: either
+    /// all current ones, or a response made after the change.
+    // M146, M149
     pub(super) fn waits_for_acks(
         &self,
         link: LinkId,
@@ -69,7 +71,7 @@ impl ServerTalk {
         let began = self.began.get(&link);
         let is_late = began.is_some_and(|began| world.now().since(*began) >= patience());
         let is_stuck = world.options().order == Order::AfterAcks && (is_late || began.is_none());
-        // Clusters and endpoints wait for nothing. Who is moved is not judged.
+        // Clusters and endpoints wait for nothing. Moved clients are not checked.
         if kind < LISTENERS || it.only.is_some() || world.options().views > 1 || is_stuck {
             return;
         }
@@ -83,8 +85,8 @@ impl ServerTalk {
         let sent = |name: &Text| talk.and_then(|talk| talk.sent.get(name));
         let items =
             response.resources.iter().filter_map(|item| Some((&item.name, item.bytes.as_ref()?)));
-        // What is asked for is sent after a while whatever it waits for: in full state, and of everything, with all
-        // the rest.
+        // Subscribed names are sent after a while regardless of references; a full state or
+        // wildcard then includes all others.
         let is_asked_for = |name: &Text| {
             let is_owed = |talk: &Talk| talk.is_owed(name) || talk.named_late.contains(name);
             is_late && (sent(name).is_none() || talk.is_some_and(is_owed))
@@ -114,11 +116,12 @@ impl ServerTalk {
         }
     }
 
-    /// Everything was taken out of a server: what could be sent was, on each stream by itself. Where types wait for each
-    /// other that is so of those which wait for nothing, and what was rejected waits for a change.
+    /// Checks a drained server: everything that can be sent was sent, on each stream independently.
+    /// If types wait for each other, this applies to types that wait for nothing. Rejected
+    /// resources wait for a change.
     pub(super) fn drained(&mut self, server: usize, world: &World, report: &mut Report) {
         if world.server(server).is_none() {
-            return; // A control plane of the user's may take its time.
+            return; // A user-defined control plane may take its time.
         }
         let last = if is_gated(world) { LISTENERS } else { usize::MAX };
         let is_alone = self.has_one_stream(server, world);
@@ -153,7 +156,8 @@ impl ServerTalk {
                     )
                 });
                 let missing = talk.lacking(has, &beside).map(|(name, _)| name);
-                // That something is gone, who has it and asked before it went may have to wait for.
+                // A removal may have to wait, for a client that has the resource and subscribed
+                // before the deletion.
                 let may_wait = |name: &Text| {
                     is_gated(world) && !has.contains_key(name) && talk.sent.contains_key(name)
                 };
@@ -173,14 +177,14 @@ impl ServerTalk {
         }
     }
 
-    /// Whether a server has one stream only. Whoever is not sent something there is not kept waiting for others: it is
-    /// another rule that is broken.
+    /// Whether a server has only one stream. If it withholds something there, other streams are not
+    /// the reason, and a different rule is broken.
     fn has_one_stream(&self, server: usize, world: &World) -> bool {
         let of_server = self.streams.keys().filter(|link| world.link(**link).server == server);
         of_server.count() == 1 && world.options().lies == Lies::NONE
     }
 
-    /// Whether a client of the type may be about to answer to a heartbeat.
+    /// Whether a client of the type may be about to acknowledge a heartbeat.
     fn is_beating(&self, type_url: &str, world: &World) -> bool {
         let Some(kind) = world.types().iter().position(|it| it == type_url) else { return false };
         let mut talks = self.streams.values().filter_map(|talks| talks.get(kind));
@@ -218,7 +222,7 @@ impl ServerTalk {
                 let is_told =
                     !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
                 let mut left = talk.sent.keys().filter(|name| is_told && !exists(name));
-                // Who rejects everything is not told that something is gone before the rest changes.
+                // A client that has rejected a response receives removals only with a change.
                 let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
                 let left = left.next().filter(|_| !waits);
                 let is_stated = left.is_some_and(|name| talk.stated.contains(name));
@@ -239,7 +243,7 @@ impl ServerTalk {
         }
     }
 
-    /// What servers show of their streams is what was said on these.
+    /// Checks that the status exposed by servers agrees with the messages on their streams.
     pub(super) fn status(&self, world: &World, report: &mut Report) {
         for (link, talks) in &self.streams {
             let it = world.link(*link);
@@ -249,7 +253,7 @@ impl ServerTalk {
             for shown in server.status().filter(|shown| shown.stream == stream) {
                 let kind = world.types().iter().position(|known| known == shown.type_url);
                 let Some(talk) = kind.and_then(|kind| talks.get(kind)) else { continue };
-                // It may take a client to have what it says to have before it has said anything.
+                // A server may use the versions that a client states before it sends anything.
                 let Some(expected) = talk.state() else { continue };
                 let version = |version: &Option<Version>| {
                     version.as_ref().map(|it| Text::from(it.as_str())).unwrap_or_default()
@@ -286,7 +290,7 @@ mod tests {
         }
     }
 
-    /// What was said of clusters to a client that has all there is.
+    /// Returns the oracle for a client that has all clusters.
     fn told(world: &World, link: LinkId) -> ServerTalk {
         let mut oracle = ServerTalk::default();
         let talk = oracle.talk(link, 0);
@@ -318,7 +322,7 @@ mod tests {
                 world.advance(Duration::from_secs(1));
                 goes_on(world, report);
                 assert!(report.breach.is_none(), "{:?}", report.breach);
-                // Nobody has had the time to accept it.
+                // No client has had time to accept it.
                 world.set(0, "r0", "better");
                 world.set(LISTENERS, "r0", "good");
                 world.advance(Duration::from_millis(1));
@@ -387,7 +391,7 @@ mod tests {
                 oracle.note_change((0, LISTENERS, "r0".into()), Some(&listener));
             };
             changes(&mut oracle, 2);
-            // Something was said beside it only.
+            // Only its error or TTL changed.
             changes(&mut oracle, 3);
             let item = Item {
                 name: "r0".into(),

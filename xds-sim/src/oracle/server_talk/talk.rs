@@ -1,4 +1,4 @@
-//! One type on one stream: what the client has been sent and what it has asked for since.
+//! State of one type on one stream: resources sent, and subscriptions since.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,78 +29,82 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     pub(super) fold: Fold,
-    /// What the client is taken to have.
+    /// Resources that the client is assumed to have.
     pub(super) sent: BTreeMap<Text, Bytes>,
-    /// What the client was sent and does not subscribe to any more.
+    /// Resources sent that are no longer subscribed.
     pub(super) left: BTreeSet<Text>,
-    /// What was told to be gone in a response that was rejected, and is told so once more with the next change.
+    /// Removals in a rejected response, which are repeated with the next change.
     pub(super) retold: BTreeSet<Text>,
-    /// What was created or deleted since it was last told of: it may have come and gone in between.
+    /// Resources created or deleted since they were last sent. They may have been restored in
+    /// between.
     pub(super) touched: BTreeSet<Text>,
-    /// The errors that it was told of single resources.
+    /// Resource errors sent, by name.
     pub(super) reported: BTreeMap<Text, i32>,
-    /// Names of which something has to be said.
+    /// Names about which a response is due.
     pub(super) owed: BTreeSet<Text>,
     pub(super) newest: Text,
-    /// The version of the newest response, and of the one that was accepted last.
+    /// Version of the newest response, and of the last accepted one.
     pub(super) versions: (Text, Text),
-    /// How many changes the server had been told of when it made the newest response that was more than a
-    /// heartbeat, and the one that was accepted last.
+    /// Number of changes that the server had received when it made the newest response, except
+    /// heartbeats, and the last accepted one.
     pub(super) made: (u64, u64),
-    /// What the client is known to have accepted, where something waits for that.
+    /// Resources that the client has accepted, if other types wait for that.
     pub(super) accepted: BTreeMap<Text, Bytes>,
     pub(super) is_answered: bool,
     pub(super) is_rejected: bool,
-    /// Whether any response was.
+    /// Whether any response was rejected.
     pub(super) was_rejected: bool,
-    /// Whether the client has dropped something since that was in the newest response or before it.
+    /// Whether the client has unsubscribed a resource that was sent in or before the newest
+    /// response.
     pub(super) is_narrowed: bool,
-    /// What the newest response told to be gone.
+    /// Removals in the newest response.
     pub(super) gone: Vec<Text>,
-    /// What the newest response renews, if it does nothing else: such go on for ever.
+    /// Resources renewed by the newest response, if it is a heartbeat. Heartbeats continue forever.
     pub(super) beating: Vec<Text>,
-    /// What the first request said that the client has may be all there is.
+    /// Whether the versions in the first request may be complete.
     pub(super) states_version: bool,
     pub(super) has_responded: bool,
-    /// Whether something has come to pass since it was last seen that all was sent that could be.
+    /// Whether something has changed since the last check that everything was sent.
     pub(super) is_unsettled: bool,
-    /// What of it was accepted.
+    /// ACKs and NACKs.
     pub(super) answers: Answers,
-    /// What was rejected, goes along with the newest change, and did not fit into one response with it.
+    /// Rejected resources that are sent again with the newest change, and did not fit into one
+    /// response with it.
     pub(super) rides: BTreeSet<Text>,
-    /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
+    /// Endpoints that may be sent again unchanged, because clusters that wait for them were sent.
     pub(super) awaited: BTreeSet<Text>,
-    /// State of the world, of endpoints: whether the client may wait for all of them, since clusters were sent.
+    /// State of the world, endpoints only: whether the client may wait for them, because clusters
+    /// were sent.
     pub(super) warms: Warms,
-    /// Responses that went out to renew a resource, and did nothing else.
+    /// Heartbeats sent, by resource.
     renewals: BTreeMap<Text, Renewals>,
-    /// Whether a request that answers an older response than the newest has come since that one.
+    /// Whether a stale request has come since the newest response.
     is_crossed: bool,
-    /// What was newly named after the first response, and has not changed since.
+    /// Names subscribed after the first response that have not changed since.
     pub(super) named_late: BTreeSet<Text>,
-    /// Incremental: what was subscribed to, or given up, by requests that answer older responses than the newest.
+    /// Incremental: names subscribed or unsubscribed by stale requests.
     said_late: BTreeSet<Text>,
-    /// Incremental: names that were given up, and are of what the client asks for as part of the whole.
+    /// Incremental: names that were unsubscribed, but are still covered by a wildcard.
     kept: BTreeSet<Text>,
-    /// Whether the whole was asked for at first, or is not any more.
+    /// Change of the wildcard subscription.
     pub(super) whole: Whole,
-    /// What the client said to have when it came, and has not changed since.
+    /// Resources stated by the client in its first request that have not changed since.
     pub(super) stated: BTreeSet<Text>,
 }
 
-/// What became of a subscription to everything since the newest response.
+/// Change of a wildcard subscription since the newest response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// Nothing.
+    /// No change.
     #[default]
     AsItWas,
-    /// It began, in mid-stream.
+    /// Begun after the first request.
     Began,
-    /// It has ended, at this time or before.
+    /// Ended, now or earlier.
     Ended,
 }
 
-/// How often a resource was renewed since it has this time to live.
+/// Heartbeats of a resource with its current TTL.
 #[derive(Clone, Copy, Debug)]
 struct Renewals {
     since: Time,
@@ -108,21 +112,21 @@ struct Renewals {
     count: u32,
 }
 
-/// Whether a response does nothing but renew what was sent before.
+/// Whether a response is a heartbeat and contains nothing else.
 pub(in crate::oracle) fn is_heartbeat(response: &Response) -> bool {
     let says_more = !response.removed.is_empty() || !response.errors.is_empty();
     let mut items = response.resources.iter();
     !says_more && !response.resources.is_empty() && items.all(|item| item.bytes.is_none())
 }
 
-/// Whether a response has what may be used for a time only: in full state it is renewed by sending
-/// everything again, and otherwise so is what its client may have lost meanwhile.
+/// Whether a response contains a resource with a TTL. Full states are renewed by sending everything
+/// again, and so are resources that may have expired at the client.
 pub(in crate::oracle) fn renews(response: &Response) -> bool {
     response.resources.iter().any(|item| item.ttl.is_some())
 }
 
 impl Talk {
-    /// How the newest response was answered, if there was any.
+    /// Returns the state of the newest response, if there is one.
     pub(super) fn state(&self) -> Option<SyncState> {
         self.has_responded.then_some(match (self.is_answered, self.is_rejected) {
             (false, _) => SyncState::Sent,
@@ -131,8 +135,8 @@ impl Talk {
         })
     }
 
-    /// Whether its server may show that: what it shows is how the newest response was answered, but that a heartbeat is
-    /// accepted says nothing of what was rejected before it.
+    /// Whether a server may expose this state. It must be that of the newest response, except that
+    /// the ACK of a heartbeat may leave an earlier NACK in place.
     pub(super) fn may_show(&self, shown: SyncState) -> bool {
         let is_of_before = self.was_rejected && !self.beating.is_empty();
         self.state().is_none_or(|it| {
@@ -140,20 +144,20 @@ impl Talk {
         })
     }
 
-    /// Something has come to pass.
+    /// Notes a change.
     pub(super) fn stir(&mut self) {
         self.is_unsettled = true;
         self.answers.stir();
     }
 
-    /// A request arrives, of a client that says to have these.
+    /// Handles a request of a client that states these resources.
     pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
         let is_whole = matches!(request.names, Names::Whole(_));
         let is_newest = request.nonce == self.newest;
         self.stir();
         if is_whole && !request.nonce.is_empty() && self.has_responded && !is_newest {
             self.is_crossed = true;
-            return; // Stale (IS2): it is dropped with its names.
+            return; // Stale (IS2): the request is dropped.
         }
         if is_newest && self.has_responded && !request.nonce.is_empty() && !self.is_answered {
             (self.is_answered, self.is_rejected) = (true, request.error.is_some());
@@ -165,9 +169,9 @@ impl Talk {
             }
             if self.is_rejected {
                 self.answers.rejects();
-                // What cannot be renewed any more may be sent again.
+                // A rejected heartbeat may be followed by the resource,
                 self.touched.extend(self.beating.iter().cloned());
-                // Nor is it told for good that something is gone.
+                // and rejected removals are repeated.
                 self.retold.extend(self.gone.iter().cloned());
             }
         }
@@ -194,19 +198,20 @@ impl Talk {
             }
             self.owed.extend(subscribe.iter().cloned());
             if !is_first && subscribe.iter().any(|name| name == ALL) {
-                // Who asks for everything again is sent all of it again, whatever was stated before (M97).
+                // A new wildcard subscription is sent everything again, regardless of stated
+                // versions (M97).
                 self.stated.clear();
             }
-            // Whoever keeps it as part of the whole is told where it stands (IS14).
+            // A client that keeps a resource by its wildcard is sent the current state (IS14).
             for name in unsubscribe {
                 let Self { fold, owed, touched, sent, reported, kept, .. } = self;
                 if is_glob(name) && owed.remove(name) {
-                    // What it made due may be told to who has it by name.
+                    // Members due by the glob may be sent to clients that name them.
                     let members = sent.keys().chain(reported.keys());
                     let is_kept = |own: &&Text| glob_covers(name, own) && fold.covers(own);
                     touched.extend(members.filter(is_kept).cloned());
                 } else if is_alias(name) || fold.other_name(name).is_some() {
-                    // Who has it by another name as well may be told.
+                    // A client that has the resource by its other name may be sent an update.
                     owed.remove(name);
                     touched.extend([name.clone(), meaning_of(name)]);
                 } else if fold.has_all() || fold.covers(name) {
@@ -218,14 +223,14 @@ impl Talk {
         for (name, bytes) in held {
             self.owed.remove(&name);
             if let Some(other) = self.fold.other_name(&name) {
-                // What it stands for, the client has: it may be told so.
+                // The client has the resource of the alias, and may be sent its state.
                 self.owed.remove(&other);
                 self.touched.extend([name.clone(), other]);
             }
             self.sent.insert(name, bytes);
         }
         let Self { fold, sent, owed, left, reported, stated, is_narrowed, .. } = self;
-        // Who is told an error may have the resource from before.
+        // A client that received an error may still have the resource.
         left.extend(reported.keys().filter(|name| !fold.names(name)).cloned());
         let dropped = sent.keys().filter(|name| !fold.covers(name));
         *is_narrowed |= dropped.clone().next().is_some();
@@ -257,24 +262,24 @@ impl Talk {
         }
     }
 
-    /// Whether the client has subscribed to everything and was sent nothing since.
+    /// Whether the client has subscribed to the wildcard and was sent nothing since.
     pub(super) fn awaits_everything(&self) -> bool {
         self.whole == Whole::Began || self.fold.has_all() && !self.has_responded
     }
 
-    /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
+    /// Whether a response about a name is due, because it or its glob is newly subscribed.
     pub(super) fn is_owed(&self, name: &str) -> bool {
         self.owed.contains(name)
             || self.fold.other_name(name).is_some_and(|other| self.owed.contains(&other))
             || self.owed.iter().any(|own| glob_covers(own, name))
     }
 
-    /// Whether a response may have been sent for what expires only: of something, no more renewals went out than times
-    /// to live have passed by a quarter: of several resources it cannot be seen which one is renewed, and one that had
-    /// to wait for an answer does not put off those after it.
+    /// Whether a response may have been sent as a heartbeat only: for one of its resources, the
+    /// number of heartbeats does not exceed the quarters of its TTL that have passed. Several
+    /// resources may share a heartbeat, and a delayed one does not delay the next.
     fn renews_in_time(&mut self, response: &Response, now: Time) -> bool {
         let items = response.resources.iter().filter_map(|item| Some((item.ttl?, &item.name)));
-        // What has to be renewed most often is the likeliest reason.
+        // The resource with the shortest TTL is the likeliest reason.
         for (ttl, name) in BTreeSet::from_iter(items) {
             let before = self.renewals.get(name).filter(|it| it.ttl == ttl);
             let mut renewals = before.copied().unwrap_or(Renewals { since: now, ttl, count: 0 });
@@ -300,7 +305,7 @@ impl Talk {
         };
         let is_less =
             is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
-        // A state that was rejected is another one without what the client dropped (M107).
+        // A rejected state has changed if the client unsubscribed parts of it (M107).
         let is_rest = is_full && self.is_rejected && self.is_narrowed;
         let is_owed = self.owed.contains("*") || (is_full && !self.owed.is_empty());
         let has_news = said.iter().any(is_new)
@@ -319,8 +324,9 @@ impl Talk {
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
     }
 
-    /// The first response has nothing that the client states to have as it is, unless to renew it. Who names what has an
-    /// error may have let go of it (M178).
+    /// Checks that the first response contains no stated resource that is unchanged, except
+    /// heartbeats. A client that names a resource with an error may have released it.
+    // M178
     pub(super) fn differs(
         &self,
         response: &Response,
@@ -346,17 +352,17 @@ impl Talk {
         report.ensure(again.is_none(), EXACT, || format!("{again:?} was stated"));
     }
 
-    /// A response may be sent: none is on its way.
+    /// Whether a response may be sent, because none is outstanding.
     pub(super) fn is_free(&self) -> bool {
         !self.has_responded || self.is_answered
     }
 
-    /// A name of which an incremental client is to be told something, and was not.
+    /// Returns a name about which an incremental client has not received a due response.
     pub(super) fn unsaid(&self) -> Option<&Text> {
         self.owed.iter().find(|name| *name != ALL && !is_glob(name))
     }
 
-    /// What there is of what is asked for that was not sent as it is.
+    /// Returns a subscribed resource that was not sent in its current state.
     pub(super) fn lacking<'a>(
         &self,
         has: &'a BTreeMap<Text, Bytes>,
@@ -367,7 +373,7 @@ impl Talk {
         expected.find(|(name, bytes)| self.sent.get(*name) != Some(bytes))
     }
 
-    /// What a server breaks that says nothing of a name of which it has to.
+    /// Returns the rule broken by a server that sends nothing about a name that is due.
     pub(super) fn rule_of_silence(&self, name: &Text, exists: bool) -> Rule {
         match exists {
             _ if self.said_late.contains(name) => COUNTED,
@@ -377,7 +383,7 @@ impl Talk {
         }
     }
 
-    /// What a server breaks that does not send a resource as it is.
+    /// Returns the rule broken by a server that does not send a resource in its current state.
     pub(super) fn rule_of_missing(&self, name: &Text) -> Rule {
         if self.named_late.contains(name) {
             NEWLY_NAMED
@@ -390,7 +396,8 @@ impl Talk {
         }
     }
 
-    /// What a server breaks that sends a resource which is not asked for, or not as it is.
+    /// Returns the rule broken by a server that sends a resource that is not subscribed or not
+    /// current.
     pub(super) fn rule_of_stranger(&self, name: &Text) -> Rule {
         match self.whole {
             _ if self.fold.covers(name) => FULL_STATE,
@@ -407,7 +414,7 @@ impl Talk {
             self.owed.clear();
             self.touched.clear();
             self.sent = said;
-            // All there is has been said.
+            // A full state contains everything.
             self.states_version = false;
         } else {
             for (name, bytes) in said {
@@ -420,20 +427,21 @@ impl Talk {
                 self.sent.insert(name, bytes);
             }
         }
-        // All members of a glob that was subscribed anew come at once.
+        // All members of a newly subscribed glob are sent together.
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
         self.owed.retain(|own| !is_glob(own) || !told.iter().any(|name| glob_covers(own, name)));
         let has_content = response.resources.iter().any(|item| item.bytes.is_some());
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
             if !self.owed.remove(name) && has_content {
-                // An answer to who asks for it is not the change that it goes along with, nor is news of an error.
+                // A response to a subscription, or a new error, is not the change with which a
+                // removal is repeated.
                 self.retold.remove(name);
             }
             self.sent.remove(name);
             let own = meaning_of(name);
             if !self.fold.covers_as_such(&own) {
-                // Who asks for it by its other name only is told by that.
+                // A client that subscribes only to the alias is sent updates under the alias.
                 self.sent.remove(&own);
             }
             self.left.remove(name);

@@ -1,4 +1,4 @@
-//! Servers that do not keep to the rules are found out, by the rule that they break.
+//! Tests with servers that break rules.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use xds_core::{Version, service::Variant};
 use super::*;
 use crate::{options::Options, oracle::testing::judgement_with, world::message::Item};
 
-/// Of clusters, which are sent in full state.
+/// Index of clusters, which are sent in full state.
 const CLUSTERS: usize = 0;
 
-/// The version of every resource that is sent.
+/// Version of every resource in a response.
 const VERSION: &str = "1";
 
 fn texts(names: &[&str]) -> Vec<Text> {
@@ -26,7 +26,8 @@ fn change(nonce: &str, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
     request(nonce, Names::Change { subscribe, unsubscribe, versions: Vec::new() })
 }
 
-/// The first request of who comes back for everything with resources of these versions.
+/// Returns the first request of a client that returns with a wildcard and resources of these
+/// versions.
 fn return_with(has: &[(&str, &str)]) -> Request {
     let versions = has.iter().map(|&(name, version)| (name.into(), version.into())).collect();
     let (subscribe, unsubscribe) = (texts(&["*"]), Vec::new());
@@ -44,7 +45,7 @@ fn request(nonce: &str, names: Names) -> Request {
     }
 }
 
-/// A response with the resources of these names, as the server has them.
+/// Returns a response with the server's resources of these names.
 fn response(nonce: &str, names: &[&str], world: &World) -> Response {
     let item = |name: &&str| Item {
         name: (*name).into(),
@@ -62,19 +63,19 @@ fn response(nonce: &str, names: &[&str], world: &World) -> Response {
     }
 }
 
-/// What is said on a stream.
+/// A message on a stream.
 #[derive(Clone)]
 enum Said {
     Asked(Request),
     /// A response with this nonce and these names.
     Sent(&'static str, &'static [&'static str]),
-    /// One that says only that these do not exist.
+    /// A response that only removes these names.
     Removed(&'static str, &'static [&'static str]),
 }
 
 use Said::{Asked, Removed, Sent};
 
-/// The rule that is broken in a conversation, at the end of which everybody rests. The server has `r0` and `r1`.
+/// Returns the rule broken by an exchange that ends at rest. The server has `r0` and `r1`.
 fn broken(variant: Variant, talk: &[Said]) -> Option<&'static str> {
     let options = Options { variant, ..Options::default() };
     let talk = talk.to_vec();
@@ -82,7 +83,7 @@ fn broken(variant: Variant, talk: &[Said]) -> Option<&'static str> {
         world.set(CLUSTERS, "r1", "good");
         world.advance(Duration::from_secs(1));
         let mut oracle = ServerTalk::default();
-        // From another stream it is known what the versions are of.
+        // The versions are known from another stream.
         for (name, bytes) in &world.has(0, 0)[CLUSTERS] {
             oracle.contents.insert((CLUSTERS, name.clone(), VERSION.into()), bytes.clone());
         }
@@ -102,7 +103,7 @@ fn broken(variant: Variant, talk: &[Said]) -> Option<&'static str> {
                 }
             }
         }
-        // The server that there is has said other things, under other versions: it has to show those.
+        // The real server has sent other responses with other versions, which its status must show.
         let server = world.server(0).expect("it is ours");
         let shown = server.status().next().expect("it has a client");
         let text =
@@ -186,7 +187,7 @@ fn who_does_not_tell_exactly_what_differs_is_found_out() {
     assert_eq!(told(&[changed, answer.clone()]), Some("IS13"), "nobody says what is gone");
     let again = [Sent("1", &["r0", "r1"]), answer, gone];
     assert_eq!(told(&again), Some("IS13"), "what it has is sent again");
-    // Unless all of it is asked for again (M97).
+    // Except after a new wildcard subscription (M97).
     let [all, answer, gone] = again;
     assert_eq!(told(&[Asked(change("", &["*"], &[])), all, answer, gone]), None);
     println!("covers: IS13");
@@ -213,7 +214,7 @@ fn who_misses_where_the_whole_begins_or_ends_is_found_out() {
     assert_eq!(broken_changes(&begins), Some("IS14"), "the rest is not sent");
     let sent = [&begins[..], &[Sent("2", &["r1"]), Asked(change("2", &[], &[]))]].concat();
     assert_eq!(broken_changes(&sent), None);
-    // Who names nothing at first wants everything, until it names something.
+    // An empty first request subscribes to the legacy wildcard, until a name is subscribed.
     let ends = [
         Asked(change("", &[], &[])),
         Asked(change("", &["r0"], &[])),

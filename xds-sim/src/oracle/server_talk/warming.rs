@@ -1,20 +1,25 @@
-//! Endpoints that a client may wait for though it has them: it warms clusters that have changed (IS18).
+//! Endpoints that are sent again unchanged, because a client waits for them to warm changed
+//! clusters.
 //!
-//! On a state-of-the-world stream the next request for them is answered, though it looks like an acknowledgement; what
-//! goes out before it comes is an answer as well. Of types that wait for each other's answers, these two wait for
-//! nothing. It is not so of
+//! On a state-of-the-world stream the next request for endpoints is answered although it looks like
+//! an ACK. A response sent before that request counts as well. The order of types does not delay
+//! these two types. Exceptions:
 //!
-//! - a request that rejects endpoints: it asks for nothing, and what was rejected waits for a change (IS4);
-//! - one that answers older endpoints than the newest: it is dropped (IS2), and the client repeats it;
-//! - clusters that were sent before the stream's first request for endpoints: that is answered in any case (IS8);
-//! - clusters that come again to be renewed: nothing has changed;
-//! - some of the endpoints that come again to be renewed before the request does, as they have expired: that is no
-//!   answer, but all of them are, whatever they come for;
-//! - endpoints that have an error: that is told in their stead, once (IS28);
-//! - incremental clients, which do not ask: they may be sent endpoints unasked, and whether they are is not judged here;
-//! - a control plane of the user's, which may know better what was changed, and may take its time.
+//! - A NACK of endpoints requests nothing, and the rejected endpoints wait for a change.
+//! - A stale request for endpoints is dropped, and the client repeats it.
+//! - Clusters sent before the first request for endpoints do not matter, because that request is
+//!   answered anyway.
+//! - Clusters sent as a heartbeat have not changed.
+//! - Some endpoints renewed before the request are not an answer; all of them are, for whatever
+//!   reason they are sent.
+//! - Endpoints with an error are replaced by the error, once.
+//! - Incremental clients send no such request. They may be sent endpoints, which is not checked
+//!   here.
+//! - A user-defined control plane may know better which clusters have changed, and may take its
+//!   time.
 //!
-//! That the clusters are rejected makes no difference: endpoints may be asked for before that.
+//! A NACK of the clusters does not matter, because the client may request endpoints before it.
+// IS2, IS4, IS8, IS18, IS28
 
 use std::collections::BTreeMap;
 
@@ -26,40 +31,42 @@ use crate::world::{
     message::{Request, Response, Text},
 };
 
-/// Whether a client may wait for what it has, since what refers to it has changed.
+/// Whether a client may wait for unchanged endpoints, because their clusters have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Warms {
-    /// It does not.
+    /// No.
     #[default]
     Nothing,
-    /// Changed clusters were sent after the newest endpoints: the next request is answered.
+    /// Yes: changed clusters were sent after the newest endpoints, so the next request is answered.
     Clusters,
-    /// There was such a request.
+    /// Yes, and the client has sent the request.
     Asks,
 }
 
 impl Talk {
-    /// Clusters were sent: whoever warms them waits for all endpoints that he names (M151).
+    /// Handles clusters sent to the client: it may wait for all endpoints that it subscribes to.
+    // M151
     pub(super) fn await_all(&mut self) {
         let Self { awaited, sent, reported, fold, .. } = self;
         awaited.extend(sent.keys().chain(reported.keys()).chain(&fold.subscribed).cloned());
     }
 
-    /// These clusters were others than before.
+    /// Handles changed clusters sent to the client.
     pub(super) fn clusters_changed(&mut self) {
         if self.warms == Warms::Nothing && self.fold.was_requested {
             self.warms = Warms::Clusters;
         }
     }
 
-    /// A request arrives that is not dropped.
+    /// Handles a request that is not stale.
     pub(super) fn ask_anew(&mut self, request: &Request) {
         if self.warms == Warms::Clusters && request.error.is_none() {
             self.warms = Warms::Asks;
         }
     }
 
-    /// Whether a response has nothing new and nothing but what expires, and comes before the request for endpoints.
+    /// Whether a response contains only unchanged resources with a TTL, and precedes the request
+    /// for endpoints.
     pub(super) fn renews_before_it_is_asked(
         &self,
         said: &BTreeMap<Text, Bytes>,
@@ -74,7 +81,7 @@ impl Talk {
         is_first && said.iter().all(is_renewed)
     }
 
-    /// What there is of what is asked for that a response does not have. What has an error may be told by that.
+    /// Returns a subscribed resource without an error that the response does not contain.
     pub(super) fn left_out<'a>(
         &self,
         said: &BTreeMap<Text, Bytes>,
@@ -85,7 +92,9 @@ impl Talk {
         has.keys().find(|name| !said.contains_key(*name) && is_due(name))
     }
 
-    /// What the client asks for because it may be warming clusters, and is not sent (M152).
+    /// Returns endpoints that the client has requested because it may warm clusters, and was not
+    /// sent.
+    // M152
     pub(super) fn unwarmed<'a>(
         &self,
         has: &'a BTreeMap<Text, Bytes>,

@@ -1,31 +1,31 @@
-//! How often a client tried to reach a server, and how that went.
+//! Record of a client's attempts to reach a server.
 
 use xds_core::Time;
 
-/// Where attempts lead: client, server, and the one type that the stream carries.
+/// Client, server, and the type that the stream carries.
 pub(super) type Place = (usize, usize, Option<usize>);
 
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Those under way.
+    /// Attempts in progress.
     pub(super) opening: u32,
-    /// Failures to connect in a row.
+    /// Consecutive connection failures.
     pub(super) refusals: u32,
-    /// Streams in a row that ended without a response. Connections say nothing about these.
+    /// Consecutive streams that ended without a response. Successful connections do not reset it.
     pub(super) early_ends: u32,
     pub(super) not_before: Time,
-    /// Whether it failed since its last response.
+    /// Whether it has failed since its last response.
     pub(super) is_failing: bool,
-    /// Whether that ended while nothing was taken out of the client, which may have turned away before.
+    /// Whether it recovered while the client was not drained, which may have fallen back before.
     pub(super) has_recovered_unseen: bool,
-    /// How often it began to fail.
+    /// Number of times that it began to fail.
     pub(super) breaks: u64,
-    /// How often the client turned to it and away from the one before.
+    /// Number of times that the client fell back to it from the previous server.
     pub(super) turns: u64,
-    /// Whether the client has turned to it, and not left it for another one.
+    /// Whether the client has fallen back to it, and not left it for another one.
     pub(super) is_taken: bool,
-    /// Whether nothing was wanted of it for a moment since the client turned to it, or since the client was last drained
-    /// before that: what it says of a turn may be taken out of it when that moment is over.
+    /// Whether it had no subscriptions for a moment since the fallback, or since the last drain
+    /// before it. Outputs of the fallback may be drained after that moment.
     pub(super) was_idle: bool,
 }
 

@@ -1,4 +1,4 @@
-//! When clients connect, wait, and say that something is wrong.
+//! Connections, backoff, does-not-exist timers and reported errors of clients.
 
 mod attempts;
 #[cfg(test)]
@@ -65,29 +65,32 @@ const HOW_LONG: Rule = Rule::new(
 );
 const IDLE: Rule = Rule::new("IC10", "a stream of which nothing is wanted is given up in time");
 
-/// The shortest first pause of gRPC's backoff, and by what the further ones grow at least.
+/// Minimum of gRPC's first backoff, with jitter. Later ones grow by a factor of 1.6.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 
-/// The shortest time between the beginnings of two attempts.
+/// Minimum time between the beginnings of two attempts.
 const FLOOR: Duration = Duration::from_secs(1);
 
-/// How long a resource is waited for, by whether the server would have said that there is none.
+/// Does-not-exist timeouts: the default, and that for servers whose resource timer means a
+/// transient error.
 const SILENT_FOR: Duration = Duration::from_secs(15);
 const SILENT_FOR_WHERE_TOLD: Duration = Duration::from_secs(30);
 
-/// How long a client keeps a stream of which nothing is wanted, and a bit.
+/// Time for which a client keeps a stream without subscriptions, with a margin.
 const IDLE_LIMIT: Duration = Duration::from_secs(31);
 
-/// Judges connections.
+/// Checks connections.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     attempts: BTreeMap<Place, Attempts>,
     streams: BTreeMap<LinkId, Stream>,
-    /// What was waited for on a stream for as long as may be, and not heard of since: client, type and name.
+    /// Names that were subscribed for the does-not-exist timeout without a response since, by
+    /// client, type and name.
     waited: BTreeSet<(usize, usize, Text)>,
-    /// The same of what was left of other servers when everything was asked for: client and type.
+    /// Wildcards whose remaining resources, of other servers, were not sent for the does-not-exist
+    /// timeout, by client and type.
     waited_for_rest: BTreeSet<(usize, usize)>,
-    /// Clients that ended a watch since everything was last taken out of them.
+    /// Clients that ended a watch since the last drain.
     unwatched_undrained: BTreeSet<usize>,
     phase: Option<Phase>,
 }
@@ -98,14 +101,14 @@ struct Stream {
     is_open: bool,
     has_responded: bool,
     since: BTreeMap<(usize, Text), Time>,
-    /// Names of which the server has said something since they were asked for.
+    /// Names in the server's responses since they were subscribed.
     heard: BTreeSet<(usize, Text)>,
-    /// When everything of a type was asked for: what of another server is not in its answer is missing after the
-    /// same time.
+    /// Time of each wildcard subscription. Resources of other servers that are not in its response
+    /// are missing after the does-not-exist timeout.
     all_since: BTreeMap<usize, Time>,
 }
 
-/// For how long something is waited for.
+/// Returns the does-not-exist timeout.
 fn patience(world: &World) -> Duration {
     match world.options().features.contains(Feature::TransientTimer) {
         true => Duration::from_secs(30),
@@ -118,7 +121,7 @@ fn place(link: LinkId, world: &World) -> Place {
     (it.client, it.server, it.only)
 }
 
-/// Whether the client watches anything that is asked for there.
+/// Whether the client has watches that belong to the channel.
 fn is_wanted((client, server, only): Place, world: &World) -> bool {
     let mut watches = world.watches(client).map(|(_, watch)| watch);
     watches.any(|watch| {
@@ -128,7 +131,7 @@ fn is_wanted((client, server, only): Place, world: &World) -> bool {
     })
 }
 
-/// The servers that answer for a name, or for everything.
+/// Iterates over the servers of a name, or of the wildcard.
 fn servers_of(name: Option<&str>, world: &World) -> impl Iterator<Item = usize> {
     (0..world.server_count()).filter(move |server| match name {
         Some(name) => world.serves(*server, name),
@@ -177,8 +180,9 @@ impl Trouble {
                 attempts.early_ends = 0;
             }
             attempts.is_taken &= !is_wanted || attempts.was_idle;
-            // Whoever leaves a server may come back at once, but for the floor between attempts. When one
-            // that was not drained in time began the attempt is not seen.
+            // A client that leaves a server may return at once, except for the minimum time between
+            // attempts. The beginning of an attempt is not visible if the client was not drained in
+            // time.
             let is_dialled = world.options().transport != Transport::Files;
             if is_grpc && is_dialled && !world.options().faults.contains(Fault::Starve) {
                 attempts.not_before = stream.began.after(FLOOR);
@@ -201,7 +205,7 @@ impl Trouble {
         if stream.is_open && in_a_row > 1 {
             report.note(Situation::EndedEarlyAgain);
         }
-        // When one that was not drained in time gave the channel up is not seen: it counts from there.
+        // The time of a client's own closing is not visible if it was not drained in time.
         let is_seen = end != End::Fault || !world.options().faults.contains(Fault::Starve);
         if is_grpc && is_seen {
             let pause = (1..in_a_row)
@@ -214,7 +218,7 @@ impl Trouble {
         let Some(stream) = self.streams.get_mut(&link) else { return };
         let Some(kind) = response.kind else { return };
         let client = world.link(link).client;
-        // Of everything, any response is a part.
+        // Any response is part of the wildcard.
         stream.since.remove(&(kind, ALL.into()));
         self.waited.remove(&(client, kind, ALL.into()));
         let spoken = response.resources.iter().map(|item| &item.name);
@@ -222,13 +226,13 @@ impl Trouble {
             self.waited.remove(&(client, kind, name.clone()));
         }
         let Some(fold) = world.link(link).asked(kind) else { return };
-        // That it is gone is no news once it was found missing.
+        // A removal says nothing new about a name that was reported missing.
         let said = response.resources.iter().map(|item| &item.name);
         let said = said.chain(response.errors.iter().map(|(name, _)| name));
         let own = said.filter(|name| fold.subscribed.contains(*name));
         stream.heard.extend(own.map(|name| (kind, name.clone())));
         if world.options().has_aliases() {
-            // A heartbeat says nothing of other names.
+            // A heartbeat does not concern aliases.
             let whole = response.resources.iter().filter(|item| item.bytes.is_some());
             let others = whole.map(|item| Text::from(alias_of(&item.name)));
             let own = others.filter(|name| fold.subscribed.contains(name));
@@ -236,7 +240,7 @@ impl Trouble {
         }
     }
 
-    /// What was waited for on a stream that has ended, for as long as may be.
+    /// Records the names that were subscribed on an ended stream for the does-not-exist timeout.
     fn note_waits(&mut self, client: usize, stream: &Stream, world: &World) {
         let patience = patience(world);
         let waited =
@@ -247,7 +251,7 @@ impl Trouble {
         self.waited_for_rest.extend(all.map(|(kind, _)| (client, *kind)));
     }
 
-    /// What a stream is asked for from now on.
+    /// Applies the subscriptions of a request.
     fn asked(&mut self, link: LinkId, request: &Request, world: &World) {
         let Some(kind) = request.kind else { return };
         let Some(stream) = self.streams.get_mut(&link) else { return };
@@ -266,7 +270,8 @@ impl Trouble {
             if !watched(name) {
                 self.waited.remove(&subject);
             } else if since.is_some_and(|since| now.since(since) >= patience) {
-                // It may be left out where a response crossed its end, and be missing all along.
+                // The name may be omitted because a response crossed its unsubscribe, and be
+                // missing throughout.
                 self.waited.insert(subject);
             }
         }
@@ -280,7 +285,8 @@ impl Trouble {
         }
     }
 
-    /// Whether all servers of a name fail. The second one is asked only after the first, and only for want of something.
+    /// Whether all servers of a name fail. The second one is contacted only after the first failed,
+    /// and only if the client lacks a resource.
     fn all_fail(
         &self,
         client: usize,
@@ -313,7 +319,8 @@ impl Trouble {
                     Streams::PerType => Some(watch.kind),
                 };
                 let mut known = world.client(client).status();
-                // That there is none is known as well, and no reason to turn. A proxy turns for other reasons.
+                // A resource known to be missing is no reason for fallback. The Envoy profile has
+                // other reasons.
                 let is_proxy = world.options().profile == ProfileName::Envoy;
                 let is_known = is_proxy
                     || watch.name.as_ref().is_none_or(|name| {
@@ -332,13 +339,13 @@ impl Trouble {
             }
             WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
                 if world.options().transport == Transport::Files {
-                    return; // What a file lacks is missing as soon as it was read.
+                    return; // Missing in a file is known at once.
                 }
                 if world.options().verdicts != Verdicts::AtOnce {
-                    return; // What was read is not received before the verdict.
+                    return; // A response counts only after its verdict.
                 }
                 if world.options().profile != ProfileName::Grpc {
-                    return; // A proxy waits from the beginning of the watch, with or without a stream.
+                    return; // Envoy's timer starts with the watch, without a stream.
                 }
                 let is_trouble = matches!(error.kind(), WatchErrorKind::Timeout(_));
                 let is_feature = world.options().features.contains(Feature::TransientTimer);
@@ -353,9 +360,10 @@ impl Trouble {
                 report.ensure(!streams.any(|it| it.heard.contains(&key)), HEARD, || {
                     format!("{name} was spoken of")
                 });
-                // What one server had is found missing at the next one, and stays in use where that is wanted.
+                // A resource of one server may be missing at the next one and stay in use, if
+                // configured.
                 let is_kept = matches!(notice, Notice::Ambient(_)) && world.server_count() > 1;
-                // What was found missing of everything is told whoever asks for it by name.
+                // A resource missing from a wildcard is reported to watches of its name.
                 let keys = [key, (watch.kind, ALL.into())];
                 let waits = of_client
                     .flat_map(|(_, stream)| keys.iter().filter_map(|key| stream.since.get(key)));
@@ -377,7 +385,8 @@ impl Trouble {
         }
     }
 
-    /// Whether what another server had, and the answer with everything has not, was waited for long enough.
+    /// Whether the does-not-exist timeout has passed for another server's resource that the
+    /// response to a wildcard lacks.
     fn has_waited_for_rest(
         &self,
         client: usize,
@@ -415,7 +424,7 @@ impl Trouble {
             });
         }
         if world.options().transport == Transport::Files {
-            return; // What is wanted of a file is not said.
+            return; // Subscriptions to files are not visible.
         }
         for (link, _) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
             let is_idle = world.link(*link).asked.iter().all(|fold| fold.subscribed.is_empty());

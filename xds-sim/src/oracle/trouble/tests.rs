@@ -1,4 +1,4 @@
-//! Clients that connect, wait and complain as they should not.
+//! Tests with clients that connect, wait or report errors wrongly.
 
 use std::sync::{
     Arc,
@@ -89,7 +89,7 @@ fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
     println!("covers: IC29");
 }
 
-/// What is told of endpoints that do not come.
+/// Returns the error of endpoints that do not arrive.
 fn missing() -> xds_core::client::WatchError {
     let told = errors_told(Options::default(), |world| {
         world.watch(0, 1, Some("r9"));
@@ -98,7 +98,7 @@ fn missing() -> xds_core::client::WatchError {
     told.into_iter().next().expect("it is missing")
 }
 
-/// The same from a client that has less patience than gRPC's.
+/// Returns the error of a client whose does-not-exist timeout is shorter than gRPC's.
 fn missing_too_soon() -> xds_core::client::WatchError {
     let mut config = ClientConfig::new(Node::new("client-0"), ManagementServer::new("server-0"))
         .with_type(crate::ToyType::new(CLUSTER));
@@ -114,7 +114,7 @@ fn missing_too_soon() -> xds_core::client::WatchError {
     told.expect("it is missing")
 }
 
-/// The rule that is broken where a watch of `r0` is told of this error.
+/// Returns the rule broken if a watch of `r0` receives this error.
 fn told(
     options: Options,
     error: &xds_core::client::WatchError,
@@ -221,7 +221,7 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
         Trouble::default().opening(other, world, report);
     });
     assert_eq!(found, Some(FALLBACK));
-    // Whether the server was heard while the client was seen to, which had turned before.
+    // Whether the client was drained when the server, from which it had fallen back, recovered.
     let recovered = |is_seen: bool| {
         broken_rule(two.clone(), move |world, link, report| {
             let other = turned(world, link);
@@ -250,8 +250,8 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
     println!("covers: IL5");
 }
 
-/// Who wants nothing of the next server for a moment leaves it and may come back: that is no other turn, also if the first
-/// one is only told of when that moment is over.
+/// A client that briefly wants nothing of the next server may leave it and return. This is one
+/// fallback, even if its first output is drained afterwards.
 #[test]
 fn who_comes_back_to_a_server_turns_to_it_once() {
     let two = Options { servers: 2, ..Options::default() };

@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Notices of watchers.
 
 #[cfg(test)]
 mod tests;
@@ -51,41 +51,42 @@ const SILENCE: Rule = Rule::new("IC39", "nothing is said of a watch that has end
 const HIDDEN: Rule =
     Rule::new("IC27", "watchers are told of connections only where that is wanted");
 
-/// Judges notices.
+/// Checks notices.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
     clients: BTreeMap<usize, Watcher>,
-    /// Names of which servers were told that they are not wanted any more, by client and type.
+    /// Names that servers were told to unsubscribe, by client and type.
     released: BTreeMap<(usize, usize), BTreeSet<Text>>,
     phase: Option<Phase>,
 }
 
-/// A client. It may have very many watches, and most of what happens is about few of them.
+/// A client. It may have thousands of watches, few of which are concerned by an event.
 #[derive(Debug, Default)]
 struct Watcher {
     watches: BTreeMap<WatchId, Told>,
-    /// How many responses it has read.
+    /// Number of responses that it has read.
     responses: u64,
-    /// Who was told something since the last response or the last time all was taken.
+    /// Watches notified since the last response or drain.
     heard: Vec<WatchId>,
-    /// Who may hold something that the client still has.
+    /// Watches that may hold a value that the client still has.
     lasting: BTreeSet<WatchId>,
 }
 
-/// What a watch was told.
+/// Notices that a watch has received.
 #[derive(Debug, Default)]
 struct Told {
     kind: usize,
     name: Option<Text>,
-    /// By name, the values in use.
+    /// Values in use, by name.
     held: BTreeMap<Text, Held>,
-    /// What was told last to be wrong, by name, and whether it was told beside a value. The collection has no name.
+    /// Last error of each name, and whether it was ambient. An empty name is the collection.
     wrong: BTreeMap<Text, (WatchError, bool)>,
     collection: Option<Ambient>,
     was_missing: bool,
-    /// Nothing may be known of its resource as long as no more responses than these were read.
+    /// Number of responses read when the watch began, if its resource must be unknown until the
+    /// next one.
     unknown_until: Option<u64>,
-    /// Since the last response or the last time all was taken.
+    /// Number of notices since the last response or drain.
     notices: u32,
 }
 
@@ -93,7 +94,7 @@ struct Told {
 struct Held {
     resource: Resource,
     ambient: Ambient,
-    /// Whether the client had another one in between, or none, or cannot be seen to have had none.
+    /// Whether the client had another value or none in between, or this cannot be excluded.
     has_turned: bool,
 }
 
@@ -133,8 +134,7 @@ impl Told {
         *ambient = if is_wrong { Ambient::Wrong } else { Ambient::Well };
     }
 
-    /// Takes down that something is told to be wrong, or that nothing is any more. That a server fails may be told
-    /// each time that it does.
+    /// Records an error or its end. A server's failure may be reported each time.
     fn wrong(&mut self, name: &str, error: Option<(&WatchError, bool)>, report: &mut Report) {
         let Some((error, is_beside)) = error else { return drop(self.wrong.remove(name)) };
         let told = (error.clone(), is_beside);
@@ -228,7 +228,7 @@ fn agree(world: &World, report: &mut Report) {
         }
         for (id, watch) in world.watches(client) {
             if watch.name.as_deref().is_some_and(is_alias) && watch.view.is_empty() {
-                // What it would stand for, the client may have and not know.
+                // The client may have the resource of an alias without knowing it.
                 continue;
             }
             let known = watch.covered(&held[watch.kind]).map(|(name, bytes)| (*name, *bytes));
@@ -261,7 +261,7 @@ impl Oracle for Watching {
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
             Event::Watched { client, watch, kind, name, .. } => {
-                // A verdict may be about what was asked for before.
+                // An external verdict may concern an earlier subscription.
                 let is_released = world.options().verdicts == Verdicts::AtOnce
                     // Members of a glob may be known from another watch.
                     && name.is_some_and(|name| {
@@ -335,7 +335,7 @@ impl Oracle for Watching {
 }
 
 impl Watching {
-    /// Takes down which names a server now takes not to be wanted any more.
+    /// Records the names that a request unsubscribes.
     fn requested(&mut self, link: LinkId, request: &Request, world: &World) {
         let it = world.link(link);
         let Some(kind) = request.kind else { return };
@@ -345,7 +345,7 @@ impl Watching {
         released.extend(fold.lost.iter().cloned());
     }
 
-    /// Whether nobody of the client has anything to know a resource from.
+    /// Whether no subscription or watch of the client covers a resource.
     fn is_released(&mut self, client: usize, kind: usize, name: &str, world: &World) -> bool {
         let is_covered = || {
             let watched = world.watched(client, kind);
@@ -358,7 +358,8 @@ impl Watching {
 }
 
 impl Watcher {
-    /// Takes down what the client has not got any more of what watchers hold. What was lost once stays so.
+    /// Records which values of watchers the client has lost or replaced. A lost value stays
+    /// recorded.
     fn note_turns(&mut self, client: usize, world: &World) {
         if self.lasting.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Watchers that are told what they should not be, as that is found out.
+//! Tests with watchers that receive wrong notices.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use crate::{
     storm::settle,
 };
 
-/// Takes down what is told to be wrong.
+/// Records errors.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<WatchError>>>);
 
@@ -27,7 +27,7 @@ impl Application for Ear {
     }
 }
 
-/// What is told of a resource that does not exist.
+/// Returns the error of a resource that does not exist.
 fn missing() -> WatchError {
     let ear = Ear::default();
     let heard = ear.clone();
@@ -59,7 +59,7 @@ fn what_is_told_twice_to_be_missing_is_found_out() {
     println!("covers: IC16");
 }
 
-/// The rule that is broken where a watch of `r0` is told this.
+/// Returns the rule broken if a watch of `r0` receives these notices.
 fn told(options: Options, notices: Vec<Notice>) -> Option<Rule> {
     broken_rule(options, move |world, _, report| {
         let mut oracle = Watching::default();

@@ -1,4 +1,4 @@
-// What the reader does: choosing, filtering, walking, scrolling.
+// User input: selection, filter, keyboard navigation and scrolling.
 
 window.addEventListener("error", (event) => {
   document.documentElement.dataset.error = event.message;
@@ -43,7 +43,7 @@ function paint() {
   scale = drawOverview(run);
 }
 
-/** What stands behind the `#` of the address: `all`, `filter=..`, `event=..`. */
+/** Fragment of the address: `all`, `filter=..`, `event=..`. */
 function address() {
   return new URLSearchParams(location.hash.slice(1));
 }

@@ -1,4 +1,4 @@
-// Drawing: what of the run is in view becomes elements. Text gets in as text, never as markup.
+// Drawing of the visible part of the run. Text is inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
@@ -27,7 +27,7 @@ function drawHeads(run, view) {
   time.style.cssText = "left:14px;top:24px;width:58px;text-align:right";
   heads.append(phase, time);
   for (const lane of run.columns) {
-    // Beside its client, a watcher goes by what is its own of its name: there is little room.
+    // Next to its client, a watcher is labelled without the client's name, to save space.
     const prefix = (lane.owner?.name ?? "") + "/";
     const label = lane.name.startsWith(prefix) ? lane.name.slice(prefix.length) : lane.name;
     const head = element("button", "head " + lane.kind, label);
@@ -144,7 +144,7 @@ function fateOf(event) {
   return event.end.at - event.at >= 1e9 ? "took " + span(event.end.at - event.at) : "";
 }
 
-/** A message: a line from where it was sent to where it ended. */
+/** A message: a line from its sender to its end. */
 function arrow(sent, view) {
   const [a, b] = sent.lanes;
   if (!a || !b) return [];
@@ -164,7 +164,7 @@ function arrow(sent, view) {
   if (!sent.end) line["stroke-dasharray"] = "1.5 4";
   const shapes = [];
   if (isChosen) shapes.push(shape("line", { ...line, stroke, "stroke-width": 9, opacity: .18 }));
-  // A long way is drawn faintly, so that it does not hide what happens meanwhile.
+  // A long arrow is drawn faintly, so that it does not hide the events below it.
   const opacity = isChosen || y2 - y1 < FAR ? 1 : .28;
   shapes.push(shape("line", { ...line, opacity }), start);
   if (isLost) {
@@ -178,7 +178,7 @@ function arrow(sent, view) {
   return shapes;
 }
 
-/** What happens at one place. */
+/** An event at one participant. */
 function spots(event, view) {
   const isChosen = view.chosen === event;
   const fill = colour(event.sort);
@@ -199,7 +199,7 @@ function spots(event, view) {
   });
 }
 
-/** The folded axis: the lanes are broken, and it says for how long. */
+/** The folded axis: the lanes are interrupted, with the length of the idle period. */
 function fold(run, item) {
   const y = item.y + item.height / 2;
   const shapes = [];
@@ -235,7 +235,7 @@ function hatch() {
   return defs;
 }
 
-/** The whole run on a strip, and which part of it is in view. */
+/** An overview strip of the whole run that marks the visible part. */
 function drawOverview(run) {
   const canvas = $("overview"), scroll = $("scroll");
   const { clientWidth: width, clientHeight: height } = canvas;

@@ -1,4 +1,4 @@
-// The run as the script sees it: lanes, messages, events, and where each of them stands.
+// Model of the run: lanes, messages and events with their positions.
 
 const SORTS = {
   request: "request", ack: "ACK", nack: "NACK", response: "response", removal: "removal",
@@ -9,9 +9,9 @@ const SORTS_LONG = { resource_error: "resource error" };
 const TIME_WIDTH = 84;
 const LARGE = 150, SMALL = 68;
 const ROW = 24, ARRIVAL = 9, PHASE = 34, GAP = 26, CRIME = 92;
-/** A message that is under way for longer than this, in pixels, is told of again when it arrives. */
+/** Length in pixels above which the arrival of a message has a label of its own. */
 const FAR = 260;
-/** From this idle time on, in nanoseconds, the axis is folded. */
+/** Minimum idle time, in nanoseconds, at which the axis is folded. */
 const FOLDED = 2e9;
 
 function read(lines) {
@@ -69,7 +69,7 @@ function read(lines) {
   return run;
 }
 
-/** Puts the lanes beside each other: clients with what is theirs, then servers with what is theirs. */
+/** Arranges the lanes: clients with their watchers, then servers with their stores. */
 function placeLanes(run, isFolded, room) {
   const order = [];
   const owned = (owner, kind) => run.lanes.filter((it) => it.owner === owner && it.kind === kind);
@@ -103,7 +103,7 @@ function passes(event, view) {
   return view.words.every((word) => basis.haystack.includes(word));
 }
 
-/** Gives every event that is shown its height; the picture is as tall as the result. */
+/** Assigns a vertical position to each visible event, which sets the height of the picture. */
 function placeEvents(run, view) {
   let y = 8, last = null;
   run.items = [];
@@ -135,7 +135,7 @@ function placeEvents(run, view) {
   run.height = y + 40;
 }
 
-/** The event after which the violation was found out, or the one nearest to it. */
+/** The event after which the violation was detected, or the nearest one. */
 function culprit(run) {
   return run.events.findLast((event) => event.number <= run.violation.number && event.event !== "deliver")
     ?? run.events[0] ?? null;
@@ -151,7 +151,7 @@ function span(nanos) {
   return Math.round(nanos / 1e3) + " µs";
 }
 
-/** Text without characters that would do something other than to be seen. */
+/** Text with invisible characters escaped. */
 function seen(text) {
   return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (it) => "\\u{" + it.codePointAt(0).toString(16) + "}");

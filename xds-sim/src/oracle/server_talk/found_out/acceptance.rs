@@ -1,4 +1,4 @@
-//! Servers that tell wrongly who has accepted what, as they are found out.
+//! Tests with servers that report acceptance wrongly.
 
 use super::*;
 use crate::oracle::server_talk::acceptance::NEWEST;
@@ -12,7 +12,7 @@ impl Scene<'_> {
         self.judge(&Event::ServerDrained { server: 0 });
     }
 
-    /// The server says what there is.
+    /// The server sends the current resource.
     fn is_told(&mut self) {
         let version = Text::from((self.nonces + 1).to_string());
         let bytes = self.world.has(0, 0)[0].get("r0").cloned();
@@ -29,7 +29,7 @@ impl Scene<'_> {
         self.answers(0, &["r0"], Some(3));
     }
 
-    /// Somebody asks to be told of all there is.
+    /// An operator asks to be notified of the acceptance of the newest change.
     fn is_asked(&mut self) {
         self.judge(&Event::Asked { server: 0, view: 0, kind: 0, sequence: NEWEST });
     }
@@ -67,7 +67,7 @@ fn a_server_that_waits_for_who_has_accepted_all_there_is_is_found_out() {
             scene.asks(0, &["r0"]);
             scene.is_told();
             scene.accepts();
-            // The server has not heard of that answer.
+            // The server has not received that ACK.
             scene.world.set(0, "r0", "better");
             scene.is_told();
             scene.is_drained();
@@ -88,7 +88,7 @@ fn nobody_waits_for_what_was_rejected_and_is_gone() {
         scene.rejects();
         scene.world.delete(0, "r0");
         scene.world.advance(Duration::from_secs(1));
-        // It was given up, and is asked for again.
+        // The resource was dropped and is subscribed again.
         scene.oracle.talk(scene.link, 0).sent.clear();
         scene.is_drained();
     });

@@ -1,14 +1,14 @@
-//! Servers that do not send what they could.
+//! Tests with servers that withhold resources.
 
 use super::*;
 
-/// The server has sent all that it wants to. It has heard nothing of all this itself, and is not asked what it takes
-/// to be accepted.
+/// Checks the server as drained. The real server has not seen these messages, so it is not queried
+/// about acceptance.
 fn looks(scene: &mut Scene<'_>) {
     scene.oracle.drained(0, scene.world, scene.report);
 }
 
-/// What is found when a server has sent nothing to who asks for a name.
+/// Returns the rule broken by a server that has sent nothing to a client that subscribes to a name.
 fn kept_back(
     options: Options,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Servers that break a rule, as they are found out.
+//! Tests with servers that break rules.
 
 mod acceptance;
 mod kept_back;
@@ -15,7 +15,7 @@ use crate::{
     world::message::Item,
 };
 
-/// What goes on between a client and a server that may lie.
+/// Oracle with a client and a server whose messages are made by the test.
 struct Scene<'a> {
     oracle: ServerTalk,
     world: &'a mut World,
@@ -24,7 +24,7 @@ struct Scene<'a> {
     nonces: u32,
 }
 
-/// A resource in a response, as its name and text.
+/// Returns a resource in a response from its name and text.
 fn item((name, text): (&str, &str)) -> Item {
     Item {
         name: name.into(),
@@ -70,7 +70,7 @@ impl Scene<'_> {
         self.oracle.on_event(&event, self.world, self.report);
     }
 
-    /// The client answers to the newest response.
+    /// The client acknowledges the newest response.
     fn answers(&mut self, kind: usize, names: &[&str], error: Option<i32>) {
         let names = match self.world.options().variant {
             Variant::StateOfTheWorld => {
@@ -86,7 +86,7 @@ impl Scene<'_> {
         self.hears(kind, &nonce, error, names);
     }
 
-    /// The server sends this under a new nonce.
+    /// The server sends this response with a new nonce.
     fn says(&mut self, response: Response) {
         self.nonces += 1;
         self.says_as(self.nonces, response);
@@ -98,7 +98,7 @@ impl Scene<'_> {
         self.oracle.on_event(&event, self.world, self.report);
     }
 
-    /// Nothing was wrong so far.
+    /// Asserts that no rule has been broken.
     fn is_well(&self) {
         assert!(self.report.breach.is_none(), "{:?}", self.report.breach);
     }
@@ -110,7 +110,7 @@ impl Scene<'_> {
     }
 }
 
-/// The rule that is broken in a scene with a server that has `r0`, good, of the first type.
+/// Returns the rule broken in a scene whose server has a valid `r0` of the first type.
 fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
     broken_rule(options, move |world, link, report| {
         let oracle = ServerTalk::default();
@@ -247,7 +247,7 @@ fn a_removal_that_is_told_twice_or_of_what_is_there_is_found_out() {
     println!("covers: IS11");
 }
 
-/// Of one that is asked for by its other name and by nothing else, that name is all there is to tell.
+/// A client that subscribes only to an alias must receive the removal under the alias.
 #[test]
 fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
     let with_aliases =
@@ -382,7 +382,7 @@ fn an_error_that_is_not_told_is_found_out() {
                 scene.says(Response { errors, version: "w".into(), ..response(0, &[]) });
                 scene.answers(0, names, None);
             }
-            // The server itself has heard nothing of all this, and is not asked what it takes to be accepted.
+            // The real server has not seen these messages, so it is not queried about acceptance.
             scene.oracle.drained(0, scene.world, scene.report);
         })
     };

@@ -1,8 +1,8 @@
-//! Servers that leave a client that warms a cluster without its endpoints.
+//! Tests with servers that do not send endpoints again to a client that warms a cluster.
 
 use super::*;
 
-/// A client that has a cluster and its endpoints is sent the cluster as it is now.
+/// Sends a changed cluster to a client that has its endpoints.
 fn is_sent_a_changed_cluster(scene: &mut Scene<'_>) {
     for kind in [0, 1] {
         scene.world.set(kind, "r0", "good");
@@ -15,7 +15,7 @@ fn is_sent_a_changed_cluster(scene: &mut Scene<'_>) {
     scene.is_well();
 }
 
-/// Before and after which the client asks for its endpoints once more.
+/// Kind of the client's next request for endpoints.
 #[derive(Clone, Copy, PartialEq)]
 enum Asks {
     Never,
@@ -31,7 +31,7 @@ fn who_does_not_send_endpoints_again_is_found_out() {
             let names = Names::Whole(vec!["r0".into()]);
             match asks {
                 Asks::Never => {}
-                // Its last answer was to the endpoints.
+                // Its last ACK was for the endpoints.
                 Asks::Again => scene.hears(1, "2", None, names),
                 Asks::WithError => scene.hears(1, "2", Some(3), names),
             }
@@ -39,7 +39,7 @@ fn who_does_not_send_endpoints_again_is_found_out() {
                 scene.says(response(1, &GOOD));
                 scene.answers(1, &["r0"], None);
             }
-            // The server itself has heard nothing of all this, and is not asked what it takes to be accepted.
+            // The real server has not seen these messages, so it is not queried about acceptance.
             scene.oracle.drained(0, scene.world, scene.report);
         })
     };
@@ -71,7 +71,7 @@ fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_found_out
     println!("covers: IS18 IS5");
 }
 
-/// What expires may come again before the request: if that is all it will ask for, it is an answer.
+/// Renewed endpoints before the request count as a response to it only if all of them are renewed.
 #[test]
 fn endpoints_that_are_left_out_of_what_is_renewed_are_found_out() {
     let drained = |names: &'static [&'static str]| {
