@@ -14,9 +14,9 @@ use super::{
 pub(super) enum Values {
     Number,
     Time,
-    /// One of these words.
+    /// One of a list of words.
     One(Vec<String>),
-    /// Any of these words, each with its meaning.
+    /// Any of a list of words, each with its meaning.
     Several(Vec<(&'static str, &'static str)>),
 }
 

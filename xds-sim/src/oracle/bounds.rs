@@ -46,7 +46,7 @@ fn names_are_bounded(server: usize, held: usize, asked: usize, world: &World, re
     let kinds = 0..world.types().len();
     let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
     let of_strangers = world.names_of_strangers(server).map(|names| names + MADE_UP).sum::<usize>();
-    // The state of an ending stream has been released, except at the client that is being notified.
+    // The names of ending streams have been released, except those of the stream being ended.
     let resources = resources * if options.has_aliases() { 2 } else { 1 };
     let bound = resources + watched * options.views.max(1) as usize + of_strangers + MADE_UP;
     report.ensure(held <= bound, NAMES, || format!("{held} names of {bound}"));

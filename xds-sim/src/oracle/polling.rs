@@ -85,7 +85,7 @@ struct Accepted {
 #[derive(Debug)]
 struct Read {
     version: Text,
-    /// Whether all names watched at that time had been requested.
+    /// Whether all names watched when the response was read had been requested.
     is_whole: bool,
     has_good: HasGood,
 }

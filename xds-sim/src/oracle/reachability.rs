@@ -33,7 +33,8 @@ const NOT_BEFORE: Rule =
 /// Client, and the type that the stream carries.
 type Place = (usize, Option<usize>);
 
-/// Checks these notifications in the gRPC profile with one server, for watches of one name.
+/// Checks failure and recovery notices in the gRPC profile with one server, for watches of one
+/// name.
 #[derive(Debug, Default)]
 pub(super) struct Reachability {
     /// Clients whose server has failed.
@@ -159,7 +160,8 @@ impl Reachability {
         self.told.insert(key, told);
     }
 
-    /// Checks that a drained client owes no notification.
+    /// Checks that a drained client has sent all due failure notices and has cleared those that are
+    /// over.
     fn drained(&self, client: usize, report: &mut Report) {
         let owed = self.owed.iter().find(|(owner, _)| *owner == client);
         report.ensure(owed.is_none(), TOLD, || format!("{owed:?} was not told"));

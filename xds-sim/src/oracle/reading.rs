@@ -27,7 +27,7 @@ const TOLD: Rule =
 pub(super) struct Reading {
     /// Resources in use before a file was found unreadable.
     before: Known,
-    /// Number of malformed files counted by its reader at that time.
+    /// Number of malformed files that its reader had counted when the file was found unreadable.
     counted: u64,
 }
 

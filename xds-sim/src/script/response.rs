@@ -68,7 +68,7 @@ pub struct ResourceError {
 ///
 /// # Errors
 ///
-/// A description of the fault.
+/// If the arguments are malformed. The text describes the fault.
 pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<Response, String> {
     let [version, nonce, items @ ..] = words else {
         return Err("a response needs v= and n=".into());

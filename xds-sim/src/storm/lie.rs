@@ -32,7 +32,7 @@ const MALFORMED: [&str; 4] =
 #[derive(Clone)]
 struct Fib {
     type_url: String,
-    /// Type of its resources, normally the same as `type_url`.
+    /// Type of the resources, normally the same as `type_url`.
     inner: String,
     nonce: &'static str,
     text: String,

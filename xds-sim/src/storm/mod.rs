@@ -53,7 +53,7 @@ fn carry_out(world: &mut World, plan: &[Operation]) {
 /// Number of runs in a thousand that shut clients down while they have watches.
 const ABRUPT: u32 = 250;
 
-/// Number of watches above which they are ended together.
+/// Number of watches above which a client ends them together.
 const SEVERAL: usize = 500;
 
 /// Rule broken by a client that accepts a watch after it was shut down.
@@ -109,7 +109,7 @@ const WITHOUT_FIRST: u32 = 250;
 /// Maximum duration of connection attempts that began before a server became unreachable.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
-/// Whether there is a fallback server, and the oracles can check every client in this case.
+/// Whether clients have a fallback server, and the oracles can check every client that uses it.
 fn may_stay_away(world: &World) -> bool {
     let options = world.options();
     options.servers > 1

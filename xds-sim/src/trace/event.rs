@@ -205,7 +205,7 @@ pub enum Sort {
     Store,
     /// A timer fires.
     Timer,
-    /// Anything else.
+    /// Any other event.
     Note,
 }
 

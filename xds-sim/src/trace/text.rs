@@ -29,7 +29,7 @@ const WIDEST: usize = 16;
 impl Trace {
     /// Formats the newest events, at most `last`, as a sequence diagram, followed by the violation.
     ///
-    /// Only participants of these events have a column. Control characters in peers' text are
+    /// Only participants of the shown events have a column. Control characters in peers' text are
     /// escaped.
     #[must_use]
     pub fn to_text(&self, last: usize) -> String {

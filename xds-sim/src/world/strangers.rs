@@ -62,7 +62,7 @@ pub(super) struct Stranger {
     asked: usize,
     /// Number of responses that it has received.
     told: u32,
-    /// Number of these responses that have a known type.
+    /// Number of responses of a known type that it has received.
     pub(super) served: u32,
     /// Current instant, and the number of responses received at it.
     told_now: (Time, u32),

@@ -69,9 +69,9 @@ struct Watchers {
     troubled: BTreeSet<WatchId>,
     /// Channel of a response whose notices are being drained.
     reading: Option<LinkId>,
-    /// Possible cause of these notices.
+    /// Possible cause of the notices that are being drained.
     origin: Origin,
-    /// Watches begun since then.
+    /// Watches begun since the response was read.
     new: BTreeSet<WatchId>,
     /// Names watched for the first time, while others are busy, since the last drain.
     wanted: Vec<(usize, Option<Text>)>,
@@ -104,7 +104,7 @@ struct Debts {
     unanswered: Vec<(usize, Text)>,
     /// Earliest time of the next NACK of each type.
     paced: BTreeMap<usize, Time>,
-    /// Nonces of these responses whose NACKs were seen to wait for that time.
+    /// Nonces of unanswered responses whose NACKs were seen to wait for the NACK interval.
     waiting: BTreeSet<Text>,
 }
 

@@ -87,8 +87,11 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Whether a subscription may begin with this version. No version is permitted if the client
-    /// holds nothing; an empty one is required if the client's resources may be incomplete.
+    /// Whether a subscription may begin with this version.
+    ///
+    /// A version must be the last accepted one, and the client must hold a subscribed resource. An
+    /// empty version is permitted if none was accepted, if the accepted one may be outdated or does
+    /// not cover a wildcard, or if the client holds nothing.
     fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
         if !version.is_empty() {
             let is_last = *version == self.version || self.unsaid.contains(version);
@@ -172,7 +175,8 @@ impl ClientTalk {
         }
     }
 
-    /// Marks other servers' versions as outdated, because the client uses this server's resources.
+    /// Marks other servers' versions as outdated, because the client now uses resources of the
+    /// link's server.
     fn outdate_others(&mut self, link: LinkId, kind: usize, world: &World) {
         let it = world.link(link);
         let is_other = |&(client, server, of): &Place| {
@@ -350,8 +354,8 @@ impl Wanted {
         }
     }
 
-    /// Whether exactly these names are subscribed. A client that knows an alias may subscribe to
-    /// either name, or to neither if the wildcard is subscribed.
+    /// Whether exactly the wanted names are subscribed. A client that knows an alias may subscribe
+    /// to either name, or to neither if the wildcard is subscribed.
     fn is(&self, fold: &Fold) -> bool {
         let mut names = fold.subscribed.iter().filter(|name| *name != ALL);
         if names.clone().eq(&self.names) {

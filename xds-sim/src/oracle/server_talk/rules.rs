@@ -104,7 +104,7 @@ pub(super) const SO_FAR: Rule = Rule::new(
     "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
 );
 
-/// All of these rules.
+/// All rules for servers on streams.
 pub(super) const ALL: &[Rule] = &[
     UNIQUE_NONCE,
     STALE,
