@@ -93,7 +93,11 @@ impl ServerTalk {
         };
         let is_full = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
         let is_whole = is_full || talk.is_some_and(|talk| talk.fold.has_all());
+        // Such a name may follow in a later part of a response that is limited in size.
+        let awaits_name =
+            |talk: &Talk| has[kind].keys().any(|name| talk.fold.names(name) && is_asked_for(name));
         if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
+            || is_whole && talk.is_some_and(awaits_name)
             || is_late && talk.is_some_and(Talk::awaits_everything)
         {
             return;
