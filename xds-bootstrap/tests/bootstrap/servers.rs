@@ -217,7 +217,7 @@ fn guards_keep_features_out_of_use() {
     );
     let profile = guarded.client_config().profile;
     assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
-    // 28-reported-errors.txt tests the effect on a response.
+    // resource-errors.txt tests the effect on a response.
     assert_eq!(profile.reported_errors, ReportedErrors::Ignored);
     assert_eq!(config.profile.reported_errors, ReportedErrors::Used);
     // With the guard of data errors off, deleted resources are dropped.
