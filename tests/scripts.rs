@@ -1,4 +1,5 @@
 //! Runs every protocol script in `scripts/` as a test, and compares the output with the script.
+//! The format is described in `scripts/README.md`, whose index is checked as well.
 //!
 //! `UPDATE=1 cargo test -p xds-tests --test scripts` writes the output into the scripts. Review the
 //! difference like any other change.
@@ -23,10 +24,10 @@ fn main() {
     let covered = Covered::default();
     let known = Arc::new(known_ids());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
-    let trials = scripts(&folder)
+    let mut trials: Vec<Trial> = scripts(&folder)
         .into_iter()
         .map(|path| {
-            let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
+            let name = name_of(&path, &folder);
             let (covered, known) = (Covered::clone(&covered), Arc::clone(&known));
             Trial::test(name.clone(), move || {
                 let ids = carry_out(&path)?;
@@ -38,6 +39,7 @@ fn main() {
             })
         })
         .collect();
+    trials.push(Trial::test("README.md", move || check_index(&folder)));
     let conclusion = libtest_mimic::run(&arguments, trials);
     if arguments.show_output {
         show_output(&covered.lock().unwrap_or_else(PoisonError::into_inner));
@@ -71,6 +73,37 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// Path of a script below the folder of scripts.
+fn name_of(path: &Path, folder: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+/// Checks that the index in `README.md` lists every script with the ids that it covers, and no
+/// other script.
+fn check_index(folder: &Path) -> Result<(), Failed> {
+    let index = fs::read_to_string(folder.join("README.md"))?;
+    let scripts = scripts(folder);
+    for path in &scripts {
+        let name = name_of(path, folder);
+        let link = format!("]({name})");
+        let Some(row) = index.lines().find(|line| line.contains(&link)) else {
+            return Err(format!("README.md does not list {name}").into());
+        };
+        let listed = row.split('|').nth(2).unwrap_or_default();
+        let listed: BTreeSet<&str> = listed.split_whitespace().collect();
+        let script = fs::read_to_string(path)?;
+        let ids = script.lines().filter_map(|line| line.strip_prefix("covers:"));
+        let ids: BTreeSet<&str> = ids.flat_map(str::split_whitespace).collect();
+        if listed != ids {
+            return Err(format!("README.md lists other ids for {name} than its `covers:`").into());
+        }
+    }
+    match index.matches(".txt)").count() == scripts.len() {
+        true => Ok(()),
+        false => Err("README.md lists a script twice, or one that does not exist".into()),
+    }
 }
 
 /// Runs a script. Returns the ids that it covers.
