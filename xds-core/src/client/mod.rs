@@ -1,5 +1,46 @@
 //! The client as a sans-IO state machine: watches in, requests and notices out.
 //!
+//! # Life cycle of a channel
+//!
+//! A channel is one attempt to reach a server, and the stream that it becomes.
+//!
+//! ```text
+//! Output::Open ─▶ Opened ─▶ (Output::Writable ─▶ poll_transmit, Message)* ─┬▶ Closed         by the driver
+//!       │                                                                 └▶ Output::Close  by the client
+//!       └───────▶ Closed (not connected)
+//! ```
+//!
+//! The id of a channel ends with [`ChannelEvent::Closed`] or [`Output::Close`], whichever comes
+//! first. No later output names it. On [`Output::Close`] the driver ends the transport and has
+//! nothing to report; events that are already on their way may still be reported and are ignored
+//! and counted. Ids are never reused.
+//!
+//! # Events to report
+//!
+//! | Observed by the driver | Event |
+//! |---|---|
+//! | connected, and the call started | [`Opened`](ChannelEvent::Opened), before response headers |
+//! | refused connection, failed name resolution or TLS handshake, timeout | [`Closed`](ChannelEvent::Closed) with [`Unreachable`](ChannelError::Unreachable) |
+//! | a complete gRPC message; the body of an HTTP 200 response, converted to protobuf; a file with new content | [`Message`](ChannelEvent::Message) |
+//! | a message above the transport's size limit, or one that cannot be decompressed | [`Malformed`](ChannelEvent::Malformed) |
+//! | HTTP 304 | [`Unchanged`](ChannelEvent::Unchanged) |
+//! | trailers | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status); code 0 is a regular end |
+//! | lost connection, `RST_STREAM`, end without trailers, another HTTP status | [`Closed`](ChannelEvent::Closed) with [`Status`](ChannelError::Status) and the code that gRPC maps it to, such as 14 (`UNAVAILABLE`) |
+//! | a file that is missing or cannot be parsed | [`Malformed`](ChannelEvent::Malformed); the channel stays open |
+//!
+//! A driver constructs [`ChannelError::Unreachable`] and [`ChannelError::Status`] only. The client
+//! constructs all others, and reports them in [`Output::Close`].
+//!
+//! # Notices
+//!
+//! The layer between the client and its watchers passes on each [`Output::Notify`] and calls
+//! [`Client::handled`] when the watcher has finished with it; for the watch of a wildcard or glob,
+//! when [`Client::next_change`] has returned `None` and the last change is finished. With
+//! [`ReadGate::Notices`], a watcher that is never reported as handled stops the stream. A watcher
+//! that is dropped calls [`Client::unwatch`] instead.
+//!
+//! # Source layout
+//!
 //! The folders are layers: each imports only from those below it.
 //!
 //! ```text

@@ -32,6 +32,27 @@
 //! returns `None`. Call [`Server::handle_timeout`] at the time that [`Server::poll_timeout`]
 //! returns.
 //!
+//! # Life cycle of a stream
+//!
+//! ```text
+//! accept ─▶ (Message, ServerOutput::Writable ─▶ poll_transmit)* ─┬▶ Closed                  by the driver
+//!                                                               ├▶ ServerOutput::Close     by the server, with a status
+//!                                                               └▶ ServerOutput::Finished  by the server, after the last response
+//! ```
+//!
+//! The id of a stream ends with whichever comes first, and no later output names it. On
+//! [`ServerOutput::Close`] or [`ServerOutput::Finished`] the driver ends the transport and has
+//! nothing to report; events that are already on their way are ignored and counted.
+//!
+//! | Observed by the driver | Call |
+//! |---|---|
+//! | a call of a discovery method | [`Server::accept`] with [`Via::of`] its path |
+//! | a complete message | [`StreamEvent::Message`] |
+//! | a message that cannot be decompressed or parsed as JSON | [`StreamEvent::Malformed`] |
+//! | a message above the transport's size limit | [`StreamEvent::TooLong`] |
+//! | `END_STREAM` of the client | [`StreamEvent::HalfClosed`] |
+//! | `RST_STREAM`, lost connection, failed write | [`StreamEvent::Closed`] |
+//!
 //! No request makes the server panic or fail. A stream that violates the protocol or exceeds a
 //! limit is closed with a [`CloseReason`]; other streams continue.
 //!
