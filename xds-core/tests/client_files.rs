@@ -1,5 +1,5 @@
-//! Whatever happens to a file and to those who watch what is in it: while it can be read, each of them has
-//! exactly what it says, and while it cannot, what they had.
+//! Resources from a file: watchers see the file's current content while it is readable, and keep
+//! the last content while it is not.
 
 mod client_support;
 
@@ -21,11 +21,11 @@ use client_support::{Picky, TYPES, resource, response};
 enum Step {
     Watch(u8),
     Unwatch(usize),
-    /// The file says this, and the adapter notices.
+    /// The file gets this content and the adapter notices the change.
     Write(BTreeMap<u8, u8>),
-    /// It cannot be read.
+    /// The file becomes unreadable.
     Break,
-    /// The adapter looks again though nothing has happened.
+    /// The adapter rereads an unchanged file.
     Look,
 }
 
@@ -41,15 +41,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..60)
 }
 
-/// A client of one type in one file, its adapter, and its watchers.
+/// A client of one type in one file, with its adapter and its watchers.
 struct Story {
     client: Client,
     channel: Option<ChannelId>,
-    /// `None` while it cannot be read.
+    /// `None` while the file is unreadable.
     file: Option<BTreeMap<u8, u8>>,
-    /// By watch: what is watched, and what was told last; `None` is that there is nothing to use.
+    /// Watched name and last reported value of each watch. `None`: no usable value.
     watches: Vec<(WatchId, u8, Option<Bytes>)>,
-    /// How often the adapter was asked to read.
+    /// Number of times the adapter was asked to read.
     reads: u32,
 }
 
@@ -89,7 +89,7 @@ impl Story {
         self.settle();
     }
 
-    /// Passes on what the file says, as the adapter does whenever it has read it.
+    /// Delivers the file's content to the client, as the adapter does after each read.
     fn deliver(&mut self) {
         let Some(channel) = self.channel else { return };
         let event = match &self.file {
@@ -143,7 +143,7 @@ impl Story {
 }
 
 #[test]
-fn everybody_has_what_the_file_says() {
+fn watchers_follow_readable_file_and_keep_values_while_unreadable() {
     proptest!(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() }, |(
         steps in steps(),
         is_proxy in any::<bool>(),

@@ -1,36 +1,35 @@
-//! The client between several servers, in both variants of the protocol, one step at a time.
+//! The client with several servers, in both protocol variants, one step at a time.
 //!
-//! | invariant | asserted in |
-//! |---|---|
-//! | IC1 to IC3 | `peer.rs`, `match_answer`; `talk.rs`, `deliver`: which of the two, and the version |
-//! | IC4, IC12 | `peer.rs`: the newest nonce, spontaneous incremental requests without one |
-//! | IC5, IC6, IC9, IC11 | `peer.rs`, `read_sotw` and `read_delta` |
-//! | IC7, B06 | `versions.rs`; between servers, none may be stated where another one has spoken since |
-//! | IC8 | `talk.rs`, `stated`: exact for one server; between several, names and origins |
-//! | IC10 | `rest.rs`, `has_converged` |
-//! | IC13, IC15 | `rest.rs`, `holds_at_every_moment`; `talk.rs`, `was_sent` and `is_taken_as_it_should` |
-//! | IC14, IC16, IC28 | `watcher.rs`; of order, `is_in_use`: what is told is what is held at that moment |
-//! | IC17 | `client_contract.rs`, `names_that_come_twice_are_rejected` |
-//! | IC18 to IC23, IC31 | `oracle.rs`: the cache after each response, from the one before |
-//! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; of a TTL that a server behind the preferred one gave, only that it ends |
-//! | IC26 | `clock.rs`, `may_open`: not early; `reliance.rs`: not late, at rest; jitter is in `backoff.rs` |
-//! | IC27 | `talk.rs`, `is_known_trouble`; `reliance.rs`: all are told, unless the client may have turned; `watcher.rs`: once |
-//! | IC29 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `is_known_trouble`: of no server while one behind it may answer |
-//! | IC30 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `forge` |
-//! | IC32 | `told.rs`, and `watcher.rs` against the cache whenever all is at rest |
-//! | IC34 | `talk.rs`, `deliver`; `rest.rs`; of a wildcard watch, for new values |
-//! | IC35 | `clock.rs`, `drain`; entries in `lies_do_no_harm_and_runs_repeat_themselves` |
-//! | IC36, IC37 | `talk.rs`, `forge`, also of a type that nobody registered; `client_contract.rs`; `lies_do_no_harm_and_runs_repeat_themselves` |
-//! | IC39 | `rest.rs`, `shut_down`; that each watch gets a final event is for who holds it (`xds-handle`) |
-//! | IC40 | `peer.rs`: each request says something that the server does not know |
-//! | D6 | `idle.rs`: streams that nobody wants anything of, of one server |
-//!
-//! Verdicts from outside (`outside.rs`) come at once; those that come late, and aliases, are in protocol
-//! scripts only.
-//!
-//! Servers keep to the protocol: they fold the requests, send what differs from what they believe the
-//! client has, and answer every subscription. Whatever happened before, once the servers work again all
-//! agree.
+//! Servers follow the protocol: they apply the requests, send whatever differs from what they
+//! believe the client has, and answer every subscription. After any history, once the servers work
+//! again, all sides agree. External verdicts (`external_verdicts.rs`) arrive at once here; late verdicts and
+//! aliases are covered by the protocol scripts only.
+// Where each invariant is asserted:
+//
+// | invariant | asserted in |
+// |---|---|
+// | IC1 to IC3 | `peer.rs`, `match_answer`; `exchange.rs`, `deliver`: ACK or NACK, and the version |
+// | IC4, IC12 | `peer.rs`: the newest nonce; no nonce in spontaneous incremental requests |
+// | IC5, IC6, IC9, IC11 | `peer.rs`, `read_sotw` and `read_delta` |
+// | IC7, B06 | `versions.rs`; with several servers, no version once another server has responded |
+// | IC8 | `exchange.rs`, `stated`: exact for one server; for several, names and origins |
+// | IC10 | `rest.rs`, `has_converged` |
+// | IC13, IC15 | `rest.rs`, `holds_at_every_moment`; `exchange.rs`, `was_sent` and `is_taken_as_it_should` |
+// | IC14, IC16, IC28 | `watcher.rs`; order: `is_in_use`, the reported value is the cached one |
+// | IC17 | `client_contract.rs`, `duplicate_names_in_response_are_nacked` |
+// | IC18 to IC23, IC31 | `oracle.rs`: the cache after each response, from the previous cache |
+// | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; a TTL from a lower-priority server only has to end |
+// | IC26 | `clock.rs`, `may_open`: not early; `active_server.rs`: not late, at rest; jitter is in `backoff.rs` |
+// | IC27 | `exchange.rs`, `is_known_trouble`; `active_server.rs`: every watcher is notified unless the client may have failed over; `watcher.rs`: once |
+// | IC29 | `clock.rs`, `may_open`; `active_server.rs`; `exchange.rs`, `is_known_trouble`: no server's error while a lower-priority one may answer |
+// | IC30 | `clock.rs`, `may_open`; `active_server.rs`; `exchange.rs`, `forge` |
+// | IC32 | `reported.rs`, and `watcher.rs` against the cache at rest |
+// | IC34 | `exchange.rs`, `deliver`; `rest.rs`; for a wildcard watch, of new values |
+// | IC35 | `clock.rs`, `drain`; entries in `hostile_servers_leave_client_bounded_and_runs_reproducible` |
+// | IC36, IC37 | `exchange.rs`, `forge`, including an unregistered type; `client_contract.rs`; `hostile_servers_leave_client_bounded_and_runs_reproducible` |
+// | IC39 | `rest.rs`, `shut_down`; the final event of each watch is the responsibility of `xds-handle` |
+// | IC40 | `peer.rs`: each request carries information new to the server |
+// | D6 | `idle.rs`: unused streams of one server |
 
 mod client_support;
 
@@ -48,8 +47,8 @@ use xds_core::{
 
 use client_support::fleet::{
     World,
-    reach::Situation,
     setup::{Servers, Setup},
+    situations::Situation,
     step,
 };
 
@@ -86,7 +85,7 @@ fn setup(variant: Variant, servers: Servers) -> impl Strategy<Value = Setup> {
     )
 }
 
-/// Takes the steps and lets everything work again; a failure comes with what led to it.
+/// Takes the steps, heals every server and checks convergence. A failure includes the trace.
 fn walk(setup: Setup, steps: &[step::Step]) -> Result<World, TestCaseError> {
     let mut world = World::new(setup);
     let walked = steps
@@ -100,7 +99,7 @@ fn walk(setup: Setup, steps: &[step::Step]) -> Result<World, TestCaseError> {
     }
 }
 
-/// The same, and then the client is shut down.
+/// Runs [`walk`] and then shuts the client down.
 fn walk_to_the_end(setup: Setup, steps: &[step::Step]) -> Result<(), TestCaseError> {
     let mut world = walk(setup, steps)?;
     let ended = world.shut_down();
@@ -111,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_incremental_server_is_believed(
+    fn client_converges_with_one_incremental_server(
         setup in setup(Variant::Incremental, Servers::One),
         steps in proptest::collection::vec(step::legal(), 0..70),
     ) {
@@ -119,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn one_server_of_the_whole_state_is_believed(
+    fn client_converges_with_one_sotw_server(
         setup in setup(Variant::StateOfTheWorld, Servers::One),
         steps in proptest::collection::vec(step::legal(), 0..70),
     ) {
@@ -127,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn the_preferred_incremental_server_is_believed(
+    fn client_converges_with_primary_and_fallback_incremental_servers(
         setup in setup(Variant::Incremental, Servers::Fallback),
         steps in proptest::collection::vec(step::legal(), 0..70),
     ) {
@@ -135,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn the_preferred_server_of_the_whole_state_is_believed(
+    fn client_converges_with_primary_and_fallback_sotw_servers(
         setup in setup(Variant::StateOfTheWorld, Servers::Fallback),
         steps in proptest::collection::vec(step::legal(), 0..70),
     ) {
@@ -146,10 +145,10 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rules 2, 4, 6 and 7 between servers, some of which lie: nothing panics, answers keep their order,
-    /// what is held stays bounded, and a second run says the same.
+    /// Rules 2, 4, 6 and 7 with several servers, some of them lying: nothing panics, responses are
+    /// answered in order, the cache stays bounded, and a second run produces the same trace.
     #[test]
-    fn lies_do_no_harm_and_runs_repeat_themselves(
+    fn hostile_servers_leave_client_bounded_and_runs_reproducible(
         setup in prop_oneof![
             setup(Variant::Incremental, Servers::Fallback),
             setup(Variant::StateOfTheWorld, Servers::Fallback),
@@ -170,9 +169,10 @@ proptest! {
         prop_assert!(held <= 2 * (4 + 2), "rule 6: {} entries", held);
     }
 
-    /// Where nothing is deleted, both variants end with the same (IL4).
+    /// Without deletions, both variants end with the same state.
+    // IL4
     #[test]
-    fn both_variants_end_equal(
+    fn sotw_and_incremental_end_with_same_resources(
         setup in setup(Variant::Incremental, Servers::One),
         steps in proptest::collection::vec(step::legal(), 0..70),
     ) {
@@ -194,10 +194,10 @@ proptest! {
     }
 }
 
-/// Walks come to what is rare. The rarest is met in about one of two hundred walks, so ten thousand without
-/// it are beyond all chance; mostly a tenth of them is enough.
+/// Random walks reach every rare situation. The rarest occurs in about one of 200 walks, so 10,000
+/// walks without it are practically impossible; usually a tenth suffices.
 #[test]
-fn walks_come_to_what_is_rare() {
+fn random_walks_reach_every_rare_situation() {
     const WALKS: Range<usize> = 500..10_000;
     let places = [Servers::One, Servers::Fallback];
     let variants = [Variant::Incremental, Variant::StateOfTheWorld];
@@ -221,10 +221,11 @@ fn walks_come_to_what_is_rare() {
     println!("covers: IC33 IC34 IC35 IC38 IC40 IL1 IL2");
 }
 
-/// While a subscription to everything has ended but nobody has told the server, it goes on sending what
-/// changes, once. Whoever takes the subscription up again in that time has not missed it (IC15, IL1).
+/// After the last wildcard watch ends and before the unsubscription is sent, the server still sends
+/// each change once. A wildcard watch that starts in that interval misses none of them.
+// IC15 IL1
 #[test]
-fn a_wildcard_taken_up_again_has_missed_nothing() {
+fn wildcard_rewatched_before_unsubscribe_is_sent_misses_no_change() {
     for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
         let setup = Setup {
             variant,

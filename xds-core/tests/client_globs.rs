@@ -1,6 +1,7 @@
-//! Watches of globs, of a wildcard and of names that overlap, against an honest incremental server and a
-//! naive model: once everything has been said, each watch holds what the server has of what it covers
-//! (FE-22, FE-23), and the server was told exactly what is wanted.
+//! Overlapping watches of globs, a wildcard and names, against a correct incremental server and a
+//! naive model: after all exchanges each watch holds the server's resources that it covers, and the
+//! server's subscriptions are exactly those of the watches.
+// FE-22 FE-23
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,10 +44,10 @@ const GLOBS: [&str; 5] = [
     "xdstp://a/T/none/*",
 ];
 
-/// The version of what has to be sent again.
+/// Version that marks a resource to be sent again.
 const OUTDATED: u64 = u64::MAX;
 
-/// Whether a subscription stands for a resource.
+/// Whether a subscription covers a resource.
 fn covers(subscription: &str, name: &str) -> bool {
     if subscription == "*" {
         return !name.starts_with("xdstp:");
@@ -66,11 +67,11 @@ enum Step {
     Unwatch(usize),
     Set(usize, u8),
     Remove(usize),
-    /// The driver does all there is to do; requests reach the server.
+    /// The driver processes all outputs, and requests reach the server.
     Drain,
-    /// The server sends what is due, and something that nobody asked for.
+    /// The server sends pending resources and one resource without a subscription.
     Push(usize),
-    /// A watch of many takes so many changes.
+    /// A wildcard or glob watch takes this many changes.
     Take(usize, usize),
     Break,
     Sleep(u64),
@@ -93,18 +94,18 @@ fn walk() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..80)
 }
 
-/// A server that says everything once, to one stream at a time.
+/// A server that sends everything once, to one stream at a time.
 #[derive(Debug, Default)]
 struct Server {
-    /// Texts and versions.
+    /// Texts and versions by name.
     store: BTreeMap<&'static str, (u8, u64)>,
     versions: u64,
     subscribed: BTreeSet<String>,
-    /// What the client holds, by what it said or was sent.
+    /// Versions that the client holds, according to its requests and the responses sent to it.
     known: BTreeMap<String, u64>,
-    /// Subscriptions of which it was told that there is nothing.
+    /// Subscriptions reported as empty.
     told_empty: BTreeSet<String>,
-    /// Nonces sent and not answered.
+    /// Nonces of unanswered responses.
     unanswered: BTreeSet<String>,
     nonces: u64,
 }
@@ -132,7 +133,7 @@ impl Server {
         });
         let is_first = request.node.is_some();
         for name in request.resource_names_subscribe {
-            // What is subscribed to anew is sent, also if it was sent before.
+            // A new subscription is answered even if the resource was sent before.
             if !is_first {
                 let held = self.known.iter_mut().filter(|(known, _)| covers(&name, known));
                 held.for_each(|(_, version)| *version = OUTDATED);
@@ -142,7 +143,7 @@ impl Server {
         Ok(())
     }
 
-    /// What is due, if anything is.
+    /// Returns the next response, if anything is pending.
     fn push(&mut self, stray: Option<&'static str>) -> Option<proto::DeltaDiscoveryResponse> {
         let resource = |name: &str, text: u8, version: u64| proto::Resource {
             name: name.to_owned(),
@@ -187,7 +188,7 @@ impl Server {
         })
     }
 
-    /// The stream has ended.
+    /// Resets the per-stream state after the stream has ended.
     fn forget(&mut self) {
         self.subscribed.clear();
         self.known.clear();
@@ -196,7 +197,7 @@ impl Server {
     }
 }
 
-/// What a watcher makes of what it is told.
+/// A watcher's view, built from its notifications.
 #[derive(Debug)]
 struct Watcher {
     id: WatchId,
@@ -229,7 +230,7 @@ struct World {
     server: Server,
     now: Time,
     channel: Option<ChannelId>,
-    /// Whether the first request of the stream is still to come.
+    /// Whether the first request of the stream has not been sent yet.
     is_new: bool,
     watchers: Vec<Watcher>,
 }
@@ -336,7 +337,9 @@ impl World {
         Ok(())
     }
 
-    /// What is held and asked for is stated with its version, and nothing else (DX-17, IC8).
+    /// Checks that `initial_resource_versions` lists exactly the cached resources that are
+    /// subscribed to.
+    // DX-17 IC8
     fn check_versions(&self, request: &proto::DeltaDiscoveryRequest) -> Result<(), TestCaseError> {
         let is_asked_for =
             |name: &str| request.resource_names_subscribe.iter().any(|it| covers(it, name));
@@ -349,7 +352,8 @@ impl World {
         Ok(())
     }
 
-    /// The server pushes, to a client that asked for something; `stray` goes along if nobody wants it.
+    /// Sends pending resources if the client has subscribed to any; `stray` is added if
+    /// unsubscribed.
     fn push(&mut self, stray: Option<&'static str>) -> Result<(), TestCaseError> {
         let wants = |name: &&str| {
             let is_wanted = self.watchers.iter().any(|watcher| covers(watcher.wanted, name));
@@ -377,7 +381,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything be said.
+    /// Exchanges messages until nothing is pending.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..8 {
             self.drain()?;
@@ -410,7 +414,7 @@ impl World {
             let held: BTreeMap<_, _> =
                 held.map(|(name, (text, _))| ((*name).to_owned(), *text)).collect();
             prop_assert_eq!(&watcher.view, &held, "{}", watcher.wanted);
-            // A wildcard is the only one of which a server cannot say that there is nothing.
+            // An empty wildcard is the only subscription that a server cannot report as empty.
             let is_known = watcher.is_received || watcher.wanted == "*";
             prop_assert!(is_known, "{} was spoken of", watcher.wanted);
         }
@@ -429,7 +433,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn overlapping_watches_hold_what_the_server_has(before in walk(), after in walk()) {
+    fn overlapping_watches_converge_to_covered_resources(before in walk(), after in walk()) {
         let mut world = World::new();
         for steps in [before, after] {
             for step in steps {

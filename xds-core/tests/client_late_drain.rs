@@ -1,6 +1,7 @@
-//! Rule 3 of the contract: when outputs are taken changes how messages coalesce, never where a client
-//! and a conforming server end. Of our server, and of one that is made for tests, which speaks both variants
-//! of the protocol over streams of either form and looks at every request.
+//! Rule 3 of the contract: the time at which outputs are polled changes how messages coalesce, but
+//! never the final state of the client and a conforming server. Tested against this crate's server
+//! and against a test server that supports both variants and stream layouts and checks each
+//! request.
 
 mod client_support;
 
@@ -16,11 +17,11 @@ use client_support::{
     TYPES,
     late::{
         Pair, Step,
-        far_side::{FarSide, Ours, Watchful},
+        far_side::{CheckingServer, FarSide, OwnServer},
     },
 };
 
-/// What the two speak.
+/// Policy, protocol variant and stream layout of a run.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     policy: DataErrorPolicy,
@@ -45,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (kind.clone(), proptest::option::weighted(0.8, 0..5u8))
             .prop_map(|(kind, name)| Step::Watch { kind, name }),
         6 => (0..8usize).prop_map(Step::Unwatch),
-        // Only texts that are accepted: a rejected one leaves behind what came before it.
+        // Valid texts only: a rejected one leaves the previous value in the cache.
         6 => (kind.clone(), 0..5u8, 0..3u8)
             .prop_map(|(kind, name, text)| Step::Set { kind, name, text }),
         6 => (kind, 0..5u8).prop_map(|(kind, name)| Step::Remove { kind, name }),
@@ -53,17 +54,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whether what becomes of the step depends on whether the client ever had the resource: what is deleted
-/// may stay in use, and of the whole state, whatever is left out of a response that need not be complete
-/// does.
+/// Whether the step's result depends on whether the client ever had the resource. Deleted resources
+/// may stay in use, and so do resources missing from a partial state-of-the-world response.
 fn leaves_a_trace(step: &Step, setup: Setup) -> bool {
     let drops = setup.policy == DataErrorPolicy::DropCached;
     matches!(step, Step::Remove { kind, .. }
         if !drops || (setup.variant == Variant::StateOfTheWorld && *kind != 0))
 }
 
-/// Our server leaves names unanswered that it does not have (M39), so that whoever comes back with names alone
-/// does not hear that a resource is gone.
+/// Drops removals if streams are cut: the server does not answer names it does not have, so a
+/// client that reconnects with names only does not learn of removals.
+// M39
 fn without_losses_unheard_of(mut steps: Vec<Step>) -> Vec<Step> {
     if steps.iter().any(|step| matches!(step, Step::Cut)) {
         steps.retain(|step| !matches!(step, Step::Remove { .. }));
@@ -71,8 +72,8 @@ fn without_losses_unheard_of(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// Takes the steps, and everything there is to take after those that `drains` picks. Returns what every
-/// live watch holds in the end.
+/// Takes the steps and drains all outputs after those that `drains` selects. Returns the final
+/// value of every live watch.
 fn run<F: FarSide>(
     steps: &[Step],
     setup: Setup,
@@ -91,8 +92,7 @@ fn run<F: FarSide>(
     Ok(pair.end_state())
 }
 
-/// Runs that differ only in when outputs are taken end equal, once all is taken and a conforming server
-/// has answered.
+/// Checks that runs that differ only in the time of draining end with the same state.
 fn end_equal<F: FarSide>(steps: &[Step], setup: Setup) -> Result<(), TestCaseError> {
     let eager = run::<F>(steps, setup, |_| true)?;
     prop_assert_eq!(&eager, &run::<F>(steps, setup, |_| false)?);
@@ -105,18 +105,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn draining_late_changes_nothing_in_the_end(
+    fn late_drain_converges_to_same_state_with_own_server(
         setup in setup(&[Variant::StateOfTheWorld]),
         steps in proptest::collection::vec(step(), 0..40),
     ) {
-        end_equal::<Ours>(&without_losses_unheard_of(steps), setup)?;
+        end_equal::<OwnServer>(&without_losses_unheard_of(steps), setup)?;
     }
 
     #[test]
-    fn draining_late_changes_nothing_in_the_end_of_either_variant(
+    fn late_drain_converges_to_same_state_in_both_variants(
         setup in setup(&[Variant::Incremental, Variant::StateOfTheWorld]),
         steps in proptest::collection::vec(step(), 0..40),
     ) {
-        end_equal::<Watchful>(&steps, setup)?;
+        end_equal::<CheckingServer>(&steps, setup)?;
     }
 }

@@ -1,9 +1,9 @@
 //! The client against a model, one step at a time.
 //!
-//! The steps are those of an application, a transport and a server, in any order: a single output is
-//! taken, a single request is rendered, a wildcard watch catches up half way. The model folds the
-//! requests as a server would and notes what every watcher was told. Whenever everybody has done their
-//! part, both of them and the cache between them must agree.
+//! The steps are those of an application, a transport and a server in any order: one output is
+//! taken, one request is rendered, a wildcard watch reads some of its changes. The model applies
+//! the requests as a server would and records every watcher's notifications. At rest, the model's
+//! two sides and the client's cache must agree.
 
 mod client_support;
 
@@ -21,12 +21,12 @@ use xds_core::{
 use client_support::{
     TYPES, config,
     far_end::FarEnd,
+    reported::Reported,
     response,
-    told::Told,
     watcher::{Watcher, timeouts},
 };
 
-/// One thing that happens.
+/// One step of a walk.
 #[derive(Clone, Debug)]
 enum Step {
     Watch { kind: usize, name: Option<u8> },
@@ -43,21 +43,21 @@ enum Step {
     Rest,
 }
 
-/// How a walk ends.
+/// The way a walk ends.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
-    /// Everybody does their part first.
+    /// All pending work is done first.
     InOrder,
-    /// Whatever is under way is cut off.
+    /// Pending work is cut off.
     Abrupt,
 }
 
 fn step(texts: &'static [u8]) -> impl Strategy<Value = Step> {
-    // Few types, names and texts, so that what is rare happens often.
+    // Few types, names and texts, so that rare combinations are frequent.
     let kind = || proptest::bool::weighted(0.3).prop_map(usize::from);
     let name = || 0..2u8;
     let watch = || 0..4usize;
-    // A name may come twice in a response, and the third text is not accepted.
+    // A name may be duplicated in a response, and text 3 is invalid.
     let resource = (name(), proptest::sample::select(texts));
     let resources = proptest::collection::vec(resource, 0..3);
     prop_oneof![
@@ -79,7 +79,7 @@ fn step(texts: &'static [u8]) -> impl Strategy<Value = Step> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let walk = |texts| proptest::collection::vec(step(texts), 0..90);
-    // Resources that change, such as are now good, now bad, and such as expire or are reported on.
+    // Resources that change; that alternate between valid and invalid; that expire or carry errors.
     prop_oneof![walk(&[0, 1, 2, 3]), walk(&[1, 3]), walk(&[1, 4, 5, 7, 8])]
 }
 
@@ -91,27 +91,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn all_agree_where_errors_keep_and_reading_waits(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_kept_cache_and_read_gate(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::KeepCached, ReadGate::Notices)?;
     }
 
     #[test]
-    fn all_agree_where_errors_keep_and_reading_goes_on(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_kept_cache_and_no_read_gate(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::KeepCached, ReadGate::Off)?;
     }
 
     #[test]
-    fn all_agree_where_errors_drop_and_reading_waits(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_dropped_cache_and_read_gate(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::DropCached, ReadGate::Notices)?;
     }
 
     #[test]
-    fn all_agree_where_errors_drop_and_reading_goes_on(steps in steps(), ending in ending()) {
+    fn client_matches_model_with_dropped_cache_and_no_read_gate(steps in steps(), ending in ending()) {
         walk(&steps, ending, DataErrorPolicy::DropCached, ReadGate::Off)?;
     }
 }
 
-/// Takes the steps and shuts down; a failure comes with what led to it.
+/// Takes the steps and shuts down. A failure includes the trace.
 fn walk(
     steps: &[Step],
     ending: Ending,
@@ -128,7 +128,7 @@ fn walk(
         .map_err(|why| TestCaseError::fail(format!("{why}, after {:#?}", model.trace)))
 }
 
-/// A client, and what everybody around it knows.
+/// A client and the recorded state of its application, transport and server.
 struct Model {
     client: Client,
     now: Time,
@@ -137,8 +137,8 @@ struct Model {
     channel_ids: BTreeSet<ChannelId>,
     watch_ids: BTreeSet<WatchId>,
     responses: u8,
-    told: Told,
-    /// What happened, rendered only if it went wrong.
+    told: Reported,
+    /// Steps and outputs, formatted only on failure.
     trace: Vec<Box<dyn Debug>>,
 }
 
@@ -157,7 +157,7 @@ impl Model {
             channel_ids: BTreeSet::new(),
             watch_ids: BTreeSet::new(),
             responses: 0,
-            told: Told::default(),
+            told: Reported::default(),
             trace: Vec::new(),
         }
     }
@@ -201,7 +201,7 @@ impl Model {
         }
     }
 
-    /// What nobody watches is out of sight at once, whatever the server has yet to be told.
+    /// Checks that unwatched resources are not visible, even before the unsubscription is sent.
     fn keeps_what_is_watched(&mut self) -> Result<(), TestCaseError> {
         for status in self.client.status() {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
@@ -211,7 +211,7 @@ impl Model {
     }
 }
 
-/// The application.
+/// Steps of the application.
 impl Model {
     fn watch(&mut self, kind: usize, name: Option<u8>) -> Result<(), TestCaseError> {
         let name = name.map(|name| format!("r{name}"));
@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    /// Whether there was an output to take.
+    /// Takes one output. Returns whether there was one.
     fn take_output(&mut self) -> Result<bool, TestCaseError> {
         let Some(output) = self.client.poll_output() else { return Ok(false) };
         self.note(output.clone());
@@ -259,7 +259,7 @@ impl Model {
         Ok(true)
     }
 
-    /// Whether the watch had not caught up.
+    /// Takes one change of a watch. Returns whether there was one.
     fn take_change(&mut self, nth: usize) -> Result<bool, TestCaseError> {
         let nth = nth % self.watchers.len().max(1);
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
@@ -269,17 +269,17 @@ impl Model {
         Ok(true)
     }
 
-    /// Says that a watcher is done, which it may be or not.
+    /// Calls `handled` for a watcher, which may or may not be busy.
     fn say_handled(&mut self, nth: usize) {
         let nth = nth % self.watchers.len().max(1);
         if let Some(watcher) = self.watchers.get_mut(nth) {
             self.client.handled(watcher.id, self.now);
-            // Of a wildcard watch that is true only once it has caught up.
+            // For a wildcard watch this is true only after it has taken all changes.
             watcher.is_busy &= watcher.name.is_none();
         }
     }
 
-    /// Whoever has taken a notice reads what there is to read and says so; nobody else does.
+    /// Lets each watcher with an unhandled notice take all changes and call `handled`.
     fn handle_notices(&mut self) -> Result<(), TestCaseError> {
         for nth in 0..self.watchers.len() {
             if mem::take(&mut self.watchers[nth].is_busy) {
@@ -290,14 +290,14 @@ impl Model {
         Ok(())
     }
 
-    /// The names, and the wildcard, that live watches of a type ask for.
+    /// Names and wildcards that the live watches of a type subscribe to.
     fn wanted(watchers: &[Watcher], kind: usize) -> BTreeSet<String> {
         let watchers = watchers.iter().filter(|watcher| watcher.kind == kind);
         watchers.map(|watcher| watcher.name.clone().unwrap_or_else(|| "*".into())).collect()
     }
 }
 
-/// The transport and the server.
+/// Steps of the transport and the server.
 impl Model {
     fn open(&mut self) {
         if let Some(far_end) = self.far_end.as_mut().filter(|far_end| !far_end.is_open) {
@@ -306,7 +306,7 @@ impl Model {
         }
     }
 
-    /// The far end, if the client wants to read from it.
+    /// Returns the far end if the client wants to read from it.
     fn readable(&mut self) -> Option<&mut FarEnd> {
         self.far_end.as_mut().filter(|far_end| self.client.wants_read(far_end.channel))
     }
@@ -334,7 +334,7 @@ impl Model {
         }
     }
 
-    /// Whether there was a request to send.
+    /// Sends one request. Returns whether there was one.
     fn transmit(&mut self) -> Result<bool, TestCaseError> {
         let Some(far_end) = self.far_end.as_mut().filter(|far_end| far_end.is_writable) else {
             return Ok(false);
@@ -352,7 +352,7 @@ impl Model {
     }
 }
 
-/// What must hold once everybody has done their part.
+/// Checks at rest and after shutdown.
 impl Model {
     fn come_to_rest(&mut self) -> Result<(), TestCaseError> {
         for round in 0.. {
@@ -369,7 +369,7 @@ impl Model {
 
         if let Some(far_end) = &self.far_end {
             far_end.agrees_with(|kind| Self::wanted(&self.watchers, kind))?;
-            // Nobody is busy and every answer is sent.
+            // No watcher is busy and every response is answered.
             prop_assert!(self.client.wants_read(far_end.channel), "reading goes on (IC34)");
         }
         let is_server_well = self.far_end.as_ref().is_some_and(|far_end| far_end.has_responded);
@@ -379,7 +379,8 @@ impl Model {
         Ok(())
     }
 
-    /// After the end there is nothing but the end (IC39).
+    /// Checks that nothing follows a shutdown.
+    // IC39
     fn shut_down(&mut self) -> Result<(), TestCaseError> {
         self.client.shut_down(self.now);
         self.watchers.clear();

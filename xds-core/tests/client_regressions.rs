@@ -1,6 +1,6 @@
-//! Faults that were found once, each with the smallest run that showed it. What a protocol script can
-//! show is in `tests/scripts/client/` of the workspace; here is what depends on when outputs are
-//! taken, on memory, or on numbers no script should hold.
+//! Regression tests, each with the smallest run that shows the bug. Bugs that a protocol script can
+//! show are in the workspace's `tests/scripts/client/`; these depend on when outputs are polled, on
+//! memory, or on large numbers.
 
 mod client_support;
 
@@ -19,14 +19,14 @@ use xds_core::{
 
 use client_support::{Picky, TYPES, config, response};
 
-/// Positions in [`TYPES`].
+/// Indices into [`TYPES`].
 const CLUSTER: usize = 0;
 const ENDPOINTS: usize = 1;
 
-/// The first byte of the version, and a length that the message does not have.
+/// The tag of `version_info` and a length that exceeds the message.
 const GARBAGE: &[u8] = &[0x0a, 0xff];
 
-/// A client at time zero, and a transport that always has room.
+/// A client at time zero with a transport that is always writable.
 struct Bench {
     client: Client,
     channel: Option<ChannelId>,
@@ -65,7 +65,7 @@ impl Bench {
         outputs
     }
 
-    /// Opens the channel that the client asks for.
+    /// Opens the channel that the client requests.
     fn connect(&mut self) -> ChannelId {
         self.drain();
         let channel = self.channel.expect("a watch opens a channel");
@@ -79,8 +79,8 @@ impl Bench {
         self.client.handle_event(ChannelEvent::Message(channel, frame.into()), Time::ZERO);
     }
 
-    /// The length of all there is to say of the client: no measure of its memory, but nothing can
-    /// pile up without showing in it.
+    /// Length of the client's debug output: not a measure of memory, but anything that accumulates
+    /// shows in it.
     fn extent(&self) -> usize {
         format!("{:?}", self.client).len()
     }
@@ -98,7 +98,7 @@ fn notices_of(outputs: Vec<Output>) -> Vec<(WatchId, Notice)> {
     outputs.into_iter().filter_map(notice).collect()
 }
 
-/// A frame with resources of `kind`, each a name and how many bytes there are beside it.
+/// Returns a response with resources of `kind`, given as names and padding in bytes.
 fn frame_of(kind: usize, version: &str, nonce: &str, resources: &[(&str, usize)]) -> Bytes {
     let any = |&(name, padding): &(&str, usize)| proto::Any {
         type_url: TYPES[kind].into(),
@@ -121,12 +121,13 @@ fn frame_of(kind: usize, version: &str, nonce: &str, resources: &[(&str, usize)]
     .into()
 }
 
-// What waits, and what is lost.
+// Queued notices and lost events.
 
-/// News may cancel out before it is polled, here an error that is over. Its watcher never hears of it
-/// and never says `handled`, so reading must not wait for that (IC34).
+/// A queued notice may cancel out before it is polled, here an error that ends. The watcher then
+/// never calls `handled`, so reading must not wait for it.
+// IC34
 #[test]
-fn a_notice_with_nothing_to_say_does_not_stop_reading() {
+fn cancelled_notice_does_not_block_reading() {
     let mut bench = Bench::new(config());
     let first = bench.watch(ENDPOINTS, Interest::Name("r1"));
     let channel = bench.connect();
@@ -136,7 +137,7 @@ fn a_notice_with_nothing_to_say_does_not_stop_reading() {
         bench.client.handled(first, Time::ZERO);
     }
 
-    // The second watcher is about to be told of the value, then of the error beside it.
+    // The second watcher has a queued value, and then an ambient error.
     let second = bench.watch(ENDPOINTS, Interest::Name("r1"));
     let told = bench.client.poll_output();
     assert!(matches!(told, Some(Output::Notify(watch, Notice::Changed(Ok(_)))) if watch == second));
@@ -149,9 +150,9 @@ fn a_notice_with_nothing_to_say_does_not_stop_reading() {
     assert!(bench.client.wants_read(channel));
 }
 
-/// A transport whose end was queued and not yet polled would stay open for ever.
+/// A transport whose close is queued and never polled would stay open forever.
 #[test]
-fn shutting_down_keeps_the_close_that_is_queued() {
+fn shutdown_keeps_queued_close() {
     let mut bench = Bench::new(config());
     bench.watch(ENDPOINTS, Interest::Name("r1"));
     let channel = bench.connect();
@@ -163,9 +164,9 @@ fn shutting_down_keeps_the_close_that_is_queued() {
     assert_eq!(bench.client.poll_timeout(), None);
 }
 
-/// A transport may find out before the call has started that it cannot deliver.
+/// A transport may report an undeliverable response before the call has started.
 #[test]
-fn an_undeliverable_response_closes_a_channel_that_is_still_opening() {
+fn undeliverable_response_closes_opening_channel() {
     let mut bench = Bench::new(config());
     bench.watch(ENDPOINTS, Interest::Name("r1"));
     bench.drain();
@@ -182,10 +183,10 @@ fn an_undeliverable_response_closes_a_channel_that_is_still_opening() {
 
 // Memory.
 
-/// Whether a frame is kept is decided by the resources taken out of it. A name that comes twice is
-/// none of them, however large.
+/// A frame is kept only for the resources that are used from it. Duplicates are not used, so they
+/// keep no frame however large they are.
 #[test]
-fn a_duplicate_keeps_no_frame() {
+fn duplicate_resource_does_not_retain_frame() {
     let mut bench = Bench::without_gate();
     bench.watch(CLUSTER, Interest::Wildcard);
     bench.connect();
@@ -197,9 +198,9 @@ fn a_duplicate_keeps_no_frame() {
     assert!(used[0].is_unique() && frame.is_unique(), "{} bytes keep a frame", used[0].len());
 }
 
-/// A frame of which nothing is used leaves no trace, not even an account of itself.
+/// A frame without a used resource leaves no state, not even its accounting.
 #[test]
-fn frames_of_which_nothing_is_used_do_not_pile_up() {
+fn frames_without_used_resources_do_not_accumulate() {
     let mut bench = Bench::without_gate();
     bench.watch(CLUSTER, Interest::Wildcard);
     bench.connect();
@@ -215,9 +216,9 @@ fn frames_of_which_nothing_is_used_do_not_pile_up() {
     assert!(extents[99] < extents[1] + 200, "{} then {}", extents[1], extents[99]);
 }
 
-/// Of a frame that is kept, the rest goes when most of it is out of use.
+/// A kept frame is released when most of it is no longer in use.
 #[test]
-fn a_frame_goes_when_most_of_it_is_replaced() {
+fn frame_is_released_when_most_of_it_is_replaced() {
     let mut bench = Bench::without_gate();
     bench.watch(ENDPOINTS, Interest::Wildcard);
     bench.connect();
@@ -230,10 +231,10 @@ fn a_frame_goes_when_most_of_it_is_replaced() {
     assert!(frame.is_unique(), "a small resource keeps a large frame");
 }
 
-/// A version is kept for as long as a resource that came in it, a nonce for as long as its stream:
-/// their length is the server's choice only up to a limit.
+/// A version is stored as long as its resource, and a nonce as long as its stream, so the length of
+/// both is limited.
 #[test]
-fn long_versions_and_nonces_close_the_channel() {
+fn version_or_nonce_over_limit_closes_channel() {
     let long = "x".repeat(4097);
     for (version, nonce) in [(&*long, "n"), ("1", &*long)] {
         let mut bench = Bench::new(config());
@@ -253,9 +254,9 @@ fn long_versions_and_nonces_close_the_channel() {
     }
 }
 
-/// A name is bounded in the form in which servers are told of it: escapes make it longer.
+/// The name limit applies to the canonical form sent to servers, in which escapes make it longer.
 #[test]
-fn names_are_bounded_in_their_canonical_form() {
+fn name_limit_applies_to_canonical_form() {
     let long =
         format!("xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/{}", "é".repeat(400));
     let limit = 2_048;
@@ -274,9 +275,9 @@ fn names_are_bounded_in_their_canonical_form() {
     assert_eq!((bench.client.stats().nacks, bench.client.stats().resources_valid), (1, 1));
 }
 
-/// Exactly at the limit both are taken.
+/// Versions and nonces of exactly the limit are accepted.
 #[test]
-fn versions_and_nonces_may_be_as_long_as_the_limit() {
+fn version_and_nonce_of_exact_limit_are_accepted() {
     let long = "x".repeat(4096);
     let mut bench = Bench::new(config());
     bench.watch(ENDPOINTS, Interest::Name("a"));
@@ -287,9 +288,9 @@ fn versions_and_nonces_may_be_as_long_as_the_limit() {
     assert_eq!((bench.client.stats().acks, bench.client.stats().malformed), (1, 0));
 }
 
-/// Watches that come and go between two polls leave nothing to go through at the next one (rule 5).
+/// Watches that start and end between two polls leave no work for the next poll (rule 5).
 #[test]
-fn watches_that_come_and_go_undrained_do_not_pile_up() {
+fn short_watches_between_polls_do_not_accumulate() {
     let mut bench = Bench::new(config());
     let steady = bench.watch(ENDPOINTS, Interest::Name("r1"));
     bench.connect();
@@ -310,9 +311,9 @@ fn watches_that_come_and_go_undrained_do_not_pile_up() {
 
 // Numbers.
 
-/// A policy comes from a file, and a file may hold anything.
+/// A backoff policy is read from a file, which may contain any numbers.
 #[test]
-fn no_backoff_policy_overflows() {
+fn extreme_backoff_policy_does_not_overflow() {
     let absurd = [
         (Duration::from_secs(1), u32::MAX, Duration::from_secs(120)),
         (Duration::from_secs(1), u32::MAX, Duration::MAX),
@@ -342,9 +343,10 @@ fn no_backoff_policy_overflows() {
     }
 }
 
-/// A watcher who hears from two servers holds back both, and being done lets both go on (IC34).
+/// An unhandled notice from two servers stops reading from both; `handled` resumes both.
+// IC34
 #[test]
-fn a_watcher_owes_each_server_that_it_heard_from() {
+fn unhandled_notice_blocks_reading_from_each_sending_server() {
     const ENDPOINT: &str = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/r2";
     let authority = Authority::new("x").with_server(ManagementServer::new("other"));
     let mut client = Client::new(config().with_authority(authority), 7, Time::ZERO);
@@ -396,10 +398,11 @@ fn a_watcher_owes_each_server_that_it_heard_from() {
     assert!(channels.iter().all(|&channel| client.wants_read(channel)), "{channels:?}");
 }
 
-/// What one server sends about a name that another one answers for is nobody's business, even if it
-/// cannot be used: a heartbeat for nothing, a resource that cannot be read (IC13, IC30).
+/// A response from a server that is not authoritative for a name is ignored for that name, even if
+/// it is invalid: a heartbeat without a resource, or a resource that does not decode.
+// IC13 IC30
 #[test]
-fn a_server_cannot_spoil_what_another_one_answers_for() {
+fn response_of_non_authoritative_server_is_ignored() {
     const ENDPOINT: &str = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/r2";
     let wrapped = |resource| proto::Resource {
         name: ENDPOINT.into(),
@@ -437,9 +440,9 @@ fn a_server_cannot_spoil_what_another_one_answers_for() {
     }
 }
 
-/// What a URI says of whoever logs in goes to the adapter alone.
+/// User information of a server URI is passed to the adapter only.
 #[test]
-fn errors_and_measurements_name_no_user_of_a_server() {
+fn errors_and_metrics_hide_user_info_of_server_uri() {
     #[derive(Default)]
     struct Labels(String);
     impl MetricsExporter for Labels {

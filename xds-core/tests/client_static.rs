@@ -1,5 +1,5 @@
-//! Resources from the client's own configuration: they reach the same watchers as those of servers, and no
-//! server has a say in them.
+//! Static resources from the client's configuration: watchers receive them like those of servers,
+//! and no server can change them.
 
 mod client_support;
 
@@ -22,13 +22,13 @@ fn clusters() -> TypeUrl {
     TypeUrl::from(types::CLUSTER)
 }
 
-/// A client, and what its driver has seen.
+/// A client and the outputs its driver has received.
 struct Rig {
     client: Client,
     variant: Variant,
     channel: Option<ChannelId>,
     notices: Vec<(WatchId, Notice)>,
-    /// What the last wildcard watch was told of, by name.
+    /// Changes of the wildcard watch by name.
     told: Vec<(ResourceName, Option<Bytes>)>,
     requests: Vec<(bool, Bytes)>,
 }
@@ -100,7 +100,7 @@ impl Rig {
 }
 
 #[test]
-fn who_watches_its_name_has_it_at_once_and_asks_nobody() {
+fn static_resource_is_delivered_without_contacting_server() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         assert_eq!(rig.add(1, 1), Ok(ResourceName::from("r1")));
@@ -108,7 +108,7 @@ fn who_watches_its_name_has_it_at_once_and_asks_nobody() {
         assert!(rig.uses(watch, 1));
         assert_eq!(rig.channel, None, "nothing is wanted of a server");
 
-        // It outlives those who watch it.
+        // The resource outlives its watches.
         rig.client.unwatch(watch, Time::ZERO);
         rig.drain();
         let again = rig.watch(Interest::Name("r1"));
@@ -120,7 +120,7 @@ fn who_watches_its_name_has_it_at_once_and_asks_nobody() {
 }
 
 #[test]
-fn a_server_can_neither_change_nor_delete_it() {
+fn server_cannot_change_or_delete_static_resource() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
         rig.add(1, 1).expect("a good resource");
@@ -129,14 +129,14 @@ fn a_server_can_neither_change_nor_delete_it() {
         assert_eq!(rig.told, [("r1".into(), Some(resource(1, 1)))], "before any server answers");
         assert!(matches!(rig.last_of(all), Some(Notice::Behind)));
 
-        // The same name, another value, beside one of the server's own.
+        // The server sends the same name with another value, and another resource.
         rig.told.clear();
         rig.respond(1, &[(1, 2), (2, 2)]);
         assert_eq!(rig.told, [("r2".into(), Some(resource(2, 2)))]);
         assert!(rig.uses(named, 1));
         assert_eq!(rig.requests.last().map(|(is_nack, _)| *is_nack), Some(false), "it is accepted");
 
-        // Left out of a complete response, or removed by name.
+        // The name is missing from a complete response, or removed by name.
         rig.told.clear();
         match variant {
             Variant::StateOfTheWorld => rig.respond(2, &[]),
@@ -156,7 +156,7 @@ fn a_server_can_neither_change_nor_delete_it() {
         assert!(rig.told.iter().all(|(name, _)| *name == "r2"), "{:?}", rig.told);
         assert!(rig.uses(named, 1));
 
-        // The server goes away: that is no trouble of what is not its.
+        // The stream fails: watchers of a static resource are not notified.
         let before = rig.notices.len();
         let gone = ChannelError::Status { code: 14, message: "".into() };
         let channel = rig.channel.take().expect("a stream");
@@ -164,7 +164,7 @@ fn a_server_can_neither_change_nor_delete_it() {
         rig.drain();
         assert!(rig.notices[before..].iter().all(|(watch, _)| *watch != named));
 
-        // Nobody ever heard of the name.
+        // No request contains the name.
         for (_, request) in &rig.requests {
             let names = match variant {
                 Variant::StateOfTheWorld => {
@@ -184,7 +184,7 @@ fn a_server_can_neither_change_nor_delete_it() {
 }
 
 #[test]
-fn one_that_comes_late_or_is_not_valid_changes_nothing() {
+fn late_or_invalid_static_resource_is_refused() {
     use InvalidStaticResource as Invalid;
 
     let mut rig = Rig::new(Variant::StateOfTheWorld);

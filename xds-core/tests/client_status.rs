@@ -1,5 +1,5 @@
-//! Client status and measurements where a protocol script cannot look: bytes, the node, and bounds. The
-//! rest is in `tests/scripts/client-status/` of the workspace.
+//! Client status and metrics beyond the protocol scripts: raw bytes, the node, and limits. The rest
+//! is in `tests/scripts/client-status/` of the workspace.
 
 mod client_support;
 
@@ -20,7 +20,7 @@ use xds_core::{
 
 use client_support::config;
 
-/// A client with an open channel that reads whatever comes.
+/// A client with an open channel and without read gating.
 fn connected(mut config: ClientConfig, interest: Interest<'_>) -> (Client, ChannelId) {
     config.profile.read_gate = ReadGate::Off;
     let mut client = Client::new(config, 7, Time::ZERO);
@@ -54,10 +54,10 @@ fn named(name: &str) -> Bytes {
 }
 
 #[test]
-fn bytes_are_told_as_received() {
+fn status_reports_received_bytes_unchanged() {
     println!("covers: CM-06 B31");
-    // A field that no schema here knows, the name behind it, and a number longer than need be: nothing
-    // that decodes and encodes again would give these bytes back.
+    // An unknown field, the name after it, and a non-minimal varint: decoding and encoding again
+    // would change these bytes.
     let odd = Bytes::from_static(b"\x98\x06\x80\x80\x00\x0a\x03web");
     let (mut client, channel) = connected(config(), Interest::Name("web"));
     let frame = response("1", [odd.clone()]);
@@ -71,7 +71,7 @@ fn bytes_are_told_as_received() {
 }
 
 #[test]
-fn the_node_is_the_one_that_servers_get() {
+fn status_node_equals_node_sent_to_servers() {
     println!("covers: B31");
     let mut client = Client::new(config(), 7, Time::ZERO);
     client.watch(&TypeUrl::from(CLUSTER), Interest::Wildcard, Time::ZERO).expect("a known type");
@@ -87,7 +87,7 @@ fn the_node_is_the_one_that_servers_get() {
 }
 
 #[test]
-fn a_rejected_resource_is_kept_up_to_a_limit() {
+fn rejected_resource_is_kept_up_to_byte_limit() {
     println!("covers: CM-02 CM-03");
     let mut config = config();
     config.limits.rejected_resource_bytes = 64;
@@ -112,9 +112,9 @@ fn a_rejected_resource_is_kept_up_to_a_limit() {
 }
 
 #[test]
-fn a_server_cannot_make_up_series() {
+fn server_cannot_create_metric_series() {
     println!("covers: CM-13 B45");
-    // A wildcard asks for names that state no authority. Where names are not read, none state any.
+    // A wildcard subscribes to names without an authority. Without federation, no name has one.
     for (federation, held) in [(Federation::On, 1), (Federation::Off, 10_001)] {
         let mut config = config();
         config.profile.federation = federation;
@@ -132,7 +132,7 @@ fn a_server_cannot_make_up_series() {
 }
 
 #[test]
-fn errors_have_the_numbers_of_statuses() {
+fn errors_map_to_grpc_status_codes() {
     let (mut client, channel) = connected(config(), Interest::Name("web"));
     let zone = String::from("text 3");
     let bad = proto::Locality { region: "web".into(), zone, ..Default::default() };
@@ -168,10 +168,10 @@ fn errors_have_the_numbers_of_statuses() {
 }
 
 #[test]
-fn series_are_unique() {
+fn metric_series_are_unique() {
     println!("covers: CM-10 CM-11 CM-12 B45");
-    // The same address twice, for names with and without an authority. What is relied on differs, so
-    // that they are two servers; labels tell of the address alone.
+    // The same address for names with and without an authority. Their features differ, so these are
+    // two servers, while the metric labels contain only the address.
     let features = ServerFeatures::NONE.with(ServerFeature::FailOnDataErrors);
     let other = ManagementServer::new("server").with_features(features);
     let mut config = config().with_authority(Authority::new("a").with_server(other));
@@ -203,7 +203,7 @@ fn series_are_unique() {
     assert_eq!(told.get(&format!("grpc.xds_client.connected {server}")), Some(&0));
     assert_eq!(told.get(&format!("grpc.xds_client.server_failure {server}")), Some(&2));
 
-    // Both are there again. One of them answers: somebody at the address works.
+    // Both reconnect. One of them answers, so the address counts as connected.
     let mut opened = Vec::new();
     let later = Time::ZERO.after(Duration::from_secs(5));
     client.handle_timeout(later);
@@ -216,7 +216,7 @@ fn series_are_unique() {
         }
     }
     for (&channel, answered) in opened.iter().zip(1..) {
-        // Each server is believed of the one that it was asked for.
+        // Each server is authoritative only for its own name.
         let frame = response("1", names.map(named));
         client.handle_event(ChannelEvent::Message(channel, frame), later);
         let told = measure(&client);
@@ -229,7 +229,7 @@ fn series_are_unique() {
 }
 
 #[test]
-fn instruments_go_by_the_names_and_labels_of_a78() {
+fn instruments_use_names_and_units_of_a78() {
     println!("covers: B45");
     let names: Vec<_> = Instrument::ALL.into_iter().map(|it| (it.name(), it.unit())).collect();
     assert_eq!(
@@ -246,7 +246,7 @@ fn instruments_go_by_the_names_and_labels_of_a78() {
 }
 
 #[test]
-fn a_client_that_is_shut_down_is_in_touch_with_nobody() {
+fn shut_down_client_reports_no_connected_metric() {
     println!("covers: CM-12");
     let (mut client, channel) = connected(config(), Interest::Wildcard);
     client.handle_event(ChannelEvent::Message(channel, response("1", [])), Time::ZERO);
@@ -258,7 +258,7 @@ fn a_client_that_is_shut_down_is_in_touch_with_nobody() {
     assert_eq!((before.0, after.0), (Some(1), None));
 }
 
-/// Resources by authority.
+/// Number of resources by authority.
 #[derive(Default)]
 struct Authorities(BTreeMap<String, u64>);
 
@@ -274,7 +274,7 @@ impl MetricsExporter for Authorities {
     }
 }
 
-/// Every series with its value; one that is told twice is none.
+/// Every series with its value; a duplicate series fails the test.
 #[derive(Default)]
 struct Series(BTreeMap<String, u64>);
 

@@ -1,4 +1,4 @@
-//! Which types can be watched.
+//! Registration of resource types on the client.
 
 use xds_core::{
     Client, Time, TypeUrl,
@@ -7,7 +7,7 @@ use xds_core::{
 };
 
 #[test]
-fn a_type_that_is_registered_twice_cannot_be_watched() {
+fn type_registered_twice_cannot_be_watched() {
     let config = [types::CLUSTER, types::LISTENER, types::CLUSTER].into_iter().fold(
         ClientConfig::new(Node::new("me"), ManagementServer::new("server")),
         |config, url| config.with_type(OpaqueType::new(url)),

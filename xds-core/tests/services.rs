@@ -1,5 +1,4 @@
-//! The gRPC methods of the discovery services, each by its full name, and which one a client asks its
-//! driver to call.
+//! The gRPC methods of the discovery services by full name, and the client's choice among them.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -13,8 +12,8 @@ use xds_core::{
     types,
 };
 
-/// A discovery service: its full name, what follows `Stream` and `Delta` in the names of its methods,
-/// the variants that it has, and the id of the requirement.
+/// A discovery service: its full name, the suffix of its `Stream` and `Delta` methods, its
+/// variants, and its requirement id.
 struct Service {
     type_url: Option<&'static str>,
     name: &'static str,
@@ -47,7 +46,7 @@ const SERVICES: [Service; 10] = [
         variants: BOTH,
         id: "S0.040",
     },
-    // The API calls the service `ScopedRoutes...`, in the plural.
+    // The API names the service `ScopedRoutes...`, in the plural.
     Service {
         type_url: Some(types::SCOPED_ROUTE_CONFIGURATION),
         name: "envoy.service.route.v3.ScopedRoutesDiscoveryService",
@@ -109,7 +108,7 @@ fn path(service: &Service, variant: Variant) -> Option<String> {
 }
 
 #[test]
-fn every_service_has_the_methods_of_the_api() {
+fn each_discovery_service_has_its_api_methods() {
     for service in &SERVICES {
         for &variant in BOTH {
             let expected = path(service, variant);
@@ -118,7 +117,7 @@ fn every_service_has_the_methods_of_the_api() {
         }
         println!("covers: {}", service.id);
     }
-    // The version of the transport is a part of the path, by which a server knows it.
+    // The API version is part of the path, which tells a server the version of the transport.
     for &variant in BOTH {
         assert!(SERVICES.iter().all(|it| path(it, variant).is_none_or(|it| it.contains(".v3."))));
         let custom = Some("type.googleapis.com/custom.Type");
@@ -127,8 +126,8 @@ fn every_service_has_the_methods_of_the_api() {
     println!("covers: S0.047 S0.063 S0.064 NA-05");
 }
 
-/// What a client asks its driver to call once every type in the table is wanted, and the bytes of the
-/// first request of each call.
+/// Returns the method of each call that a client opens when every type of the table is watched,
+/// with the bytes of the call's first request.
 fn calls(streams: Streams, variant: Variant) -> Vec<(Option<String>, Bytes)> {
     let server = ManagementServer::new("server").with_streams(streams).with_variant(variant);
     let urls: Vec<&str> = SERVICES.iter().filter_map(|service| service.type_url).collect();
@@ -143,7 +142,7 @@ fn calls(streams: Streams, variant: Variant) -> Vec<(Option<String>, Bytes)> {
     let (mut calls, mut frame) = (Vec::new(), Frame::default());
     while let Some(output) = client.poll_output() {
         if let Output::Open(channel, call) = output {
-            // One opens at a time (IC26).
+            // One channel opens at a time (IC26).
             client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
             let sent = client.poll_transmit(channel, Time::ZERO, &mut frame);
             assert!(sent.is_some(), "something is wanted");
@@ -154,11 +153,11 @@ fn calls(streams: Streams, variant: Variant) -> Vec<(Option<String>, Bytes)> {
 }
 
 #[test]
-fn all_four_variants_can_be_chosen() {
+fn all_four_protocol_variants_can_be_chosen() {
     for &variant in BOTH {
         let paths = |streams| calls(streams, variant).into_iter().map(|(path, _)| path);
         assert!(paths(Streams::Aggregated).eq([path(&SERVICES[0], variant)]));
-        // A service that lacks the variant has no path: an adapter refuses to call it.
+        // A service without the variant has no path: an adapter refuses to call it.
         let each = SERVICES[1..].iter().map(|service| path(service, variant));
         assert!(paths(Streams::PerType).eq(each));
     }
@@ -166,7 +165,7 @@ fn all_four_variants_can_be_chosen() {
 }
 
 #[test]
-fn every_method_of_a_variant_takes_the_same_message() {
+fn all_methods_of_variant_use_same_request_message() {
     let urls = || SERVICES[1..].iter().filter_map(|service| service.type_url);
     for streams in [Streams::Aggregated, Streams::PerType] {
         for ((_, bytes), url) in calls(streams, Variant::StateOfTheWorld).into_iter().zip(urls()) {
@@ -185,9 +184,10 @@ fn every_method_of_a_variant_takes_the_same_message() {
     println!("covers: S0.050 S0.051");
 }
 
-/// The two lists of the transport's own specification, with what came to be in version 3 only.
+/// Type names of both API versions from the xDS transport specification, and those of version 3
+/// only.
 #[test]
-fn the_types_of_both_versions_are_known() {
+fn v2_and_v3_type_names_are_known() {
     const TYPES: [(&str, &str, &str); 9] = [
         ("lds", "envoy.api.v2.Listener", "envoy.config.listener.v3.Listener"),
         ("rds", "envoy.api.v2.RouteConfiguration", "envoy.config.route.v3.RouteConfiguration"),

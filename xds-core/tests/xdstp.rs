@@ -1,4 +1,4 @@
-//! Structured resource names: canonical form, authorities, globs, templates.
+//! Structured `xdstp` resource names: canonical form, authorities, globs, templates.
 
 use proptest::prelude::*;
 use xds_core::{
@@ -15,7 +15,7 @@ fn parse(name: &str) -> XdstpName {
 }
 
 #[test]
-fn a_name_has_an_authority_a_type_an_id_and_a_context() {
+fn name_parses_into_authority_type_id_and_context() {
     // B20; the name part of FE-02.
     let name = parse("xdstp://a/envoy.config.listener.v3.Listener/foo/bar?y=2&x=1#entry=z");
     assert_eq!(name.authority(), "a");
@@ -27,24 +27,24 @@ fn a_name_has_an_authority_a_type_an_id_and_a_context() {
 }
 
 #[test]
-fn the_order_of_context_parameters_makes_no_difference() {
+fn context_parameter_order_is_ignored() {
     // The name part of FE-08, FE-09, M141 and IC30.
     assert_eq!(parse("xdstp://a/t/foo?a=1&b=2"), parse("xdstp://a/t/foo?b=2&a=1"));
     assert_ne!(parse("xdstp://a/t/foo?a=1&b=2"), parse("xdstp://a/t/foo?a=2&b=1"));
     assert_ne!(parse("xdstp://a/t/foo?a=1"), parse("xdstp://a/t/foo"));
-    // Sorted by what the keys are, not by how they are written.
+    // Parameters are sorted by decoded key.
     assert_eq!(canonical("xdstp://a/t/foo?%7Az=1&b=2"), "xdstp://a/t/foo?b=2&zz=1");
 }
 
 #[test]
-fn the_last_of_a_repeated_context_parameter_counts() {
+fn last_repeated_context_parameter_wins() {
     println!("covers: FE-10 D24");
     assert_eq!(canonical("xdstp://a/t/foo?k=1&j=0&k=2"), "xdstp://a/t/foo?j=0&k=2");
     assert_eq!(canonical("xdstp://a/t/foo?k=1&%6B=2"), "xdstp://a/t/foo?k=2");
 }
 
 #[test]
-fn escapes_are_undone_where_the_byte_may_stand_for_itself_and_kept_where_it_may_not() {
+fn unneeded_escapes_are_decoded_and_needed_ones_kept() {
     println!("covers: FE-11");
     for (written, expected) in [
         ("xdstp://a/t/id%2F1?k=a%26b", "xdstp://a/t/id%2F1?k=a%26b"),
@@ -65,7 +65,7 @@ fn escapes_are_undone_where_the_byte_may_stand_for_itself_and_kept_where_it_may_
 }
 
 #[test]
-fn parameters_without_a_value_have_an_empty_one() {
+fn parameter_without_value_has_empty_value() {
     assert_eq!(canonical("xdstp://a/t/x?k"), "xdstp://a/t/x?k=");
     assert_eq!(canonical("xdstp://a/t/x?k="), "xdstp://a/t/x?k=");
     assert_eq!(canonical("xdstp://a/t/x?"), "xdstp://a/t/x");
@@ -73,7 +73,7 @@ fn parameters_without_a_value_have_an_empty_one() {
 }
 
 #[test]
-fn directives_are_not_part_of_the_name() {
+fn directives_are_excluded_from_name() {
     println!("covers: FE-12");
     let written = "xdstp://a/t/foo?k=1#entry=x,alt=xdstp://b/t/y?z#";
     assert_eq!(canonical(written), "xdstp://a/t/foo?k=1");
@@ -82,7 +82,7 @@ fn directives_are_not_part_of_the_name() {
 }
 
 #[test]
-fn an_empty_authority_is_not_the_top_level() {
+fn empty_authority_differs_from_top_level() {
     // The name part of FE-04.
     assert_eq!(Authority::of("xdstp:///t/foo"), Ok(Authority::Named("".into())));
     assert_eq!(Authority::of("foo"), Ok(Authority::TopLevel));
@@ -91,7 +91,7 @@ fn an_empty_authority_is_not_the_top_level() {
 }
 
 #[test]
-fn an_authority_is_compared_as_it_is_meant_and_its_case_kept() {
+fn authority_is_compared_decoded_and_case_sensitively() {
     println!("covers: FE-21");
     assert_eq!(parse("xdstp://%23.com/t/x").authority(), "#.com");
     assert_eq!(canonical("xdstp://%23.com/t/x"), "xdstp://%23.com/t/x");
@@ -100,7 +100,7 @@ fn an_authority_is_compared_as_it_is_meant_and_its_case_kept() {
 }
 
 #[test]
-fn other_schemes_are_opaque_names() {
+fn names_of_other_schemes_are_opaque() {
     println!("covers: FE-13");
     for name in ["http://a/b/c", "XDSTP://a/t/x", "xdstpfoo", "a%zz", "*", ""] {
         assert_eq!(Authority::of(name), Ok(Authority::TopLevel), "{name}");
@@ -110,7 +110,7 @@ fn other_schemes_are_opaque_names() {
 }
 
 #[test]
-fn the_type_in_the_name_can_be_checked() {
+fn type_in_name_is_checked_against_type_url() {
     // The name part of FE-07.
     let name = parse("xdstp://a/envoy.config.cluster.v3.Cluster/foo");
     assert!(name.is_of(&types::CLUSTER.into()));
@@ -119,7 +119,7 @@ fn the_type_in_the_name_can_be_checked() {
 }
 
 #[test]
-fn a_malformed_name_says_what_is_wrong_and_where() {
+fn malformed_name_error_gives_reason_and_position() {
     use InvalidXdstp as E;
     for (name, why) in [
         ("xdstp:", E::MissingSlashes),
@@ -153,7 +153,7 @@ fn a_malformed_name_says_what_is_wrong_and_where() {
 }
 
 #[test]
-fn a_glob_covers_what_is_below_it_with_the_same_context() {
+fn glob_covers_names_below_it_with_equal_context() {
     // B20; the name part of FE-22 and M35.
     let glob = parse("xdstp://a/t/coll/*?x=1");
     assert!(glob.is_glob());
@@ -179,7 +179,7 @@ fn a_glob_covers_what_is_below_it_with_the_same_context() {
 }
 
 #[test]
-fn an_escaped_star_is_a_name_and_not_a_glob() {
+fn escaped_star_is_not_a_glob() {
     let name = parse("xdstp://a/t/coll/%2a");
     assert!(!name.is_glob());
     assert_eq!(name.as_str(), "xdstp://a/t/coll/%2A");
@@ -187,7 +187,7 @@ fn an_escaped_star_is_a_name_and_not_a_glob() {
 }
 
 #[test]
-fn templates_escape_the_target_only_into_structured_names() {
+fn template_escapes_target_only_in_xdstp_names() {
     println!("covers: FE-20");
     for (template, target, expected) in [
         ("%s", "server:80", "server:80"),
@@ -208,7 +208,7 @@ fn templates_escape_the_target_only_into_structured_names() {
 }
 
 #[test]
-fn an_authority_has_a_default_template_within_it() {
+fn authority_default_template_is_within_authority() {
     println!("covers: BS-18 BS-19");
     let template = ListenerTemplate::of_authority("#.com");
     assert_eq!(template.as_str(), "xdstp://%23.com/envoy.config.listener.v3.Listener/%s");
@@ -228,7 +228,7 @@ fn an_authority_has_a_default_template_within_it() {
     assert!(ListenerTemplate::new("xdstp:///L/%s").is_within(""));
 }
 
-/// A name as it is meant: its parts without any escape.
+/// A decoded name: its parts without escapes.
 #[derive(Clone, Debug, PartialEq)]
 struct Meant {
     authority: String,
@@ -238,12 +238,12 @@ struct Meant {
 }
 
 fn meant() -> impl Strategy<Value = Meant> {
-    // Few letters, so that equal names are found, and all bytes that have a meaning somewhere.
+    // A small alphabet, so that equal names occur, and all bytes with a special meaning.
     let bytes = |min| prop::collection::vec(prop::sample::select(&b"ab/&=?#%*+ \xff"[..]), min..3);
     let context = prop::collection::btree_map(bytes(1), bytes(0), 0..3);
     ("[ab/#@ ]{0,2}", "[a-c]{1,2}", prop::collection::vec(bytes(1), 1..3), context).prop_map(
         |(authority, type_name, mut id, context)| {
-            // The one segment that is not only data.
+            // A lone `*` segment makes the name a glob.
             id.retain(|segment| segment != b"*");
             if id.is_empty() {
                 id.push(b"a".into());
@@ -254,8 +254,8 @@ fn meant() -> impl Strategy<Value = Meant> {
 }
 
 impl Meant {
-    /// Writes the name with escapes wherever `style` says so, or where they are needed, and the
-    /// context turned around on its odd values.
+    /// Writes the name with escapes where `style` asks for them or where they are required. An odd
+    /// `style` reverses the context parameters.
     fn write(&self, style: u64) -> String {
         let mut step = style;
         let mut escape = |bytes: &[u8], out: &mut String| {
@@ -296,7 +296,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn names_are_equal_exactly_when_they_mean_the_same(
+    fn names_are_equal_iff_decoded_parts_are_equal(
         one in meant(), other in meant(), styles in any::<(u64, u64)>(),
     ) {
         let (first, second) = (one.write(styles.0), one.write(styles.1));
@@ -307,14 +307,14 @@ proptest! {
             parse(&first) == parse(&other.write(styles.1)), one == other,
             "{:?} and {:?}", one, other
         );
-        // Nothing is lost on the way to the canonical form.
+        // The canonical form preserves the context.
         let context: Vec<_> =
             name.context().map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
         prop_assert_eq!(context, one.context);
     }
 
     #[test]
-    fn no_text_panics_and_a_canonical_name_stays_as_it_is(
+    fn parsing_never_panics_and_canonical_form_is_stable(
         text in "(xdstp:(//)?)?[a-c/?#&=%*0-9A-F+ é]{0,24}",
     ) {
         if let Ok(name) = XdstpName::parse(&text) {
@@ -333,9 +333,9 @@ proptest! {
     }
 
     #[test]
-    fn a_target_reads_back_from_an_expanded_name(target in ".{1,12}") {
+    fn expanded_target_is_a_canonical_name(target in ".{1,12}") {
         let name = ListenerTemplate::of_authority("a").expand(&target);
-        // A target of slashes alone has an id of empty segments, which is still an id.
+        // A target of slashes only has an id of empty segments, which is valid.
         if let Ok(parsed) = XdstpName::parse(name.as_str()) {
             prop_assert!(!parsed.is_glob());
             prop_assert_eq!(parsed.as_str(), name.as_str());

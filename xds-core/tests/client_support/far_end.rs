@@ -1,4 +1,4 @@
-//! A stream as a management server sees it.
+//! A stream as seen by a management server.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -10,12 +10,12 @@ use xds_core::{ChannelId, client::RequestCause, proto};
 
 use super::TYPES;
 
-/// The far end of one channel.
+/// The server's end of one channel.
 #[derive(Debug)]
 pub struct FarEnd {
     pub channel: ChannelId,
     pub is_open: bool,
-    /// Whether the client has announced requests that were not all taken yet.
+    /// Whether the client has announced requests that have not all been taken.
     pub is_writable: bool,
     pub has_responded: bool,
     has_node: bool,
@@ -23,19 +23,19 @@ pub struct FarEnd {
     unanswered: VecDeque<Unanswered>,
 }
 
-/// The requests of one type, folded by the rules of the protocol.
+/// The requests of one type, applied by the rules of the protocol.
 #[derive(Debug, Default)]
 struct Requests {
     last: Option<Vec<String>>,
     has_listed: bool,
-    /// Whether an empty list ever meant everything, and whether everything was left since the last answer.
+    /// Whether an empty list ever meant the wildcard.
     was_legacy: bool,
     left_everything: bool,
     subscribed: BTreeSet<String>,
     nonces: BTreeSet<String>,
 }
 
-/// A response that awaits its ACK or NACK.
+/// A response without an ACK or NACK yet.
 #[derive(Debug)]
 struct Unanswered {
     kind: usize,
@@ -56,7 +56,7 @@ impl FarEnd {
         }
     }
 
-    /// Notes that a response was sent. One of a type that was never asked for gets no answer.
+    /// Records a response. A response of a type that was never requested is not answered.
     pub fn note_response(&mut self, kind: usize, nonce: String, version: String) {
         self.has_responded = true;
         let requests = &mut self.types[kind];
@@ -66,7 +66,7 @@ impl FarEnd {
         }
     }
 
-    /// Reads a request; `wanted` is what live watches of a type ask for.
+    /// Reads a request. `wanted` returns the subscriptions that the live watches of a type need.
     pub fn read(
         &mut self,
         request: proto::DiscoveryRequest,
@@ -92,8 +92,8 @@ impl FarEnd {
         let had_wildcard = requests.subscribed.contains("*");
         requests.fold(request.resource_names);
         let has_wildcard = requests.subscribed.contains("*");
-        // Leaving a wildcard may take a request that still states it, and again where a response crossed
-        // that; nothing may begin one.
+        // Unsubscribing from a legacy wildcard may need one more request that still states it, and
+        // one more if a response crosses that. No other request may start a wildcard subscription.
         let is_newest = self.unanswered.iter().all(|response| response.kind != kind);
         let is_answer = *cause != RequestCause::Subscription && is_newest;
         let leaves_again =
@@ -106,7 +106,8 @@ impl FarEnd {
         Ok(())
     }
 
-    /// Each response is answered once, in its turn; only an ACK states its version (IC1 to IC3).
+    /// Checks that each response is answered once and in order, and only an ACK states its version.
+    // IC1 to IC3
     fn match_answer(
         &mut self,
         kind: usize,
@@ -127,7 +128,8 @@ impl FarEnd {
         Ok(())
     }
 
-    /// With nothing under way, the server knows what is wanted (IC10) and awaits nothing (IC1).
+    /// Checks at rest that the server knows the subscriptions and every response is answered.
+    // IC10 IC1
     pub fn agrees_with(
         &self,
         wanted: impl Fn(usize) -> BTreeSet<String>,
@@ -141,7 +143,8 @@ impl FarEnd {
 }
 
 impl Requests {
-    /// An empty list asks for everything until a name has been listed, and for nothing after that.
+    /// Applies a list of names. An empty list means the wildcard until any name was listed, then
+    /// nothing.
     fn fold(&mut self, names: Vec<String>) {
         self.has_listed |= !names.is_empty();
         self.was_legacy |= !self.has_listed;

@@ -1,11 +1,11 @@
-//! A driver for the client's tests: inputs as a generator makes them, and what comes of them.
+//! A driver for the client's tests: generated inputs and their effects.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 pub mod far_end;
 pub mod fleet;
 pub mod late;
-pub mod told;
+pub mod reported;
 pub mod watcher;
 
 use std::time::Duration;
@@ -24,10 +24,10 @@ use xds_core::{
     types,
 };
 
-/// Two types suffice: one whose responses are complete, one whose are not.
+/// A type with complete responses, and a type with partial ones.
 pub const TYPES: [&str; 2] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
 
-/// One thing that an application, a network or a clock does.
+/// One input of an application, network or clock.
 #[derive(Clone, Debug)]
 pub enum Input {
     Watch {
@@ -46,7 +46,7 @@ pub enum Input {
     Close {
         code: i32,
     },
-    /// An event of a channel that is long gone.
+    /// An event of a closed channel.
     Late,
     Sleep {
         millis: u64,
@@ -78,31 +78,31 @@ pub fn inputs() -> impl Strategy<Value = Vec<Input>> {
     proptest::collection::vec(input(), 0..60)
 }
 
-/// The variants of the protocol, for rules that hold in each.
+/// The two protocol variants.
 pub const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
-/// The ways to decide what implementations decide differently, for rules that hold in each.
+/// Profiles for rules that hold in every profile.
 pub fn profiles() -> [Profile; 3] {
     let mut dropping = Profile::grpc();
     dropping.data_errors = DataErrorPolicy::DropCached;
     [Profile::grpc(), dropping, Profile::envoy()]
 }
 
-/// gRPC's profile with a picky type for each of [`TYPES`].
+/// gRPC's profile with a validating type for each of [`TYPES`].
 pub fn config() -> ClientConfig {
     config_in(Variant::StateOfTheWorld)
 }
 
-/// The same where the server speaks this variant.
+/// gRPC's profile with a server of this protocol variant.
 pub fn config_in(variant: Variant) -> ClientConfig {
     let server = ManagementServer::new("server").with_variant(variant);
-    // What becomes of each response is judged at once, NACKs included.
+    // NACKs are not delayed, so that each response is answered at once.
     let config = ClientConfig::new(Node::new("me"), server).with_nack_interval(Duration::ZERO);
     let picky = |type_url| Picky(TypeUrl::from(type_url));
     TYPES.into_iter().fold(config, |config, type_url| config.with_type(picky(type_url)))
 }
 
-/// A client, and what a driver knows of it.
+/// A client with its driver's state.
 pub struct Driver {
     pub client: Client,
     pub variant: Variant,
@@ -254,8 +254,8 @@ pub fn run(inputs: &[Input], profile: &Profile, variant: Variant) -> Driver {
     driver
 }
 
-/// Texts from the fifth on are not resources of that text, but resources with a TTL, heartbeats, broken
-/// wrappers and two kinds of errors that the server reports.
+/// Returns a response. Texts from 4 on select special content: a resource with a TTL, a heartbeat,
+/// a malformed wrapper, and two kinds of reported errors.
 pub fn response_in(variant: Variant, kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
     match variant {
         Variant::StateOfTheWorld => response(kind, nonce, resources),
@@ -267,7 +267,7 @@ fn packed(kind: usize, name: u8, text: u8) -> proto::Any {
     proto::Any { type_url: TYPES[kind].into(), value: resource(name, text) }
 }
 
-/// With a TTL of three seconds.
+/// Returns a wrapper with a TTL of three seconds.
 fn wrapped(name: u8, resource: Option<proto::Any>) -> proto::Resource {
     proto::Resource {
         name: format!("r{name}"),
@@ -312,7 +312,7 @@ pub fn response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
     response.encode_to_vec().into()
 }
 
-/// Each resource has its text for a version; what is broken in the other variant is removed in this one.
+/// Returns an incremental response. A resource's text is its version; text 6 is a removal.
 fn incremental_response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
     let versioned = |text, resource| proto::Resource { version: format!("v{text}"), ..resource };
     let mut response = proto::DeltaDiscoveryResponse {
@@ -338,7 +338,7 @@ fn incremental_response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes
     response.encode_to_vec().into()
 }
 
-/// A resource with a name, and a text of which the third is not accepted.
+/// Returns an encoded resource. Text 3 is invalid.
 pub fn resource(name: u8, text: u8) -> Bytes {
     let locality = proto::Locality {
         region: format!("r{name}"),
@@ -361,7 +361,7 @@ impl ResourceType for Picky {
     }
 }
 
-/// What is accepted, by whoever decides.
+/// The validation result, for validating types and external verdicts.
 pub fn verdict_on(bytes: &[u8]) -> Result<(), Rejection> {
     match bytes.ends_with(b"text 3") {
         true => Err(Rejection::new("text 3 is not accepted")),

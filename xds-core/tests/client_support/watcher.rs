@@ -1,4 +1,4 @@
-//! What a watcher makes of what it is told.
+//! A watcher's view, built from its notifications.
 
 use std::{collections::BTreeMap, mem};
 
@@ -14,29 +14,30 @@ use super::{
     fleet::oracle::{Known, Statuses},
 };
 
-/// A watch, and what its watcher believes.
+/// A watch with its watcher's view.
 #[derive(Debug)]
 pub struct Watcher {
     pub id: WatchId,
     pub kind: usize,
-    /// `None` watches everything.
+    /// `None` for a wildcard watch.
     pub name: Option<String>,
-    /// Whether it has taken a notice that it is not done with.
+    /// Whether the watcher has an unhandled notice.
     pub is_busy: bool,
-    /// Whether a wildcard watch has taken every change since a response last brought it one.
+    /// Whether a wildcard watch has taken every change since the last response with a change for
+    /// it.
     pub has_caught_up: bool,
-    /// Whether a resource may have ended and come back under the same version: a server has lied, or a
-    /// TTL has run out.
+    /// Whether a resource may have been deleted and restored with the same version: a server has
+    /// sent invalid messages, or a TTL has expired.
     pub may_have_missed_an_end: bool,
     /// The resources in use.
     view: BTreeMap<String, Held>,
-    /// Each of them as it was told last, with its version.
+    /// Last reported value and version of each resource.
     told: BTreeMap<String, Resource>,
-    /// Once the collection as a whole was received: whether something is wrong with it.
+    /// Whether the received collection has an ambient error; `None` before it was received.
     collection: Option<Ambient>,
-    /// The last notice, and how many responses there had been by then.
+    /// The last notice, and the number of responses before it.
     last: Option<(Notice, u64)>,
-    /// The same of what a wildcard watch was last told of its server.
+    /// The last connectivity error of a wildcard watch, and the number of responses before it.
     last_trouble: Option<(WatchError, u64)>,
 }
 
@@ -46,7 +47,7 @@ struct Held {
     ambient: Ambient,
 }
 
-/// Whether something is wrong beside what is in use.
+/// Whether a resource in use has an ambient error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ambient {
     Well,
@@ -58,7 +59,8 @@ impl Ambient {
         if error.is_some() { Self::Wrong } else { Self::Well }
     }
 
-    /// An error comes after the value (IC14), and is cleared only if it was told (IC28).
+    /// Replaces the ambient error. It requires a value, and is cleared only if it was reported.
+    // IC14 IC28
     fn replace<T>(before: Option<&mut Self>, error: Option<&T>) -> Result<(), TestCaseError> {
         let Some(ambient) = before else {
             return Err(TestCaseError::fail("ambient without a value (IC14)"));
@@ -86,9 +88,9 @@ impl Watcher {
         }
     }
 
-    /// Whether the watch is for this resource, alone or among others.
+    /// Whether the watch covers this resource.
     pub fn covers(&self, status: &ResourceStatus<'_>) -> bool {
-        // A wildcard asks for names that state no authority.
+        // A wildcard covers names without an authority.
         let is_plain = !status.name.as_str().starts_with("xdstp://");
         *status.type_url == *TYPES[self.kind]
             && self.name.as_ref().map_or(is_plain, |name| *status.name == **name)
@@ -99,14 +101,14 @@ impl Watcher {
         self.view.iter().map(|(name, held)| (&**name, &held.bytes))
     }
 
-    /// Whether the watch is for a resource of this type and name, alone or among others.
+    /// Whether the watch covers this type and name.
     pub fn asks_for(&self, kind: usize, name: &str) -> bool {
         let is_named =
             || self.name.as_ref().map_or_else(|| !name.starts_with("xdstp:"), |own| own == name);
         self.kind == kind && is_named()
     }
 
-    /// Whether a response brings the watch anything: a wildcard, another resource than the one in use.
+    /// Whether a response changes anything for the watch; for a wildcard watch, any value.
     pub fn has_news_in(&self, before: &Statuses, after: &Statuses) -> bool {
         if let Some(name) = &self.name {
             let key = (self.kind, name.clone());
@@ -120,12 +122,12 @@ impl Watcher {
         })
     }
 
-    /// Whether the collection was received, as far as the watcher knows.
+    /// Whether the collection was reported as received.
     pub fn has_collection(&self) -> bool {
         self.collection.is_some()
     }
 
-    /// Whether it was last told that something is wrong.
+    /// Whether an error was reported last.
     pub fn knows_of_trouble(&self) -> bool {
         let is_wrong = |ambient: &Ambient| *ambient == Ambient::Wrong;
         match &self.name {
@@ -137,14 +139,15 @@ impl Watcher {
         }
     }
 
-    /// Takes a notice, before which there were so many responses.
+    /// Takes a notice, which `responses` responses preceded.
     pub fn hear(&mut self, notice: Notice, responses: u64) -> Result<(), TestCaseError> {
         self.is_busy = true;
         if let Some((last, before)) = self.last.replace((notice.clone(), responses))
             && self.name.is_some()
         {
-            // A value may have been another one in between, trouble may have been over. What is wrong
-            // with the resource is told again after trouble that came and went unheard.
+            // Unpolled notices coalesce: a value may have changed twice, and a connectivity error
+            // may have come and gone. A data error is reported again after such an unreported
+            // connectivity error.
             let needed = match &notice {
                 Notice::Changed(Ok(_)) => 2,
                 Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
@@ -171,8 +174,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// The resource, or the collection, was found not to exist: news, even if trouble replaces it before it is heard. Then the
-    /// trouble that was told before may be told again.
+    /// Records that the resource or collection was found not to exist. Even if a connectivity error
+    /// replaces it before it is polled, that error may be reported again.
     pub fn is_found_missing(&mut self) {
         self.last_trouble = None;
         self.last.take_if(|(last, _)| {
@@ -181,12 +184,12 @@ impl Watcher {
         });
     }
 
-    /// Takes a change, before which there were so many responses.
+    /// Takes a change, which `responses` responses preceded.
     pub fn step(&mut self, change: Change, responses: u64) -> Result<(), TestCaseError> {
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change
             && matches!(error.kind(), WatchErrorKind::Unavailable(_))
         {
-            // The same of another server is something else.
+            // The same error of another server is a different error.
             let before = self.last_trouble.replace((error.clone(), responses));
             let is_news =
                 before.as_ref().is_none_or(|(last, heard)| last != error || responses > *heard);
@@ -222,9 +225,9 @@ impl Watcher {
         Ok(())
     }
 
-    /// A watcher that has heard everything holds what the cache holds (IC32). While the server is
-    /// well there is no other error than that of the resource; otherwise the watcher of a name may
-    /// have been told of the server, too.
+    /// Checks that a watcher that has taken all notices holds the cached values. Unless the server
+    /// works, a watcher of a name may additionally have a connectivity error.
+    // IC32
     pub fn agrees_with<'a>(
         &self,
         cache: impl Iterator<Item = ResourceStatus<'a>>,
@@ -249,7 +252,7 @@ impl Watcher {
     }
 }
 
-/// How many resources and collections did not come in time.
+/// Number of resources and collections whose timer has expired.
 pub fn timeouts(client: &Client) -> u64 {
     client.type_stats().map(|stats| stats.timeouts).sum()
 }

@@ -1,4 +1,4 @@
-//! Resources with other names: who subscribes to one of these is sent the resource under its own.
+//! Aliases: a subscription by alias gets the resource under its own name.
 
 use crate::support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::{
@@ -10,7 +10,7 @@ use xds_core::{
 };
 
 #[test]
-fn a_subscription_by_alias_is_one_to_the_resource() {
+fn alias_subscription_gets_resource_under_its_name() {
     run_all(&[
         (
             "M136 S0.187 S0.188 S0.189 S0.190 S0.191",
@@ -24,7 +24,7 @@ fn a_subscription_by_alias_is_one_to_the_resource() {
             d> vhds ack
             set vhds r/b=2
             d<
-            d> vhds +r/x             # it is always answered
+            d> vhds +r/x             # answered again
             d< vhds resubscribed r/a+r/x+r/y=2",
         ),
         (
@@ -38,18 +38,18 @@ fn a_subscription_by_alias_is_one_to_the_resource() {
             d<
             d> vhds +r/x
             d< vhds resubscribed r/a+r/x=2
-            d> vhds ack -r/a         # by the name of what the alias stands for
+            d> vhds ack -r/a         # by the resource's name
             set vhds r/a+r/x=3
             d<
             d> vhds +r/a
             d< vhds resubscribed r/a+r/x=3
-            d> vhds ack -r/x         # by an alias of what the name stands for
+            d> vhds ack -r/x         # by the resource's alias
             set vhds r/a+r/x=4
             d<
             d> vhds -r/x -r/none
             d<",
         ),
-        // As clients do that have learned the name.
+        // As clients do after learning the name.
         (
             "M136",
             "
@@ -68,7 +68,7 @@ fn a_subscription_by_alias_is_one_to_the_resource() {
             set vhds -r/a
             d< vhds changed -r/a",
         ),
-        // Under the wildcard, an end of a subscription is answered with where the name stands.
+        // Under the wildcard, an unsubscription is answered with the current state of the name.
         (
             "M136 M91 IS11",
             "
@@ -84,7 +84,7 @@ fn a_subscription_by_alias_is_one_to_the_resource() {
 }
 
 #[test]
-fn several_names_of_one_resource_are_one_resource() {
+fn subscriptions_by_several_names_get_resource_once() {
     run_all(&[
         (
             "M136 M135",
@@ -105,7 +105,7 @@ fn several_names_of_one_resource_are_one_resource() {
             set vhds -r/a
             d< vhds changed -r/a",
         ),
-        // The name goes, an alias stays: the client may have dropped what it still subscribes to.
+        // The name is unsubscribed while an alias stays: the client may have dropped the resource.
         (
             "M136 S0.191",
             "
@@ -118,7 +118,7 @@ fn several_names_of_one_resource_are_one_resource() {
             d<
             set vhds r/a+r/x+r/y=2
             d< vhds changed r/a+r/x+r/y=2
-            d> vhds ack -r/a         # now that of all that it subscribes to
+            d> vhds ack -r/a         # ends all subscriptions
             set vhds r/a+r/x+r/y=3
             d<",
         ),
@@ -139,7 +139,7 @@ fn several_names_of_one_resource_are_one_resource() {
             d<
             set vhds r/a+r/x=3
             d< vhds changed r/a+r/x=3
-            d> vhds ack -r/a         # the wildcard goes on
+            d> vhds ack -r/a         # the wildcard stays
             d<",
         ),
         (
@@ -160,10 +160,10 @@ fn several_names_of_one_resource_are_one_resource() {
             set vhds r/a+r/x=1
             d> vhds +r/a
             d< vhds first r/a+r/x=1
-            d> vhds ack +* +r/x      # asked for, so it is in the answer
+            d> vhds ack +* +r/x      # subscribed to, so it is in the answer
             d< vhds resubscribed r/a+r/x=1",
         ),
-        // What passes with the wildcard does not end the subscription by alias.
+        // The end of the wildcard does not end the subscription by alias.
         (
             "M136 M91",
             "
@@ -182,10 +182,10 @@ fn several_names_of_one_resource_are_one_resource() {
     ]);
 }
 
-/// Who is told what: that the resource is gone, to whom it was sent; and of the alias, that it stands for
-/// nothing.
+// A removal is reported to clients that were sent the resource; an alias without a resource is
+// reported as missing.
 #[test]
-fn an_alias_may_lead_nowhere_and_elsewhere() {
+fn removed_or_reassigned_alias_updates_its_subscribers() {
     run_all(&[
         (
             "M137",
@@ -208,7 +208,8 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             d> vhds ack
             d<",
         ),
-        // Of several, the first by name; to who has it from elsewhere, nothing is gone.
+        // Of several resources the first by name counts; a client that has one by another name
+        // keeps it.
         (
             "M136 M137",
             "
@@ -242,7 +243,7 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             d> vhds ack
             d<",
         ),
-        // A resource of the alias' own name counts more.
+        // A resource named like the alias takes precedence.
         (
             "M136 M137",
             "
@@ -275,12 +276,12 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             d> vhds ack
             d<
             set vhds r/b=1 r/c+r/x=1
-            set vhds r/b+r/x=1 r/c=1 # and back before the client heard of it
+            set vhds r/b+r/x=1 r/c=1 # restored before it was sent
             d< vhds changed r/b+r/x=1
             d> vhds ack
             d<",
         ),
-        // An error of the resource has no other names beside it: it is told under those that are asked for.
+        // An error has no aliases: it is reported under the names subscribed to.
         (
             "M136 M171 M176 S0.191",
             "
@@ -297,7 +298,7 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             set vhds r/a+r/x+r/y=2
             d< vhds changed r/a+r/x+r/y=2
             d> vhds ack
-            set vhds !r/a=7          # it may have learned the name of what it has
+            set vhds !r/a=7          # the client may have learned the name
             d< vhds changed !r/a=7 !r/x=7 !r/y=7
             d> vhds ack +r/a -r/x -r/y
             d< vhds resubscribed !r/a=7
@@ -305,7 +306,7 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             set vhds !r/a=13
             d< vhds changed !r/a=13",
         ),
-        // An error stands for the alias, then it is over.
+        // An error replaces the alias until it is cleared.
         (
             "M136 M171 M176",
             "
@@ -339,7 +340,7 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             set vhds r/a+r/x=1
             d< vhds changed r/a+r/x=1
             d> vhds ack
-            set vhds r/a=2           # it keeps what it has
+            set vhds r/a=2           # the client keeps the resource
             d<
             set vhds r/b+r/x=1
             d< vhds changed r/b+r/x=1
@@ -350,9 +351,9 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
     );
 }
 
-/// What the client says that it has is said of resources, by their own names.
+/// Stated versions are matched by the resources' own names.
 #[test]
-fn a_client_comes_back_with_aliases() {
+fn reconnecting_client_with_aliases_gets_difference() {
     run_all(&[
         (
             "M136 M116 M117",
@@ -380,7 +381,8 @@ fn a_client_comes_back_with_aliases() {
             set vhds -r/a
             2d< vhds first -r/a -r/x",
         ),
-        // Who asks for what it has in another way as well may not know that the alias is a name of it.
+        // A client that names the resource in another way may not know that the alias belongs to
+        // it.
         (
             "M136 IS7",
             "
@@ -401,7 +403,8 @@ fn a_client_comes_back_with_aliases() {
             3d> vhds ack
             3d<",
         ),
-        // An alias is not the name of a resource that it could have; if it once was, that is gone.
+        // An alias is not a resource name; if there once was a resource of that name, it is
+        // removed.
         (
             "M136 M118 M120",
             "
@@ -419,7 +422,7 @@ fn a_client_comes_back_with_aliases() {
 }
 
 #[test]
-fn nothing_is_left_of_an_alias_that_nobody_has() {
+fn unused_alias_leaves_no_state() {
     let mut rig = Rig::script("set eds a+x=1\nd> eds +x\nd< eds first a+x=1\nd> eds ack");
     assert_eq!(rig.server.stats().names, 2);
     rig.run("set eds -a\nd< eds changed -a -x\nclose");
@@ -428,9 +431,9 @@ fn nothing_is_left_of_an_alias_that_nobody_has() {
     println!("covers: M136 M243");
 }
 
-/// M218: nothing is applied then.
+// M218: nothing is applied on an error.
 #[test]
-fn an_alias_must_be_one_that_a_client_can_ask_for() {
+fn invalid_alias_is_refused() {
     let mut config = ServerConfig::default();
     config.limits.name_bytes = 100;
     config.limits.aliases_per_resource = 3;
@@ -464,9 +467,9 @@ fn an_alias_must_be_one_that_a_client_can_ask_for() {
     println!("covers: M218");
 }
 
-/// M72, M104, M141: the order in which aliases are given is not part of a resource, nor the form of one.
+// M72, M104, M141: neither the order nor the spelling of aliases is part of a resource.
 #[test]
-fn aliases_are_a_set() {
+fn alias_order_and_spelling_are_ignored() {
     let mut rig = Rig::default();
     let mut set = |aliases: &[&str]| {
         let options =

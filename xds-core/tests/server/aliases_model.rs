@@ -1,4 +1,4 @@
-//! Aliases against the simplest idea of them: a client holds what its names stand for, whatever changes.
+//! Aliases against a minimal model: a client holds the resources its names resolve to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,16 +30,16 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The resources of a view: what is sent of each, and its aliases.
+/// The resources of a view: the sent text and the aliases of each.
 type View = BTreeMap<&'static str, (String, Vec<&'static str>)>;
 
-/// What a name stands for.
+/// The resource that a name resolves to.
 fn meaning(view: &View, name: &'static str) -> Option<&'static str> {
     let by_alias = || view.iter().find(|(_, (_, aliases))| aliases.contains(&name)).map(|it| *it.0);
     view.contains_key(name).then_some(name).or_else(by_alias)
 }
 
-/// What a client sees: one of the views, or the first above the second.
+/// The view that a client sees: one of the two, or the first layered over the second.
 fn seen(views: &[View; 2], current: usize) -> View {
     match views.get(current) {
         Some(view) => view.clone(),
@@ -47,17 +47,17 @@ fn seen(views: &[View; 2], current: usize) -> View {
     }
 }
 
-/// What is subscribed to by names.
+/// The resources that the subscribed names resolve to.
 fn meant(view: &View, asked: &BTreeSet<&'static str>) -> BTreeSet<&'static str> {
     asked.iter().filter_map(|name| meaning(view, name)).collect()
 }
 
-/// A client that remembers what it was told.
+/// A client that records what it received.
 #[derive(Default)]
 struct Client {
     asked: BTreeSet<&'static str>,
     held: BTreeMap<String, String>,
-    /// The names that it was told to stand for nothing.
+    /// Names that were reported as missing.
     absent: BTreeSet<String>,
 }
 
@@ -76,7 +76,8 @@ impl Client {
         }
         for name in named(drop) {
             words += &format!(" -{name}");
-            // What it does not subscribe to by this name, it means by all names of that.
+            // Unsubscribing a name that is not subscribed ends the subscriptions by all names of
+            // its resource.
             if !self.asked.remove(name)
                 && let Some(resource) = meaning(view, name)
             {
@@ -84,7 +85,7 @@ impl Client {
             }
         }
         if !self.asked.contains("*") {
-            // What it has dropped itself it forgets.
+            // The client drops resources that it unsubscribed from.
             let now = meant(view, &self.asked);
             self.held.retain(|name, _| now.contains(&**name) || !before.contains(&**name));
         }
@@ -117,10 +118,10 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// IS5, IS11: a client of names, aliases and the wildcard ends up with what they stand for in
-    /// its view, and knows which stand for nothing.
+    // IS5, IS11: a client of names, aliases and the wildcard ends up with the resources they
+    // resolve to in its view, and knows which resolve to none.
     #[test]
-    fn a_client_holds_what_its_names_stand_for(ops in vec(op(), 1..40)) {
+    fn client_holds_resources_its_names_resolve_to(ops in vec(op(), 1..40)) {
         let mut config = ServerConfig::default();
         config.admission = Admission::Asked;
         let mut rig = Rig::new(config);
@@ -151,7 +152,7 @@ proptest! {
                     rig.run(&format!("set @v{view} eds{words}"));
                 }
                 Op::Change(add, drop) => {
-                    // What crosses a response is another test's matter.
+                    // Crossing messages are covered by another test.
                     while client.take(&mut rig) {}
                     let words = client.change(&seen(&views, current), add, drop);
                     rig.run(&format!("d> eds{words}"));

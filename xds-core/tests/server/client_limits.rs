@@ -1,4 +1,5 @@
-//! Limits of single clients, beside those of everybody (M242).
+//! Limits of single clients.
+// M242
 
 use crate::support::Rig;
 use bytes::Bytes;
@@ -6,7 +7,7 @@ use xds_core::server::{
     Admission, ClientLimits, CloseReason, Rate, ServerConfig, ServerLimits, StreamEvent,
 };
 
-/// Stream 1 has limits of its own, stream 2 those of everybody.
+/// Returns a server whose stream 1 has its own limits, and stream 2 the default ones.
 fn rig(limit: impl FnOnce(&mut ClientLimits)) -> Rig {
     let mut rig = Rig::script("set eds a=1 b=1 c=1; cds a=1; lds a=1");
     let mut limits = ClientLimits::from(&ServerLimits::default());
@@ -16,9 +17,9 @@ fn rig(limit: impl FnOnce(&mut ClientLimits)) -> Rig {
     rig
 }
 
-/// M242, M12: what is too much for one is not for others, who are not disturbed; the reason is a typed one.
+// M242, M12: exceeding a client's own limit closes that client only, with a typed reason.
 #[test]
-fn one_client_may_have_less() {
+fn lower_client_limit_closes_only_that_client() {
     type Limit = fn(&mut ClientLimits);
     let cases: [(Limit, &str, CloseReason); 4] = [
         (
@@ -56,9 +57,9 @@ fn one_client_may_have_less() {
     println!("covers: M242 IS24");
 }
 
-/// Another one may have more.
+/// A client may have higher limits than the default.
 #[test]
-fn one_client_may_have_more() {
+fn higher_client_limit_overrides_default() {
     let mut limits = ServerLimits::default();
     limits.names_per_stream = 1;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
@@ -71,9 +72,9 @@ fn one_client_may_have_more() {
     println!("covers: M242");
 }
 
-/// M83: who takes less is sent more responses, and the bytes of others are not his.
+// M83: a client with a smaller limit gets more responses, and other clients are not affected.
 #[test]
-fn responses_are_as_long_as_the_client_takes_them() {
+fn client_response_limit_splits_responses() {
     for (subscribe, ack) in [("> eds *", "> eds *"), ("d> eds +*", "d> eds ack")] {
         let mut rig = Rig::script("set eds a=1 b=1 c=1");
         let everybody = ClientLimits::from(&ServerLimits::default());
@@ -92,9 +93,9 @@ fn responses_are_as_long_as_the_client_takes_them() {
     println!("covers: M83 M242");
 }
 
-/// IS24: requests that come too fast for this client.
+// IS24: the request rate limit of one client.
 #[test]
-fn requests_may_come_at_a_rate_of_the_clients_own() {
+fn client_request_rate_limit_closes_only_that_client() {
     let mut rig = rig(|limits| limits.requests = Some(Rate { per_second: 1, burst: 2 }));
     rig.run("> eds a\n> eds a b\n2> eds a\n2> eds a b\n2> eds a c");
     let (one, other) = (rig.stream(1), rig.stream(2));
@@ -104,9 +105,9 @@ fn requests_may_come_at_a_rate_of_the_clients_own() {
     println!("covers: M242 IS24");
 }
 
-/// M9, M236: they are decided when it is decided whether the client is let in, and hold for what has waited.
+// M9, M236: limits may be set with the admission, and apply to requests that waited for it.
 #[test]
-fn limits_come_with_the_admission() {
+fn client_limits_set_at_admission_apply_to_waiting_requests() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);
@@ -125,9 +126,9 @@ fn limits_come_with_the_admission() {
     println!("covers: M242 M9");
 }
 
-/// Streams of one node.
+/// The limit of streams per node may be lower for one client.
 #[test]
-fn a_node_may_have_fewer_streams_than_others() {
+fn lower_streams_per_node_limit_refuses_second_stream() {
     let mut rig = Rig::default();
     let mut limits = ClientLimits::from(&ServerLimits::default());
     limits.streams_per_node = 1;
@@ -147,10 +148,10 @@ fn a_node_may_have_fewer_streams_than_others() {
     println!("covers: M242 IS24");
 }
 
-/// M9, IS24: a relay for many may have more streams than others. Streams are counted when they are let in; whoever
-/// waits takes no one's place.
+// M9, IS24: a relay may have more streams than other nodes. Streams count when they are admitted;
+// waiting streams do not count.
 #[test]
-fn a_node_may_have_more_streams_than_others() {
+fn higher_streams_per_node_limit_counts_admitted_streams() {
     let mut everybody = ServerLimits::default();
     everybody.streams_per_node = 1;
     let mut config = ServerConfig::default().with_limits(everybody);
@@ -166,7 +167,7 @@ fn a_node_may_have_more_streams_than_others() {
             rig.server.limit_client(id, more, rig.now);
         }
     }
-    // The one that came last is let in first.
+    // The last stream is admitted first.
     rig.run("assign 4 v\n4< cds first a=1\nassign 1 v\n< cds first a=1\nassign 2 v");
     assert_eq!(rig.take_close(2), Some(CloseReason::TooManyStreamsOfNode { limit: 2 }));
     rig.run("3close\n4close");
@@ -178,7 +179,7 @@ fn a_node_may_have_more_streams_than_others() {
     println!("covers: M9 M242 IS24");
 }
 
-/// Everybody may have three names.
+/// Returns a server with a limit of three names per stream.
 fn of_three_names() -> Rig {
     let mut limits = ServerLimits::default();
     limits.names_per_stream = 3;
@@ -187,10 +188,9 @@ fn of_three_names() -> Rig {
     rig
 }
 
-/// M96, M242: what a client subscribes to already is no more when it subscribes to it again, however near it is to
-/// the limit; what is new is.
+// M96, M242: a repeated subscription does not count again at the limit; a new one does.
 #[test]
-fn names_count_once_however_often_they_are_subscribed() {
+fn repeated_subscription_counts_once_toward_name_limit() {
     let at_its_limit = || {
         let mut rig = of_three_names();
         rig.run(
@@ -210,16 +210,16 @@ fn names_count_once_however_often_they_are_subscribed() {
     };
     at_its_limit().run("open\nd> eds +c +d\nclosed 8");
     at_its_limit().run("open\nd> cds +a\nclosed 8");
-    // Another one in its place.
+    // A name that replaces another one fits.
     at_its_limit().run("d> eds -a\nd> cds +a\nd< cds first a=1\nopen");
-    // To subscribe to everything takes no name.
+    // The wildcard does not count as a name.
     at_its_limit().run("d> eds +*\nopen\nd< eds resubscribed");
     println!("covers: M96 M242");
 }
 
-/// M116: nor is it more what it states to have when it comes back, as much again as it names; it answers like others.
+// M116: stated versions do not add to the names when the client then answers.
 #[test]
-fn who_comes_back_with_all_it_may_have_can_answer() {
+fn stated_versions_do_not_count_toward_name_limit() {
     let mut rig = of_three_names();
     rig.run(
         "
@@ -234,13 +234,13 @@ fn who_comes_back_with_all_it_may_have_can_answer() {
     println!("covers: M116 M242");
 }
 
-/// IS24: to unsubscribe takes as long as to subscribe, so that it is bounded by as many names. Nobody has more.
+// IS24: unsubscriptions cost as much as subscriptions, so they are limited by the same number.
 #[test]
-fn names_to_unsubscribe_are_counted() {
+fn unsubscriptions_are_limited_per_request() {
     let mut limits = ServerLimits::default();
     limits.names_per_stream = 2;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
-    // As many as may be remembered.
+    // As many as the limit allows.
     rig.run("set eds a=1\nd> eds +a +b -c -d -a -b\nopen\nd> eds +a\nd< eds first a=1\nd> eds ack -a -a");
     rig.run("open\nd> eds -a -a -a -a -a");
     assert_eq!(rig.take_close(1), Some(CloseReason::TooManyNames { limit: 2 }));
@@ -248,9 +248,9 @@ fn names_to_unsubscribe_are_counted() {
     println!("covers: IS24 M242");
 }
 
-/// IS24: a request as long as many takes as much time, so that it counts as many; and as none, if it answers.
+// IS24: a long request counts as several toward the rate limit; an ACK counts as none.
 #[test]
-fn long_requests_count_as_several() {
+fn long_requests_count_several_times_toward_rate_limit() {
     let mut limits = ServerLimits::default();
     limits.requests = Some(Rate { per_second: 1, burst: 10 });
     limits.request_unit_bytes = 1_000;
@@ -261,7 +261,7 @@ fn long_requests_count_as_several() {
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set eds a=1");
     let one = rig.stream(1);
-    // About 4,000 bytes: four or five requests of ten.
+    // About 4,000 bytes: four or five of ten requests.
     rig.run(&list(40));
     assert!(rig.server.wants_read(one));
     rig.run(&list(41));
@@ -272,9 +272,9 @@ fn long_requests_count_as_several() {
     rig.run(&list(41));
     rig.run(&list(40));
     assert_eq!(rig.take_close(1), Some(CloseReason::RequestRate { per_second: 1 }));
-    // One alone may be as long as it likes.
+    // A single request may be long.
     rig.run(&format!("2{}\n2open", list(1_000)));
-    // Answers cost nothing.
+    // ACKs are free.
     let names = &list(40)[6..];
     rig.run(&format!("3> eds a {names}\n3< eds first a=1\n3> eds a {names}"));
     for n in 2..20 {

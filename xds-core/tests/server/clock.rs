@@ -1,4 +1,5 @@
-//! Clocks that go backwards (M244, contract rule 1).
+//! Clocks that go backwards (contract rule 1).
+// M244
 
 use crate::support::{request_of, transaction, url};
 use core::time::Duration;
@@ -15,7 +16,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO.after(Duration::from_millis(millis))
 }
 
-/// All that comes out of a server with timers of every kind whose inputs come at these times.
+/// Outputs of a server with all kinds of timers, with inputs at these times.
 fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
@@ -72,11 +73,11 @@ fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
     said
 }
 
-/// A time that is before the last one is taken for the last one, in each input, and so nothing fires early, late or
-/// twice for it.
+/// A time before the previous one is treated as the previous one in every input, so that no timer
+/// fires early, late or twice.
 #[test]
-fn a_clock_that_goes_backwards_stands_still() {
-    // Steps of 400 ms, and every third time one of up to minutes back.
+fn backward_clock_is_treated_as_standing_still() {
+    // Steps of 400 ms; every third one goes back by up to minutes.
     let jumps = |turn: u64| match turn % 3 {
         2 => (turn * 400).saturating_sub(turn * turn * 37 % 200_000),
         _ => turn * 400,

@@ -1,4 +1,4 @@
-//! Who has accepted a change, and who rejected it.
+//! Clients that have accepted or rejected a change.
 
 use crate::support::{Rig, run_all, run_all_with, transaction_in};
 use xds_core::{
@@ -8,13 +8,13 @@ use xds_core::{
 };
 
 #[test]
-fn convergence_is_exact() {
+fn lag_lists_exactly_the_pending_streams() {
     run_all(&[
         (
             "IS29",
             "
             set cds a=1
-            lag cds 1                   # nobody is there
+            lag cds 1                   # no clients
             > cds
             2> cds
             lag cds 1 pending 1 2
@@ -33,14 +33,14 @@ fn convergence_is_exact() {
             > cds
             lag cds 2 pending 2
             lag cds 3 pending 1 2
-            2< cds changed a=3          # never saw the second, has more than that
+            2< cds changed a=3          # skipped the second, has a newer one
             2> cds
             lag cds 2
             lag cds 3 pending 1
-            lag cds 99 pending 1        # the newest there is
+            lag cds 99 pending 1        # the newest change
         ",
         ),
-        // Changes that do not concern a client hold nothing up, those that do are not passed over.
+        // Changes that do not concern a client do not delay it; changes that do are not skipped.
         (
             "IS29",
             "
@@ -69,11 +69,11 @@ fn convergence_is_exact() {
             lag eds 3
             lag eds 4 pending 2
             lag eds 5 pending 2
-            set eds -b                  # 6: deletion is silent, and the last word
+            set eds -b                  # 6: the removal is not reported
             lag eds 6
         ",
         ),
-        // A change to what is on its way waits for the next answer.
+        // A change while a response is in flight waits for the next answer.
         (
             "IS29",
             "
@@ -95,7 +95,7 @@ fn convergence_is_exact() {
             lag eds 3
         ",
         ),
-        // Who asks for more has accepted nothing of it.
+        // A new subscription is not accepted yet.
         (
             "IS29",
             "
@@ -109,11 +109,11 @@ fn convergence_is_exact() {
             < eds resubscribed b=1
             > eds a b
             lag eds 1
-            > eds a b c                 # nothing is sent for what does not exist
+            > eds a b c                 # nothing is sent for a missing resource
             lag eds 1
         ",
         ),
-        // Being sent endpoints again does not mean that one did not have them.
+        // Endpoints re-sent for warming do not count as not accepted.
         (
             "IS29",
             "
@@ -138,9 +138,9 @@ fn convergence_is_exact() {
     ]);
 }
 
-/// A rejection counts until what was rejected is accepted in another form, whatever else is accepted.
+/// A rejection counts until a changed version of the rejected resource is accepted.
 #[test]
-fn convergence_is_exact_under_rejections() {
+fn rejected_change_lags_until_accepted() {
     run_all(&[
         (
             "IS29",
@@ -160,7 +160,7 @@ fn convergence_is_exact_under_rejections() {
             lag cds 3
         ",
         ),
-        // Rejected endpoints ride along with a change, and not with anything else.
+        // Rejected endpoints are re-sent along with a change and with nothing else.
         (
             "IS29",
             "
@@ -180,7 +180,7 @@ fn convergence_is_exact_under_rejections() {
             lag eds 3
         ",
         ),
-        // They do so once. What is rejected for good is not accepted with something else.
+        // They are re-sent once. A rejected resource is not accepted by an ACK of other resources.
         (
             "IS29 M234",
             "
@@ -215,7 +215,7 @@ fn convergence_is_exact_under_rejections() {
             < eds first a=1
             > eds nack a
             lag eds 1 rejected 1
-            > eds b                     # it is no longer asked for
+            > eds b                     # unsubscribed
             lag eds 1 pending 1
             < eds resubscribed b=1
             > eds b
@@ -267,7 +267,7 @@ fn convergence_is_exact_under_rejections() {
 }
 
 #[test]
-fn convergence_is_exact_under_reconnects() {
+fn convergence_event_follows_reconnected_streams() {
     run_all(&[
         (
             "IS29 M18",
@@ -280,7 +280,7 @@ fn convergence_is_exact_under_reconnects() {
             > cds
             tell cds 1
             untold
-            3> cds                      # the second one comes back before its old stream has gone
+            3> cds                      # client 2 reconnects before its old stream ends
             lag cds 1 pending 2 3
             2close
             untold
@@ -289,18 +289,18 @@ fn convergence_is_exact_under_reconnects() {
             3> cds
             told cds 1
             lag cds 1
-            tell cds 1                  # told at once
+            tell cds 1                  # reported at once
             told cds 1
             set cds a=2
             untold
             tell cds 2
             close
             untold
-            3close                      # nobody is left to wait for
+            3close                      # no client is left
             told cds 2
         ",
         ),
-        // Who comes back with the state there is has accepted it already (incremental).
+        // A client that states the current versions on reconnect has accepted them (incremental).
         (
             "IS29",
             "
@@ -327,7 +327,7 @@ fn convergence_is_exact_under_reconnects() {
             untold
             close
             told cds 1
-            > cds                       # it tries again
+            > cds                       # retries
             tell cds 1
             < cds first a=1
             > cds nack
@@ -363,9 +363,9 @@ fn convergence_is_exact_under_reconnects() {
     println!("covers: IS29");
 }
 
-/// Views do not wait for each other, and a client that is moved has to accept what it sees then.
+/// Views converge independently, and a client that changes its view has to accept the new contents.
 #[test]
-fn convergence_is_of_a_view() {
+fn views_converge_independently() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);
@@ -392,7 +392,7 @@ fn convergence_is_of_a_view() {
 }
 
 #[test]
-fn only_so_many_may_wait() {
+fn convergence_waits_are_limited() {
     let mut limits = ServerLimits::default();
     limits.convergence_waits = 1;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
@@ -406,9 +406,9 @@ fn only_so_many_may_wait() {
     println!("covers: IS24");
 }
 
-/// IS24: who gives up makes room, and nobody is told.
+// IS24: a cancelled wait frees its place, and no event is sent.
 #[test]
-fn who_waits_no_longer_makes_room() {
+fn cancelled_convergence_wait_frees_its_place() {
     let mut limits = ServerLimits::default();
     limits.convergence_waits = 1;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
@@ -423,9 +423,9 @@ fn who_waits_no_longer_makes_room() {
     println!("covers: IS24");
 }
 
-/// IS29, M224: who sees a view as a layer has to accept what changes there, unless it is not shown to it.
+// IS29, M224: clients of a layered view must accept changes of a layer unless they are hidden.
 #[test]
-fn clients_above_a_layer_count() {
+fn clients_of_layered_view_count_for_layer_changes() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);
@@ -447,15 +447,15 @@ fn clients_above_a_layer_count() {
         "> cds\nlag cds {now} pending 2\nuntold\n2< cds changed a=2 b=1\n2> cds nack"
     ));
     rig.run(&format!("lag cds {now} rejected 2\nuntold"));
-    // It sees that no longer.
+    // The view no longer shows the change.
     rig.server.set_layers(&"w".into(), &layers[..1], rig.now).expect("good layers");
     rig.drain();
     rig.run(&format!("told cds {now}\nlag cds {now}"));
-    // What is hidden.
+    // A hidden resource.
     rig.run("set @own cds a=7\n< cds changed a=7 b=1\n> cds");
     let now = rig.set("cds a=3").sequence;
     rig.run(&format!("lag cds {now} pending 3\ntell cds {now}\n3close\ntold cds {now}"));
-    // And who leaves, or moves.
+    // A client that changes its view.
     let now = rig.set("cds c=1").sequence;
     rig.run(&format!(
         "lag cds {now} pending 1\ntell cds {now}\nuntold\nassign 1 elsewhere\ntold cds {now}"

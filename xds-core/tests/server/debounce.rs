@@ -1,4 +1,4 @@
-//! Bursts of changes, told as one.
+//! Bursts of changes, sent as one update.
 
 use core::time::Duration;
 
@@ -15,11 +15,11 @@ fn debounced() -> ServerConfig {
 }
 
 #[test]
-fn a_burst_is_told_once() {
+fn burst_of_changes_is_sent_once() {
     run_all_with(
         &debounced(),
         &[
-            // It ends when nothing has come for a while, in both variants, for names and everything.
+            // A burst ends after a quiet period, in both variants, for names and wildcards.
             (
                 "M225 M64",
                 "
@@ -52,7 +52,7 @@ fn a_burst_is_told_once() {
                 2d< cds changed a=3 b=1
                 2d< eds changed x=3",
             ),
-            // And no later than after the maximum, after which another one begins.
+            // A burst lasts at most for the maximum delay; the next change starts another one.
             (
                 "M225",
                 "
@@ -73,7 +73,8 @@ fn a_burst_is_told_once() {
                 wait 1ms
                 < own changed a=4",
             ),
-            // Who asks meanwhile is answered at once with what there is, and not told it again.
+            // A new subscription is answered at once with the current state, which is not sent
+            // again.
             (
                 "M225 M37 M96",
                 "
@@ -95,7 +96,8 @@ fn a_burst_is_told_once() {
                 d<
                 2<",
             ),
-            // What an answer lets through waits as well, and so does what the transport had no room for.
+            // Updates that become possible after an ACK are delayed, too, and so are those not yet
+            // taken.
             (
                 "M225 M64",
                 "
@@ -107,7 +109,7 @@ fn a_burst_is_told_once() {
                 > own *
                 <
                 wait 100ms
-                set own a=3                    # before there was room
+                set own a=3                    # before it was taken
                 <
                 wait 99ms
                 <
@@ -118,10 +120,10 @@ fn a_burst_is_told_once() {
     );
 }
 
-/// IS17, M144: who asks while changes are held back is told what changed of that type, but no sooner than what this
-/// may refer to.
+// IS17, M144: a request during a burst is answered with all changes of its type, after the types
+// that the answer may reference.
 #[test]
-fn who_asks_is_told_clusters_before_what_routes_to_them() {
+fn request_during_burst_gets_clusters_before_routes() {
     run_all_with(
         &debounced(),
         &[
@@ -161,7 +163,7 @@ fn who_asks_is_told_clusters_before_what_routes_to_them() {
                 d> cds ack
                 d> rds ack
                 d> eds ack
-                d> rds +s                       # and before this is answered
+                d> rds +s                       # before this is answered
                 set cds b=1 -a; rds r=2 s=1; eds x=2
                 d< cds changed b=1
                 d< eds changed x=2
@@ -169,7 +171,7 @@ fn who_asks_is_told_clusters_before_what_routes_to_them() {
                 d> cds ack
                 d> rds ack
                 d> eds ack
-                set cds b=2; eds x=3 y=1        # endpoints refer to nothing
+                set cds b=2; eds x=3 y=1        # endpoints reference nothing
                 d> eds +y
                 d< eds changed x=3 y=1
                 d> eds ack
@@ -181,9 +183,9 @@ fn who_asks_is_told_clusters_before_what_routes_to_them() {
     );
 }
 
-/// M225: clients are woken once, however much was changed, and the server asks to be woken exactly once.
+// M225: clients are woken once per burst, and the server requests one wake-up.
 #[test]
-fn a_burst_wakes_once() {
+fn burst_wakes_each_client_once() {
     let mut rig = Rig::new(debounced());
     rig.run("> own *\n2> own a\nset own a=1\nwait 100ms\n< own first a=1\n2< own first a=1");
     rig.run("> own *\n2> own a");
@@ -204,9 +206,9 @@ fn a_burst_wakes_once() {
     println!("covers: M225 M226");
 }
 
-/// M225: what goes while changes are held back is not missed.
+// M225: streams and views that end during a burst are handled.
 #[test]
-fn streams_and_views_may_go_meanwhile() {
+fn streams_and_views_may_end_during_burst() {
     let mut config = debounced();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);

@@ -1,5 +1,4 @@
-//! Clients without a stream, who ask again and again: each request is a stream of its own, and what the
-//! client has is all in what it says.
+//! Polling clients: each request is a stream of its own, and the client's state is in the request.
 
 use prost::Message as _;
 use xds_core::{
@@ -10,7 +9,7 @@ use xds_core::{
 
 use crate::support::{Rig, request_of, url};
 
-/// Begins a fetch; what it is answered with, unless it has to wait.
+/// Starts a fetch. Returns the answer unless the fetch has to wait.
 fn fetch(rig: &mut Rig, ask: &DiscoveryRequest) -> (StreamId, Option<Answer>) {
     let via = Via::Fetch { type_url: ask.type_url.as_str().into() };
     let id = rig.server.accept(via, rig.now).expect("a stream");
@@ -26,7 +25,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The request that has taken it over.
+    /// Returns the request of a client that accepted the response.
     fn accepted(&self, names: &[&str]) -> DiscoveryRequest {
         DiscoveryRequest {
             version_info: self.response.version_info.clone(),
@@ -35,7 +34,8 @@ impl Answer {
         }
     }
 
-    /// The request that has rejected it, and stays at the version `before`.
+    /// Returns the request of a client that rejected the response and stays at the version
+    /// `before`.
     fn rejected(&self, before: &str, names: &[&str]) -> DiscoveryRequest {
         DiscoveryRequest {
             version_info: before.into(),
@@ -59,9 +59,9 @@ fn ask(type_url: &str, names: &[&str]) -> DiscoveryRequest {
     DiscoveryRequest { type_url: type_url.into(), resource_names, ..request_of("me", "cds") }
 }
 
-/// M185, M186: who has the newest version of what he asks for waits until that changes, and for nothing else.
+// M185, M186: a client with the newest version waits until a subscribed resource changes.
 #[test]
-fn who_has_everything_waits_for_a_change_of_it() {
+fn poll_with_current_version_waits_for_change() {
     for names in [&[][..], &["a"]] {
         let mut rig = Rig::script("set cds a=1 b=1");
         let (_, answer) = fetch(&mut rig, &ask(&url("cds"), names));
@@ -79,9 +79,9 @@ fn who_has_everything_waits_for_a_change_of_it() {
     println!("covers: M185 M186 S0.205 IS31");
 }
 
-/// The same for types of which nobody gets everything.
+/// Polls of a type without a wildcard wait for changes of the named resources.
 #[test]
-fn endpoints_are_waited_for_by_name() {
+fn endpoint_poll_waits_for_named_change() {
     let mut rig = Rig::script("set eds a=1 b=1");
     let (_, answer) = fetch(&mut rig, &ask(&url("eds"), &["a"]));
     let answer = answer.expect("there is something");
@@ -95,9 +95,9 @@ fn endpoints_are_waited_for_by_name() {
     println!("covers: M185 M186");
 }
 
-/// M187: the version is that of what was asked for, so another list has another one.
+// M187: the version depends on the requested names.
 #[test]
-fn a_version_is_that_of_the_names_asked_for() {
+fn poll_version_depends_on_requested_names() {
     for ty in ["cds", "eds"] {
         let mut rig = Rig::script(&format!("set {ty} a=1 b=1"));
         let (_, one) = fetch(&mut rig, &ask(&url(ty), &["a"]));
@@ -112,9 +112,9 @@ fn a_version_is_that_of_the_names_asked_for() {
     println!("covers: M187");
 }
 
-/// M188: there need be no nonce. M190: an empty list is everything, as `*` is.
+// M188: a nonce is optional. M190: an empty list means the wildcard, like `*`.
 #[test]
-fn everything_may_be_asked_for_in_two_ways() {
+fn empty_list_and_star_poll_the_wildcard() {
     let mut rig = Rig::script("set cds a=1 b=1");
     for names in [&[][..], &["*"]] {
         let (_, answer) = fetch(&mut rig, &ask(&url("cds"), names));
@@ -126,9 +126,9 @@ fn everything_may_be_asked_for_in_two_ways() {
     println!("covers: M188 M190 S0.202");
 }
 
-/// M189: what was rejected is not sent again until it has changed, and the operator hears of it.
+// M189: a rejected version is not sent again until it changes, and the rejection is reported.
 #[test]
-fn what_was_rejected_is_waited_for_until_it_changes() {
+fn nacked_poll_waits_for_changed_version() {
     for (ty, names) in [("cds", &[][..]), ("eds", &["a"])] {
         let mut rig = Rig::script(&format!("set {ty} a=1"));
         let (_, good) = fetch(&mut rig, &ask(&url(ty), names));
@@ -151,9 +151,9 @@ fn what_was_rejected_is_waited_for_until_it_changes() {
     println!("covers: M189 IS19");
 }
 
-/// What is deleted is told by its absence: a client with something of it does not wait for ever.
+/// Removals are reported by absence, so a client that has a resource does not wait forever.
 #[test]
-fn the_last_resource_to_go_is_a_change() {
+fn removal_of_last_resource_answers_poll() {
     let mut rig = Rig::script("set cds a=1");
     let (_, answer) = fetch(&mut rig, &ask(&url("cds"), &[]));
     let (id, nothing) = fetch(&mut rig, &answer.expect("there is something").accepted(&[]));

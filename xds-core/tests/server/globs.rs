@@ -1,4 +1,4 @@
-//! Globs, structured names and locators, as a server takes them.
+//! Globs, structured names and locators on the server.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use xds_core::{
     },
 };
 
-/// `@/` stands for where all structured names of these scripts begin.
+/// Replaces `@/` by the common prefix of the structured names in these scripts.
 pub(crate) fn expand(script: &str) -> String {
     script.replace("@/", "xdstp://au/own/")
 }
@@ -23,9 +23,9 @@ fn run(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_glob_stands_for_its_members() {
+fn glob_gets_its_members() {
     run(&[
-        // All members, and what joins and leaves later, at any depth below.
+        // All members, present and future, at any depth.
         (
             "M138 M35",
             "
@@ -51,7 +51,7 @@ fn a_glob_stands_for_its_members() {
             set own @/g/a=3 @/g/e=1
             d<",
         ),
-        // The state of the world, as changes.
+        // State of the world, as partial responses.
         (
             "M138 M35",
             "
@@ -74,7 +74,7 @@ fn a_glob_stands_for_its_members() {
             > own @/h/c @/g/*
             < own resubscribed @/g/a=3 @/g/b=1",
         ),
-        // Added again, it is answered again.
+        // A repeated subscription is answered again.
         (
             "M96 M138",
             "
@@ -86,7 +86,7 @@ fn a_glob_stands_for_its_members() {
             d> own ack
             d<",
         ),
-        // Without members it is named itself; then they come.
+        // A glob without members is reported as missing itself; later members are sent.
         (
             "M140 M138",
             "
@@ -108,7 +108,7 @@ fn a_glob_stands_for_its_members() {
             2d> own ack
             2d<",
         ),
-        // An error of a glob is told under its name; its members are told all the same.
+        // An error of a glob is sent under its name, and its members are sent as well.
         (
             "M178 M171 M176",
             "
@@ -135,9 +135,9 @@ fn a_glob_stands_for_its_members() {
 }
 
 #[test]
-fn globs_and_names_overlap() {
+fn overlapping_globs_and_names_keep_covered_resources() {
     run(&[
-        // The name goes, the glob stays: the client is told what there is, as under a wildcard.
+        // The name is unsubscribed, the glob stays: the current state is sent, as under a wildcard.
         (
             "M139",
             "
@@ -152,7 +152,7 @@ fn globs_and_names_overlap() {
             d< own changed @/g/a=2
             d> own ack",
         ),
-        // The glob goes, the name stays, and what another glob stands for.
+        // The glob is unsubscribed; the name stays, and so do members of another glob.
         (
             "M139",
             "
@@ -166,7 +166,7 @@ fn globs_and_names_overlap() {
             d< own changed @/g/a=2 @/g/x/c=2
             d> own ack",
         ),
-        // Under a wildcard nothing is gone.
+        // Under a wildcard, unsubscribing a glob removes nothing.
         (
             "M139",
             "
@@ -185,7 +185,7 @@ fn globs_and_names_overlap() {
             set own @/g/a=3 b=3
             d< own changed @/g/a=3",
         ),
-        // From a glob to the wildcard, and the resource goes.
+        // A glob is replaced by the wildcard, then the resource is removed.
         (
             "M139",
             "
@@ -193,12 +193,12 @@ fn globs_and_names_overlap() {
             d> own +@/g/*
             d< own first @/g/a=1
             d> own ack +* -@/g/*
-            d< own resubscribed            # it has that already
+            d< own resubscribed            # already held
             d> own ack
             set own -@/g/a
             d< own changed -@/g/a",
         ),
-        // In lists as well.
+        // State of the world.
         (
             "M139 M34",
             "
@@ -218,7 +218,7 @@ fn globs_and_names_overlap() {
             set own @/g/b=2 @/g/a=3
             < own changed @/g/a=3",
         ),
-        // A client that comes back says what it has of the members.
+        // A reconnecting client states versions of members.
         (
             "M138 M116 M118",
             "
@@ -232,7 +232,7 @@ fn globs_and_names_overlap() {
             2d> own ack
             2d<",
         ),
-        // What was rejected rides along with the next change.
+        // A rejected member is re-sent along with the next change.
         (
             "M107 M138",
             "
@@ -248,7 +248,7 @@ fn globs_and_names_overlap() {
 }
 
 #[test]
-fn names_are_compared_in_their_canonical_form() {
+fn names_are_compared_in_canonical_form() {
     let (one, other) = ("xdstp://au/own/a?x=1&y=2", "xdstp://au/own/a?y=2&x=%31");
     let ty = "type.test/own";
     let mut rig = Rig::default();
@@ -260,7 +260,7 @@ fn names_are_compared_in_their_canonical_form() {
     rig.run(&format!("> own {other}\n< own first a=1\n> own {one}\n<"));
     rig.run("2> own xdstp://au/own/*?y=2&x=1\n2< own first a=1");
     rig.run("3> own xdstp://au/own/*\n3<");
-    // The same name again is no other resource.
+    // Another spelling of the name is the same resource.
     let mut transaction = Transaction::new();
     transaction.set(ty, one, payload("a", "2")).set(ty, other, payload("a", "3"));
     let applied = rig.server.apply(transaction, rig.now).expect("good names");
@@ -269,9 +269,9 @@ fn names_are_compared_in_their_canonical_form() {
     println!("covers: M141");
 }
 
-/// M210, M218: names that cannot be are refused before anything changes.
+// M210, M218: invalid names are refused before anything changes.
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn invalid_names_are_refused() {
     let apply = |name: &str| {
         let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
         let mut transaction = Transaction::new();
@@ -290,9 +290,9 @@ fn names_that_cannot_be_are_refused() {
     println!("covers: M210 M218");
 }
 
-/// What a client subscribes to by a glob is looked at, rejected, and kept as what it names.
+/// Members of a glob have a status, rejections and retries like named resources.
 #[test]
-fn members_are_subscribed_to() {
+fn glob_members_have_status_and_retries() {
     run(&[
         (
             "M138 M234",
@@ -307,7 +307,7 @@ fn members_are_subscribed_to() {
             d> own ack
             sync own @/g/a:synced @/g/b:synced @/h/*:missing",
         ),
-        // It was about to be told of the wildcard's hold on the name, and ends up with the glob's.
+        // A pending unsubscription answer under a wildcard is superseded by a glob subscription.
         (
             "M138 M91 M139",
             "
@@ -343,9 +343,9 @@ fn members_are_subscribed_to() {
     );
 }
 
-/// M35: names without structure are globs only where the type opts in; full state has its members, too.
+// M35: plain names are globs only where the type opts in, in complete responses, too.
 #[test]
-fn plain_names_are_globs_where_the_type_says_so() {
+fn plain_name_globs_require_type_option() {
     run_all(&[("M35", "set eds g/a=1\nd> eds +g/*\nd< eds first -g/*\n2> eds g/*\n2<")]);
     let mut config = ServerConfig::default();
     for short in ["eds", "cds"] {
@@ -391,9 +391,9 @@ fn plain_names_are_globs_where_the_type_says_so() {
     );
 }
 
-/// M36, M142: locators are names beside the others; parameters are not looked at.
+// M36, M142: locators are names; parameters are ignored.
 #[test]
-fn locators_are_names() {
+fn locators_subscribe_like_names() {
     run(&[
         (
             "M36 M142",
@@ -417,9 +417,9 @@ fn locators_are_names() {
     ]);
 }
 
-/// M223, M225: clients of globs are moved, and told of bursts, as others are; nothing of them is left.
+// M223, M225: view changes and bursts work for globs, and leave no state.
 #[test]
-fn globs_in_views_and_bursts() {
+fn globs_follow_view_changes_and_bursts() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     config.debounce = Some(Debounce::new(Duration::from_millis(10), Duration::from_millis(10)));
@@ -434,7 +434,7 @@ fn globs_in_views_and_bursts() {
         assign 1 v
         d< own first @/g/same=1 @/g/other=1 @/g/gone=1
         d> own ack
-        d> own +@/g/same             # both by the glob and by its name
+        d> own +@/g/same             # by glob and by name
         d< own resubscribed @/g/same=1
         d> own ack
         assign 1 above
@@ -461,10 +461,10 @@ fn globs_in_views_and_bursts() {
     println!("covers: M223 M225 M138 M243");
 }
 
-/// M139, M223, IS14: who drops a name that a glob stands for is told where it stands, though it sees another view
-/// before that. Of what it never asked for by name, and was not sent, it is not told.
+// M139, M223, IS14: unsubscribing a name under a glob is answered with its state even after a view
+// change. Names that were neither subscribed to nor sent are not reported.
 #[test]
-fn what_leaves_a_glob_is_answered_after_a_move() {
+fn unsubscribed_name_under_glob_is_answered_after_view_change() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);

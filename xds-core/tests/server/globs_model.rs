@@ -1,4 +1,4 @@
-//! Globs against the simplest idea of them: a client holds what its globs and names stand for.
+//! Globs against a minimal model: a client holds the resources that its globs and names cover.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,10 +43,10 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// M138, M139, IS5, IS11: a client of overlapping globs, names and the wildcard ends up with what they
-    /// stand for, and is then left alone.
+    // M138, M139, IS5, IS11: a client of overlapping globs, names and the wildcard ends up with the
+    // covered resources, and then gets no more responses.
     #[test]
-    fn a_client_holds_what_its_globs_stand_for(ops in vec(op(), 1..40)) {
+    fn client_holds_resources_its_globs_cover(ops in vec(op(), 1..40)) {
         let mut rig = Rig::default();
         let mut store: BTreeMap<&str, String> = BTreeMap::new();
         let mut asked: BTreeSet<&str> = BTreeSet::new();
@@ -77,7 +77,7 @@ proptest! {
                     store.remove(NAMES[name]);
                 }
                 Op::Change(add, drop) => {
-                    // What crosses a response is another test's matter.
+                    // Crossing messages are covered by another test.
                     while spoken && take(&mut rig, &mut held) {}
                     let mut words = String::new();
                     let before = asked.clone();
@@ -90,7 +90,7 @@ proptest! {
                             words += &format!(" -{name}");
                         }
                     }
-                    // What only a name stood for that it drops it forgets by itself.
+                    // The client drops resources that only an unsubscribed name covered.
                     for name in before.iter().filter(|name| NAMES.contains(name)) {
                         if !asked.iter().any(|asked| stands_for(asked, name)) {
                             held.remove(&expand(name));

@@ -1,4 +1,5 @@
-//! Clients that say no more and wait for their answer (M13).
+//! Clients that half-close their stream and wait for the answer.
+// M13
 
 use crate::support::{Rig, url};
 use xds_core::{
@@ -11,29 +12,29 @@ fn half_close(rig: &mut Rig, stream: u32) {
     rig.event(StreamEvent::HalfClosed(id));
 }
 
-/// How many streams were ended well.
+/// Number of streams that finished normally.
 fn finished(rig: &mut Rig) -> usize {
     rig.drain();
     let is_end = |output: &ServerOutput| matches!(output, ServerOutput::Finished(_));
     rig.effects().iter().filter(|output| is_end(output)).count()
 }
 
-/// It is sent what is due, and not waited for after that: it cannot answer.
+/// A half-closed client gets what is due; its ACK is not waited for.
 #[test]
-fn who_says_no_more_is_sent_what_is_due() {
+fn half_closed_client_gets_due_responses() {
     let mut rig = Rig::script("set cds a=1; eds a=1\n> cds");
     half_close(&mut rig, 1);
     assert_eq!(finished(&mut rig), 0, "its answer is due");
     rig.run("< cds first a=1");
     assert_eq!(finished(&mut rig), 1);
 
-    // It has all there is, or has asked for nothing.
+    // The client is up to date, or has sent no request.
     rig.run("2> cds\n2< cds first a=1\n2> cds\n3d> eds +b\n3d< eds first -b\n3d> eds ack");
     for stream in [2, 3, 4] {
         half_close(&mut rig, stream);
         assert_eq!(finished(&mut rig), 1, "{stream}");
     }
-    // Nor does what it is sent later.
+    // Later changes are not sent.
     rig.run("5> cds\n5< cds first a=1\nset cds a=2\n");
     half_close(&mut rig, 5);
     assert_eq!(finished(&mut rig), 1, "it has not answered, and never will");
@@ -42,10 +43,10 @@ fn who_says_no_more_is_sent_what_is_due() {
     println!("covers: M13 IS23");
 }
 
-/// Who has asked before it is known what it may see is answered when that is decided; who has not asked is not
-/// waited for.
+/// A half-closed client without a view is answered once it is assigned; one without a request is
+/// not waited for.
 #[test]
-fn who_waits_to_be_let_in_is_answered_first() {
+fn half_closed_client_is_answered_after_admission() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     let mut rig = Rig::new(config);
@@ -63,13 +64,13 @@ fn who_waits_to_be_let_in_is_answered_first() {
     // There is nothing to send.
     rig.run("assign 3 v");
     assert_eq!(finished(&mut rig), 1);
-    // It hears that it is not.
+    // The client is refused.
     let refused = rig.stream(2);
     rig.server.refuse(refused, StatusCode::PermissionDenied, "no", rig.now);
     rig.drain();
     let why = CloseReason::Refused { code: StatusCode::PermissionDenied, message: "no".into() };
     assert_eq!(rig.take_close(2), Some(why));
-    // It may go while it waits.
+    // The stream ends while it waits.
     let gone = rig.stream(4);
     rig.event(StreamEvent::Closed(gone));
     assert_eq!(finished(&mut rig), 0);

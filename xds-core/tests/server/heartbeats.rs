@@ -1,4 +1,4 @@
-//! Resources that clients may use for a time only: TTLs, heartbeats, and who is told of them.
+//! TTLs and heartbeats, and the clients that get them.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::support::{Rig, run_all, run_all_with};
 use xds_core::server::{Admission, HeartbeatFraction, Observation, ServerConfig};
 
 #[test]
-fn clients_that_announce_it_are_told_the_ttl_and_others_are_not() {
+fn ttl_is_sent_only_to_clients_with_ttl_feature() {
     run_all(&[
         (
             "M159 M160 M85",
@@ -16,7 +16,7 @@ fn clients_that_announce_it_are_told_the_ttl_and_others_are_not() {
             t< eds first a~10s=1 b=1
             2> eds a b
             2< eds first a=1 b=1
-            3u> eds a b              # nowhere to put it
+            3u> eds a b              # no field for the TTL
             3u< eds first a=1 b=1
             4td> eds +a +b
             4td< eds first a~10s=1 b=1
@@ -67,9 +67,9 @@ fn clients_that_announce_it_are_told_the_ttl_and_others_are_not() {
     ]);
 }
 
-/// A wrapper may be announced by the name that the protocol's text has for it.
+/// Support for wrappers is announced by the name in the protocol's text, too.
 #[test]
-fn the_feature_of_wrappers_has_two_names() {
+fn wrapper_feature_has_two_names() {
     for feature in ["xds.config.resource-in-sotw", "xds.config.supports-resource-in-sotw"] {
         let mut rig = Rig::default();
         rig.announce(1, feature);
@@ -81,7 +81,7 @@ fn the_feature_of_wrappers_has_two_names() {
 }
 
 #[test]
-fn heartbeats_come_at_half_the_ttl_under_the_accepted_version() {
+fn heartbeat_is_sent_at_half_ttl_with_accepted_version() {
     run_all(&[
         (
             "M161 M162 IS27",
@@ -102,7 +102,7 @@ fn heartbeats_come_at_half_the_ttl_under_the_accepted_version() {
             wait 5s
             t< eds heartbeat a~10s
             t> eds a b
-            set eds c=1              # of which this client is not told
+            set eds c=1              # this client does not subscribe to it
             wait 5s
             t< eds heartbeat a~10s",
         ),
@@ -145,9 +145,10 @@ fn heartbeats_come_at_half_the_ttl_under_the_accepted_version() {
     ]);
 }
 
-/// In full state what is absent is deleted, and proxies count what has no content as absent.
+/// In complete responses absence is deletion, and proxies treat a resource without content as
+/// absent.
 #[test]
-fn a_full_state_is_renewed_as_a_whole() {
+fn complete_response_is_renewed_with_all_resources() {
     run_all(&[(
         "M161 IS27",
         "
@@ -167,7 +168,7 @@ fn a_full_state_is_renewed_as_a_whole() {
         wait 5s
         t< cds heartbeat a~10s=1 b=1
         t> cds
-        t> eds x                     # clusters that are no news warm nothing
+        t> eds x                     # unchanged clusters warm nothing
         t<
         2t< cds heartbeat a~10s=1
         2t> cds a
@@ -176,14 +177,14 @@ fn a_full_state_is_renewed_as_a_whole() {
         t< cds changed a~10s=1 b=2
         t> cds nack
         wait 5s
-        t<                           # what it has, it was sent before
+        t<                           # NACKed, so not renewed
         2t< cds heartbeat a~10s=1",
     )]);
 }
 
-/// A state that would be empty but for an error, which was told, renews nothing.
+/// A complete response that has only an error is not renewed.
 #[test]
-fn who_is_told_an_error_is_not_sent_an_empty_state_for_a_heartbeat() {
+fn error_sends_no_empty_heartbeat() {
     run_all(&[(
         "IS5 IS27",
         "
@@ -199,9 +200,9 @@ fn who_is_told_an_error_is_not_sent_an_empty_state_for_a_heartbeat() {
     )]);
 }
 
-/// Without content a virtual host does not exist.
+/// A virtual host without content does not exist.
 #[test]
-fn virtual_hosts_are_renewed_whole() {
+fn virtual_host_heartbeat_has_content() {
     run_all(&[(
         "M161 M170",
         "
@@ -215,7 +216,7 @@ fn virtual_hosts_are_renewed_whole() {
 }
 
 #[test]
-fn the_fraction_is_configured() {
+fn heartbeat_fraction_is_configurable() {
     let mut config = ServerConfig::default();
     config.heartbeat_fraction = HeartbeatFraction::percent(20);
     run_all_with(
@@ -240,7 +241,7 @@ fn the_fraction_is_configured() {
 }
 
 #[test]
-fn what_is_sent_needs_no_heartbeat() {
+fn sent_resource_replaces_heartbeat() {
     run_all(&[
         (
             "M163",
@@ -295,7 +296,7 @@ fn what_is_sent_needs_no_heartbeat() {
             td> eds +a
             td< eds first a~10s=1
             wait 5s
-            td> eds ack +a           # asked for again while a heartbeat waits
+            td> eds ack +a           # resubscribed while a heartbeat waits
             td< eds resubscribed a~10s=1
             td> eds ack
             td<
@@ -325,7 +326,7 @@ fn what_is_sent_needs_no_heartbeat() {
 }
 
 #[test]
-fn a_heartbeat_waits_for_the_answer_before_it() {
+fn heartbeat_waits_for_pending_ack() {
     run_all(&[
         (
             "M165",
@@ -393,10 +394,10 @@ fn is_late_after_half_the_time(t: &str, subscribe: &str, ack: &str) {
     assert_eq!(late(&mut rig), [], "it is said once");
 }
 
-/// IS27: what layers had before anybody subscribed above them is renewed like what is set later; also for who
-/// comes after the last one left, and for who is moved there.
+// IS27: resources that layers had before a client subscribed are renewed like later ones, also for
+// clients after the last one left and for clients whose view changes.
 #[test]
-fn what_layers_had_before_is_renewed() {
+fn existing_layer_resources_are_renewed() {
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
     for (t, subscribe, ack) in [("t", "a", "a"), ("t", "*", "*"), ("td", "+a", "ack")] {
@@ -420,7 +421,7 @@ fn what_layers_had_before_is_renewed() {
         rig.run("set @base eds a~10s=1 b=1\nset @base eds -b\nlayers v own base");
         rig.run(&comes(1));
         rig.run(&comes(2));
-        // Moved from a view where there is nothing.
+        // The client comes from an empty view.
         rig.run(&format!("3{t}> eds {subscribe}\nassign 3 empty\nwait 100s"));
         if t == "td" {
             rig.run("3td< eds first -a\n3td> eds ack");

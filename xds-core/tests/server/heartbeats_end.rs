@@ -1,5 +1,4 @@
-//! What ends heartbeats or leaves them out: changes, rejections, clients that go and come back; and TTLs
-//! that are refused.
+//! Events that end or suppress heartbeats: changes, rejections, reconnects; and invalid TTLs.
 
 use core::time::Duration;
 
@@ -13,7 +12,7 @@ use xds_core::{
 };
 
 #[test]
-fn another_ttl_is_another_resource() {
+fn changed_ttl_is_a_change() {
     run_all(&[(
         "M166",
         "
@@ -58,7 +57,7 @@ fn another_ttl_is_another_resource() {
 }
 
 #[test]
-fn what_was_rejected_is_not_renewed() {
+fn rejected_resource_is_not_renewed() {
     for recovery in [NackRecovery::Minimal, NackRecovery::ResendBatch] {
         let mut config = ServerConfig::default();
         config = config.with_every_type(|it| it.nack_recovery = recovery);
@@ -76,7 +75,7 @@ fn what_was_rejected_is_not_renewed() {
                     t< eds changed a~10s=2
                     t> eds nack a b
                     wait 5s
-                    t< eds heartbeat b~10s   # under the version it has
+                    t< eds heartbeat b~10s   # with the accepted version
                     t> eds a b
                     set eds a~10s=3
                     t< eds changed a~10s=3
@@ -126,10 +125,9 @@ fn what_was_rejected_is_not_renewed() {
     println!("covers: M167");
 }
 
-/// A heartbeat that is rejected is not repeated: the client is sent the resource instead, when the next
-/// one is due.
+/// A rejected heartbeat is not repeated: the resource is sent when the next heartbeat is due.
 #[test]
-fn who_rejects_heartbeats_is_sent_resources() {
+fn rejected_heartbeat_is_replaced_by_resource() {
     run_all(&[(
         "M167 IS4",
         "
@@ -155,7 +153,7 @@ fn who_rejects_heartbeats_is_sent_resources() {
 }
 
 #[test]
-fn what_goes_takes_its_heartbeats_along() {
+fn removed_resource_has_no_heartbeat_timer() {
     let lines = "
         set eds a~10s=1; cds c~10s=1
         t> eds a
@@ -193,9 +191,9 @@ fn what_goes_takes_its_heartbeats_along() {
     println!("covers: M168");
 }
 
-/// M169: where nobody listens no time is spent, and who comes then is sent no heartbeat too many.
+// M169: without subscribers no timer runs, and a later client gets no extra heartbeat.
 #[test]
-fn who_leaves_everything_is_not_renewed_with_those_who_have_it() {
+fn client_without_wildcard_gets_no_wildcard_heartbeat() {
     run_all(&[(
         "IS27",
         "
@@ -207,7 +205,7 @@ fn who_leaves_everything_is_not_renewed_with_those_who_have_it() {
         2td< cds first a~10s=1
         wait 6s
         td< cds heartbeat a~10s
-        2td<                         # an answer is in the way
+        2td<                         # waits for the ACK
         2td> cds -*
         2td> cds ack
         2td< cds resubscribed -a
@@ -218,7 +216,7 @@ fn who_leaves_everything_is_not_renewed_with_those_who_have_it() {
 }
 
 #[test]
-fn nobody_is_woken_for_nobody() {
+fn heartbeat_timer_needs_a_subscriber() {
     let mut rig = Rig::default();
     rig.run("set eds a~10s=1\n> eds a\n< eds first a=1\n> eds a");
     assert_eq!(rig.server.poll_timeout(), None);
@@ -233,16 +231,16 @@ fn nobody_is_woken_for_nobody() {
         wait 1ms
         2t< eds heartbeat a~10s
         2t> eds a
-        2t> eds                      # gone
+        2t> eds                      # unsubscribed
         wait 60s
         2t<",
     );
     println!("covers: M169");
 }
 
-/// What a client has from another stream was renewed nobody knows when.
+/// The time of the last renewal on another stream is unknown.
 #[test]
-fn who_comes_back_is_told_at_once_what_it_may_go_on_using() {
+fn reconnecting_client_gets_immediate_heartbeat() {
     run_all(&[
         (
             "M170 M116",
@@ -288,7 +286,7 @@ fn who_comes_back_is_told_at_once_what_it_may_go_on_using() {
 }
 
 #[test]
-fn many_heartbeats_go_in_several_responses() {
+fn heartbeats_are_split_by_response_limit() {
     let mut config = ServerConfig::default();
     config.limits.response_bytes = 150;
     run_all_with(
@@ -324,7 +322,7 @@ fn many_heartbeats_go_in_several_responses() {
 }
 
 #[test]
-fn a_ttl_must_be_one_that_can_be_told_and_kept_to() {
+fn ttl_out_of_range_is_refused() {
     let mut rig = Rig::default();
     for (ttl, is_good) in [
         (Duration::ZERO, false),
@@ -345,7 +343,7 @@ fn a_ttl_must_be_one_that_can_be_told_and_kept_to() {
 }
 
 #[test]
-fn a_snapshot_has_ttls_as_well() {
+fn snapshot_resources_may_have_ttl() {
     let mut rig = Rig::default();
     let options = || ResourceOptions::default().with_ttl(Duration::from_secs(10));
     let mut snapshot = Snapshot::new();
@@ -359,9 +357,9 @@ fn a_snapshot_has_ttls_as_well() {
     println!("covers: M159 M216");
 }
 
-/// To be sent a resource ends the error that was told instead of it (M176), so that it is renewed by heartbeats only.
+// An error ends when the resource is sent (M176), so heartbeats must not send the resource.
 #[test]
-fn no_error_is_ended_by_a_renewal() {
+fn heartbeat_does_not_end_error() {
     run_all(&[
         (
             "M171 M172 M176",
@@ -374,8 +372,8 @@ fn no_error_is_ended_by_a_renewal() {
             td< eds changed !a=7
             td> eds ack
             wait 5s
-            td< eds heartbeat a~10s      # it may have kept it
-            td> eds nack                 # it has not
+            td< eds heartbeat a~10s      # the client may have kept it
+            td> eds nack                 # it did not
             wait 5s
             td<
             set eds a~10s=1
@@ -384,7 +382,7 @@ fn no_error_is_ended_by_a_renewal() {
             wait 5s
             td< eds heartbeat a~10s=1",
         ),
-        // Too late for what it may have kept.
+        // After the TTL, so that the client has dropped the resource.
         (
             "M171 M172 M176",
             "

@@ -1,4 +1,4 @@
-//! Views that nobody sees are dropped after a while, if that is wanted.
+//! Views without clients are dropped after a configured time.
 
 use core::time::Duration;
 
@@ -24,9 +24,9 @@ fn dropped(rig: &mut Rig) -> Vec<String> {
     dropped.collect()
 }
 
-/// M221: the time starts when the last client has gone, or nobody came.
+// M221: the time starts when the last client leaves, or when the view is created.
 #[test]
-fn a_view_goes_when_nobody_has_seen_it_for_long() {
+fn view_is_dropped_after_idle_time() {
     let mut rig = rig();
     rig.run("set cds a=1\nset @seen cds a=1\nset @unseen cds a=2\n> cds\n2> cds");
     rig.run("assign 1 seen\nassign 2 seen\nwait 59s");
@@ -47,10 +47,9 @@ fn a_view_goes_when_nobody_has_seen_it_for_long() {
     println!("covers: M221");
 }
 
-/// M221: a stream that goes before it was let see anything, one that is moved, and views that go by
-/// themselves leave nothing to wait for.
+// M221: streams that end before their assignment, view changes, and removed views leave no timer.
 #[test]
-fn views_that_go_otherwise_are_not_waited_for() {
+fn removed_view_leaves_no_idle_timer() {
     let mut rig = rig();
     rig.run("> cds\n1close\nset @v cds a=1\nset @v cds -a");
     assert_eq!(rig.server.poll_timeout(), None);
@@ -65,9 +64,9 @@ fn views_that_go_otherwise_are_not_waited_for() {
     println!("covers: M221");
 }
 
-/// M221, M224: a layer is seen by who sees the view above.
+// M221, M224: clients of a layered view count for its layers.
 #[test]
-fn layers_go_after_the_views_above() {
+fn layer_is_dropped_after_its_layered_views() {
     let mut rig = rig();
     rig.run("set @base cds a=1\nset @own cds b=1\nlayers v own base\n> cds\nassign 1 v\nwait 500s");
     assert_eq!(dropped(&mut rig), Vec::<String>::new());
@@ -81,7 +80,7 @@ fn layers_go_after_the_views_above() {
     println!("covers: M221 M224");
 }
 
-/// By default views are kept.
+/// Views are kept by default.
 #[test]
 fn views_are_kept_by_default() {
     let mut rig = Rig::default();
@@ -90,9 +89,9 @@ fn views_are_kept_by_default() {
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
-/// M221: whoever says what versions are, a view that is said to be dropped is gone.
+// M221: dropped views leave nothing in any version mode.
 #[test]
-fn views_with_versions_of_the_application_go_too() {
+fn idle_view_is_dropped_in_every_version_mode() {
     for versions in [VersionMode::Caller, VersionMode::Label, VersionMode::Counter] {
         let mut config = every_type(|it| it.versions = versions);
         config.idle_views = Some(Duration::from_secs(60));

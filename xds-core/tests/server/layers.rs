@@ -1,4 +1,4 @@
-//! Layered views: what clients of a view over others are told, and what they are not.
+//! Layered views and the updates that their clients get.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +22,11 @@ fn view(name: &str) -> ViewName {
 }
 
 #[test]
-fn clients_are_told_of_what_changes_for_them() {
+fn layered_view_sends_only_visible_changes() {
     run_all_with(
         &asked(),
         &[
-            // The topmost layer that has a name decides; what it hides may change unseen.
+            // The topmost layer with a name counts; hidden resources change without an update.
             (
                 "M224 M222",
                 "
@@ -37,7 +37,7 @@ fn clients_are_told_of_what_changes_for_them() {
                 assign 1 v
                 d< cds first a=9 b=1
                 d> cds ack
-                set @base cds a=2              # shadowed
+                set @base cds a=2              # hidden
                 d<
                 set @own cds c=1
                 d< cds changed c=1
@@ -45,10 +45,10 @@ fn clients_are_told_of_what_changes_for_them() {
                 set @base cds c=5 b=2
                 d< cds changed b=2
                 d> cds ack
-                set @own cds -a                # reveals what the base has by now
+                set @own cds -a                # reveals the base's resource
                 d< cds changed a=2
                 d> cds ack
-                set @own cds b=2               # the same on top
+                set @own cds b=2               # equal resource on top
                 d<
                 set @own cds -b
                 d<
@@ -60,7 +60,7 @@ fn clients_are_told_of_what_changes_for_them() {
                 d> cds ack
                 d<",
             ),
-            // By name, and the state of the world.
+            // Names, and state of the world.
             (
                 "M224",
                 "
@@ -88,7 +88,7 @@ fn clients_are_told_of_what_changes_for_them() {
                 < cds changed a=1 b=1
                 > cds",
             ),
-            // Errors layer as resources do: one on top hides the resource below.
+            // An error in an upper layer hides the resource below.
             (
                 "M224 M171 M176",
                 "
@@ -114,7 +114,7 @@ fn clients_are_told_of_what_changes_for_them() {
                 d> eds ack
                 d<",
             ),
-            // Other layers are a difference like any other, also while a response is on its way.
+            // A change of the layers is sent as a difference, also while a response is in flight.
             (
                 "M224 M223",
                 "
@@ -151,7 +151,7 @@ fn clients_are_told_of_what_changes_for_them() {
                 d< cds changed a=7
                 2d< cds changed a=7",
             ),
-            // A layer that does not exist yet has nothing yet; clients move as between other views.
+            // A missing layer is empty; clients change between layered and plain views.
             (
                 "M224 M223",
                 "
@@ -178,7 +178,7 @@ fn clients_are_told_of_what_changes_for_them() {
 }
 
 #[test]
-fn layers_that_cannot_be_are_refused() {
+fn invalid_layers_are_refused() {
     let limits = {
         let mut limits = ServerLimits::default();
         limits.views = 5;
@@ -207,10 +207,10 @@ fn layers_that_cannot_be_are_refused() {
     println!("covers: M218 M224 B57");
 }
 
-/// M222, M224: layered views cost nothing until somebody subscribes, and nothing once nobody does.
-/// M223, M224: the layer has nothing of the type, and nobody else looks at it.
+// M222, M224: layered views use no memory without subscribers.
+// M223, M224: a client changes to a layer that has nothing of the type.
 #[test]
-fn a_client_moves_from_a_layered_view_to_a_layer_of_it() {
+fn view_change_from_layered_view_to_its_layer() {
     run_all_with(
         &asked(),
         &[(
@@ -233,7 +233,7 @@ fn a_client_moves_from_a_layered_view_to_a_layer_of_it() {
 }
 
 #[test]
-fn layers_are_stored_once() {
+fn layered_views_share_stored_resources() {
     let mut rig = Rig::new(asked());
     rig.run("set @base cds a=1 b=1; eds x=1\nset @own cds b=2\nlayers v own base\nlayers w base");
     let before = rig.server.stats();
@@ -263,9 +263,9 @@ fn layers_are_stored_once() {
     println!("covers: M222 M213 M224 M243");
 }
 
-/// M213: a layered view is dropped as others are.
+// M213: a layered view is dropped like others.
 #[test]
-fn a_layered_view_is_dropped_as_asked() {
+fn layered_view_is_dropped_by_policy() {
     let start = || {
         let mut rig = Rig::new(asked());
         rig.run(
@@ -294,10 +294,10 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// To a layer: resources, errors and removals.
+    /// Sets resources and errors of a layer, or removes them.
     Apply(usize, Vec<(usize, Value)>),
     Layers(usize, Vec<usize>),
-    /// A client comes to a view, for everything or these names, or goes.
+    /// A client subscribes to the wildcard or these names of a view.
     Come(usize, usize, u8),
     Go(usize),
 }
@@ -325,8 +325,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a name stands for in a layer: an error may stand beside a resource, which only those who name
-/// it are told.
+/// Contents of a layer. A name may have a resource and an error, which only subscriptions by name
+/// get.
 type Layer = BTreeMap<usize, (Option<u8>, Option<i32>)>;
 
 #[derive(Default)]
@@ -346,7 +346,7 @@ impl Model {
         self.layers[layer].retain(|_, entry| *entry != (None, None));
     }
 
-    /// The effective set of a view, from scratch.
+    /// Computes the contents of a view from its layers.
     fn effective(&self, view: usize) -> Layer {
         let mut set = Layer::new();
         for &layer in self.views[view].iter().rev() {
@@ -358,12 +358,12 @@ impl Model {
 
 struct Client {
     view: usize,
-    /// Empty for everything.
+    /// Empty for the wildcard.
     names: BTreeSet<usize>,
     held: BTreeMap<String, String>,
 }
 
-/// What a client that has settled holds: resources, and errors of what it names.
+/// Final resources and errors of a client.
 fn expected(set: &Layer, names: &BTreeSet<usize>) -> BTreeMap<String, String> {
     let mut held = BTreeMap::new();
     for (&name, &(content, error)) in set {
@@ -379,7 +379,7 @@ fn expected(set: &Layer, names: &BTreeSet<usize>) -> BTreeMap<String, String> {
 }
 
 impl Client {
-    /// Takes what is due, and says how many responses that were.
+    /// Takes pending responses. Returns their number.
     fn settle(&mut self, rig: &mut Rig, stream: u32) -> usize {
         let mut responses = 0;
         while let Some(received) = rig.receive(stream) {
@@ -406,10 +406,10 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// M224, M222: clients of layered views hold the effective set, are told nothing while it stays the
-    /// same, and its version is that of a plain view with the same resources.
+    // M224, M222: clients of layered views hold the effective contents, get no response while these
+    // stay the same, and the version equals that of a plain view with the same resources.
     #[test]
-    fn clients_hold_the_effective_set(ops in vec(op(), 1..40)) {
+    fn clients_hold_effective_contents_of_layers(ops in vec(op(), 1..40)) {
         let mut rig = Rig::new(asked());
         let mut model = Model::default();
         let mut clients: BTreeMap<u32, Client> = BTreeMap::new();
@@ -418,7 +418,7 @@ proptest! {
             let before: Vec<_> = (0..2).map(|view| model.effective(view)).collect();
             match op {
                 Op::Apply(layer, changes) => {
-                    // Of a name that is repeated only the last change counts.
+                    // Only the last change of a name counts.
                     let changes: BTreeMap<_, _> = changes.into_iter().collect();
                     let mut text = format!("set @{} eds", LAYERS[layer]);
                     for (name, value) in changes {

@@ -1,4 +1,4 @@
-//! When streams are taken, and how they end.
+//! Admission and end of streams.
 
 use core::time::Duration;
 
@@ -21,9 +21,9 @@ fn limited(limit: impl FnOnce(&mut ServerLimits)) -> ServerConfig {
     ServerConfig::default().with_limits(limits)
 }
 
-/// M17: a fleet that reconnects at once is let in bit by bit.
+// M17: new streams are rate limited, for clients that all reconnect at once.
 #[test]
-fn new_streams_are_taken_at_a_rate() {
+fn new_streams_are_rate_limited() {
     let mut rig =
         Rig::new(limited(|limits| limits.new_streams = Some(Rate { per_second: 10, burst: 3 })));
     let mut accept = |millis: u64| {
@@ -43,7 +43,7 @@ fn new_streams_are_taken_at_a_rate() {
         (5_000, Ok(())),
         (5_000, Ok(())),
         (5_000, Err(refusal)),
-        // Contract rule 1: time that goes back stands still (M244).
+        // Contract rule 1: a clock that goes backwards stands still (M244).
         (10, Err(refusal)),
     ];
     for (millis, wanted) in expected {
@@ -54,9 +54,9 @@ fn new_streams_are_taken_at_a_rate() {
     println!("covers: M17");
 }
 
-/// IS24, M18: streams of one node are counted by its id, and a restart still overlaps.
+// IS24, M18: streams are counted per node id, and a restarted client may overlap.
 #[test]
-fn one_node_has_only_so_many_streams() {
+fn streams_per_node_are_limited() {
     let mut rig = Rig::new(limited(|limits| limits.streams_per_node = 2));
     let again = |rig: &mut Rig, stream: u32| {
         let request = request_of("node-1", "cds");
@@ -74,16 +74,16 @@ fn one_node_has_only_so_many_streams() {
     assert_eq!(reason.code(), StatusCode::ResourceExhausted);
     assert_eq!(reason.to_string(), "more than 2 streams of one node");
     assert_eq!(rig.server.stats().closed.streams_per_node, 1);
-    // What was refused does not count, and other nodes are not concerned.
+    // Refused streams do not count, and other nodes are not affected.
     rig.run("2close\n4> cds\n4< cds first a=2\n4open\nopen");
     again(&mut rig, 5);
     rig.run("5open\n5< cds first a=2");
     println!("covers: M18 IS24");
 }
 
-/// M242, IS24: who asks too often is read no more, then closed; who answers often is not.
+// M242, IS24: a client above the request rate is not read, and finally closed; ACKs are free.
 #[test]
-fn requests_are_taken_at_a_rate() {
+fn requests_are_rate_limited() {
     let mut rig =
         Rig::new(limited(|limits| limits.requests = Some(Rate { per_second: 10, burst: 3 })));
     rig.run("set eds a=1 b=1\n> eds a\n< eds first a=1");
@@ -111,15 +111,15 @@ fn requests_are_taken_at_a_rate() {
     println!("covers: M242 IS24");
 }
 
-/// M241: all rejections count, not all are observed.
+// M241: every NACK is counted, but observations are rate limited.
 #[test]
-fn a_flood_of_rejections_is_observed_in_part() {
+fn nack_observations_are_rate_limited() {
     let mut rig = Rig::new(limited(|limits| {
         limits.observed_nacks = Some(Rate { per_second: 1, burst: 2 });
     }));
     let nacks = |rig: &mut Rig, count: usize| {
         for _ in 0..count {
-            // Asking again is how a client makes the server send again.
+            // A repeated subscription makes the server send again.
             rig.run("d> eds nack +a\nd< eds resubscribed a=1");
         }
         let observed = rig.observations();
@@ -136,7 +136,7 @@ fn a_flood_of_rejections_is_observed_in_part() {
 }
 
 #[test]
-fn a_drained_server_lets_each_stream_finish() {
+fn drain_waits_for_pending_acks_until_grace() {
     run_all_with(
         &ServerConfig::default(),
         &[
@@ -148,17 +148,17 @@ fn a_drained_server_lets_each_stream_finish() {
                 < cds first a=1
                 2> cds
                 2< cds first a=1
-                2> cds                  # nothing is on its way on this one
+                2> cds                  # no response in flight
                 drain 0s grace 10s
                 wait 0s
                 2closed 14
                 open
                 set cds a=2
                 > eds x
-                <                       # it is sent nothing more
+                <                       # no more updates
                 wait 9s
                 open
-                > cds                   # the answer that was waited for
+                > cds                   # the awaited ACK
                 closed 14
             ",
             ),
@@ -172,10 +172,10 @@ fn a_drained_server_lets_each_stream_finish() {
                 < eds first x=1
                 drain 0s grace 10s
                 wait 0s
-                > cds nack              # a rejection is an answer; the other is missing
+                > cds nack              # a NACK is an answer; the other answer is missing
                 open
                 wait 10s
-                closed 14               # it was waited for long enough
+                closed 14               # the grace period is over
             ",
             ),
             (
@@ -195,13 +195,13 @@ fn a_drained_server_lets_each_stream_finish() {
                 set cds a=1
                 > cds
                 drain 60s grace 10s
-                < cds first a=1         # its time has not come
+                < cds first a=1         # not due yet
                 > cds
                 set cds a=2
                 < cds changed a=2
                 > cds
                 open
-                drain 0s grace 0s       # after all, it must be fast
+                drain 0s grace 0s       # a faster drain
                 wait 0s
                 closed 14
             ",
@@ -218,9 +218,9 @@ fn a_drained_server_lets_each_stream_finish() {
                 3< cds first a=1
                 drain 0s grace 60s
                 wait 0s
-                open                    # it is ending, once it has answered
+                open                    # ends after the ACK
                 3close
-                drain 0s grace 600s     # slower it does not become
+                drain 0s grace 600s     # a drain is never slowed down
                 drain 0s grace 5s
                 wait 4s
                 open
@@ -237,7 +237,7 @@ fn a_drained_server_lets_each_stream_finish() {
                 set cds a=1
                 > cds
                 < cds first a=1
-                drain 0s grace 60s      # its time has come, but the alarm has not gone off
+                drain 0s grace 60s      # due, but the timer has not fired
                 drain 0s grace 10s
                 wait 9s
                 open
@@ -249,9 +249,9 @@ fn a_drained_server_lets_each_stream_finish() {
     );
 }
 
-/// M14, M239: whose age ends it has no more time than all others once the server goes.
+// M14, M239: a stream that ends because of its age waits no longer than others in a drain.
 #[test]
-fn a_drained_server_waits_no_longer_for_streams_that_are_old() {
+fn drain_shortens_grace_of_aged_streams() {
     let mut config = ServerConfig::default();
     let (age, grace) = (Duration::from_secs(100), Duration::from_secs(300));
     config.max_stream_age = Some(StreamAge { age, jitter_percent: 0, grace });
@@ -268,9 +268,9 @@ fn a_drained_server_waits_no_longer_for_streams_that_are_old() {
     println!("covers: M14 M239 IS33");
 }
 
-/// M238, IS33: thousands of streams end one after the other, over the time of the plan and not in step.
+// M238, IS33: a drain spreads the ends of streams evenly over its time.
 #[test]
-fn draining_is_spread_over_time() {
+fn drain_spreads_stream_ends_over_time() {
     let ends = |seed: u64| {
         let mut rig = Rig::seeded(ServerConfig::default(), seed);
         for _ in 0..1_000 {
@@ -298,7 +298,7 @@ fn draining_is_spread_over_time() {
     assert!(one.iter().all(|&count| count == 10), "{one:?}");
     assert_eq!(one, ends(1), "the same seed, the same moments");
 
-    // Nor do two servers that drain at the same time end their first streams in the same moment.
+    // Two servers that drain at the same time end their first streams at different times.
     let first = |seed: u64| {
         let mut rig = Rig::seeded(ServerConfig::default(), seed);
         rig.server.accept(VIA, rig.now).expect("a stream");
@@ -311,7 +311,7 @@ fn draining_is_spread_over_time() {
 }
 
 #[test]
-fn a_server_without_streams_is_drained_at_once() {
+fn drain_without_streams_completes_at_once() {
     let mut rig = Rig::default();
     rig.run("drain 100s grace 5s\ndrain 1s grace 5s");
     assert_eq!(rig.effects(), [ServerOutput::Drained]);
@@ -320,9 +320,9 @@ fn a_server_without_streams_is_drained_at_once() {
     println!("covers: M14");
 }
 
-/// M242, IS24: what asks for nothing belongs to no node, whose streams could be counted.
+// M242, IS24: a stream without a request belongs to no node, so the node limit does not cover it.
 #[test]
-fn a_stream_on_which_nothing_is_asked_is_ended() {
+fn stream_without_request_is_closed() {
     let after = Duration::from_secs(60);
     let mut rig = Rig::default();
     rig.run("set cds a=1\n> cds\n< cds first a=1\n> cds");
@@ -336,11 +336,11 @@ fn a_stream_on_which_nothing_is_asked_is_ended() {
     assert_eq!(CloseReason::NoRequest { after }.code(), StatusCode::DeadlineExceeded);
     assert_eq!(rig.server.stats().closed.no_request, 1);
 
-    // Who has asked once may be silent for ever.
+    // After its first request a client may be silent forever.
     rig.run("wait 10000s\nset cds a=2\n< cds changed a=2\n> cds");
     assert_eq!(rig.server.poll_timeout(), None);
 
-    // A server that drains does so as it would.
+    // A drain ends silent streams as planned.
     let silent = rig.server.accept(VIA, rig.now).expect("a stream");
     rig.run("drain 200s grace 5s\nwait 200s");
     let why = rig.effects().into_iter().find_map(|it| match it {
@@ -351,9 +351,9 @@ fn a_stream_on_which_nothing_is_asked_is_ended() {
     println!("covers: M242 IS24");
 }
 
-/// M9, IS24: an application that does not answer keeps nobody waiting, and nothing of what they asked for.
+// M9, IS24: a stream without an admission decision is closed, and its state is freed.
 #[test]
-fn a_stream_of_which_nobody_decides_what_it_sees_is_ended() {
+fn stream_without_admission_decision_is_closed() {
     let after = Duration::from_secs(60);
     let mut config = ServerConfig::default();
     config.admission = Admission::Asked;
@@ -383,7 +383,7 @@ fn a_stream_of_which_nobody_decides_what_it_sees_is_ended() {
     assert_eq!(CloseReason::NoDecision { after }.code(), StatusCode::Unavailable);
     assert_eq!(rig.server.stats().closed.no_decision, 1);
 
-    // Who was let in stays until it is old, and who is sent away at a drain is so by its plan.
+    // An admitted stream stays until its maximum age; a drain ends waiting streams as planned.
     let served = ask(&mut rig);
     rig.server.assign(served, &ViewName::default(), rig.now);
     rig.run("wait 5990s");
@@ -396,9 +396,9 @@ fn a_stream_of_which_nobody_decides_what_it_sees_is_ended() {
     println!("covers: M9 IS24");
 }
 
-/// M239: streams that came together do not come back together.
+// M239: the maximum age has jitter, so that streams do not end together.
 #[test]
-fn old_streams_are_ended_with_jitter() {
+fn aged_streams_are_closed_with_jitter() {
     let mut config = ServerConfig::default();
     let age = Duration::from_secs(1_000);
     config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace: age });
@@ -427,7 +427,7 @@ fn old_streams_are_ended_with_jitter() {
     assert_eq!(rig.server.stats().closed.aged, 199);
     assert_eq!(CloseReason::StreamAge.code(), StatusCode::Unavailable);
 
-    // And like all planned ends, this one lets the client answer.
+    // A stream that ends because of its age waits for a pending ACK.
     rig.run("> cds\n< cds first a=1\n2d> cds +*\n2d< cds first a=1\nwait 1201s");
     rig.run("open\n2open\nset cds a=2\n<\n2<\n> cds\n2d> cds ack");
     assert_eq!(rig.take_close(1), Some(CloseReason::StreamAge));

@@ -1,9 +1,10 @@
-//! Clients that write names as locators, with dynamic parameters or without (TP2): each stands for its name.
+//! Resource locators with or without dynamic parameters, each treated as its name.
+// TP2
 
 use crate::support::{Response, Rig};
 use xds_core::server::Observation;
 
-/// Which types it was observed of that their parameters are not looked at.
+/// Streams and types whose dynamic parameters were observed as ignored.
 fn ignored(rig: &mut Rig) -> Vec<String> {
     let of = |observation: Observation| match observation {
         Observation::ParametersIgnored { stream, type_url } => {
@@ -14,9 +15,9 @@ fn ignored(rig: &mut Rig) -> Vec<String> {
     rig.observations().into_iter().filter_map(of).collect()
 }
 
-/// M36: the list is that of both, and whoever meant a variant is not found out by nobody.
+// M36: names and locators form one list; parameters are ignored.
 #[test]
-fn lists_of_locators_are_names_beside_the_others() {
+fn locators_and_names_form_one_list() {
     let mut rig = Rig::default();
     rig.run(
         "
@@ -32,7 +33,7 @@ fn lists_of_locators_are_names_beside_the_others() {
         > eds a loc:b;env=test loc:c;env=test;zone=1
         < eds resubscribed c=1
         > eds a loc:c;env=prod loc:c
-        <                           # of other parameters the same name
+        <                           # other parameters, same name
         set eds a=2 b=2 c=2
         < eds changed a=2 c=2
         ",
@@ -44,7 +45,7 @@ fn lists_of_locators_are_names_beside_the_others() {
     println!("covers: M36");
 }
 
-/// M36, M142: the same of what is subscribed and unsubscribed, and what is gone is said as it was asked for.
+// M36, M142: locators subscribe and unsubscribe, and removals use the form of the subscription.
 #[test]
 fn locators_subscribe_and_unsubscribe_names() {
     let mut rig = Rig::default();
@@ -70,7 +71,7 @@ fn locators_subscribe_and_unsubscribe_names() {
     assert_eq!(ignored(&mut rig), ["s0 ClusterLoadAssignment"]);
     assert_eq!(rig.server.stats().ignored_parameters, 3);
 
-    // It is said of who only unsubscribes, too; and who names what he has in both ways loses it in both.
+    // Unsubscriptions are observed, too. Unsubscribing by locator ends a subscription by name.
     rig.run("2d> eds +a\n2d< eds first a=3\n2d> eds ack -loc:a;env=test\nset eds a=4\n2d<");
     assert_eq!(ignored(&mut rig), ["s1 ClusterLoadAssignment"]);
     println!("covers: M36 M142");

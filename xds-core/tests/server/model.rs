@@ -1,8 +1,8 @@
-//! Random clients and transactions against the simplest possible idea of what must come out.
+//! Random clients and transactions against a minimal model.
 //!
-//! The model is a map of what exists and, per client, what it asked for and holds. The server is
-//! right if, once everybody is done, each accepting client holds what exists of what it asked
-//! for; if it then is silent; and if everything it said on the way had a reason.
+//! The model consists of the existing resources and each client's subscriptions and resources. At
+//! the end each accepting client holds the existing resources of its subscriptions, the server is
+//! silent, and every response had a reason.
 
 use crate::support::model::{
     Drains, World,
@@ -18,13 +18,13 @@ use xds_core::{
     server::{ServerConfig, StreamEvent, VersionMode},
 };
 
-/// Runs to the end and checks that it is one.
+/// Runs the steps and checks the final state.
 fn converge(ops: &[Op], config: (ServerConfig, Split)) {
     let mut world = World::with(config, 1, Drains::Always);
     world.run(ops);
     world.check_views();
     let frames = world.frames.len();
-    // Saying the same again changes nothing.
+    // Repeated requests change nothing.
     for client in 0..world.clients.len() {
         for ty in 0..TYPES.len() {
             let subscription = world.clients[client].subscriptions[ty].clone();
@@ -44,7 +44,7 @@ fn converge(ops: &[Op], config: (ServerConfig, Split)) {
     assert_eq!(settled, frames);
     assert!(frames <= 6 * (world.requests + world.clients.len() * ops.len()));
 
-    // All that was held for them goes with them.
+    // The state of closed clients is freed.
     for client in &world.clients {
         world.server.handle_event(StreamEvent::Closed(client.stream), Time::ZERO);
     }
@@ -60,33 +60,34 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// IS5, IS6, IS8, IS9, IS16, IS4, M64, M81, IL1, IL2.
+    // IS5, IS6, IS8, IS9, IS16, IS4, M64, M81, IL1, IL2.
     #[test]
-    fn everybody_ends_up_with_what_exists(
+    fn sotw_clients_converge_to_existing_resources(
         ops in vec(op(0..3, 0..TYPES.len()), 1..60),
         config in config(),
     ) {
         converge(&ops, config);
     }
 
-    /// The same with one client and a type in full state.
+    /// Convergence of one client with a type of complete responses.
     #[test]
-    fn a_full_state_ends_up_complete(ops in vec(op(0..1, 2..3), 1..40), config in config()) {
+    fn complete_type_converges(ops in vec(op(0..1, 2..3), 1..40), config in config()) {
         converge(&ops, config);
     }
 
-    /// The same with one client, clusters and endpoints.
+    /// Convergence of one client with clusters and endpoints.
     #[test]
-    fn clusters_and_endpoints_end_up_complete(
+    fn clusters_and_endpoints_converge(
         ops in vec(op(0..1, 0..2), 1..40),
         config in config(),
     ) {
         converge(&ops, config);
     }
 
-    /// IS34, rules 2 and 3: neither the process, nor the seed, nor when outputs are polled shows.
+    // IS34, rules 2 and 3: the bytes do not depend on the process, the seed, or the time of
+    // polling.
     #[test]
-    fn the_same_calls_give_the_same_bytes(ops in vec(op(0..3, 0..TYPES.len()), 1..40)) {
+    fn equal_calls_produce_equal_bytes(ops in vec(op(0..3, 0..TYPES.len()), 1..40)) {
         let mut one = World::new(1, Drains::Always);
         let mut same = World::new(1, Drains::Always);
         let mut other_seed = World::new(2, Drains::Always);
@@ -101,10 +102,10 @@ proptest! {
         prop_assert_eq!(&one.frames, &undrained.frames);
     }
 
-    /// M72: a label that everything has does as well as versions that are made of content. But for clients that
-    /// come back, who are taken at their word by the one and not by the other.
+    // M72: one label for all changes gives the same responses as content versions, except for
+    // reconnecting clients, whose label is not trusted.
     #[test]
-    fn a_label_changes_nothing_of_what_is_sent(
+    fn label_versions_send_same_resources_as_content_versions(
         ops in vec(op(0..3, 0..TYPES.len()), 1..60),
         config in config(),
         rejects in any::<bool>(),
@@ -129,7 +130,8 @@ proptest! {
         prop_assert_eq!(sent(VersionMode::Content), sent(VersionMode::Label));
     }
 
-    /// Two servers with the same resources in the end state the same versions (M72, 5.7h).
+    /// Two servers with the same resources have the same versions.
+    // M72, 5.7h
     #[test]
     fn replicas_agree_on_versions(ops in vec(op(0..3, 0..TYPES.len()), 1..30), noise in vec(op(0..3, 0..TYPES.len()), 1..30)) {
         let mut one = World::new(1, Drains::Always);

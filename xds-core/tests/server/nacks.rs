@@ -1,4 +1,4 @@
-//! What is made of a rejected response: what is sent again, when, and what is remembered of it.
+//! Rejected responses: retries and the remembered rejection.
 
 use crate::support::{Rig, run_all, run_all_with, url};
 use xds_core::{
@@ -7,7 +7,7 @@ use xds_core::{
 };
 
 #[test]
-fn nacks() {
+fn nacked_resources_are_resent_with_next_change() {
     run_all(&[
         (
             "M52 IS4 S0.094",
@@ -37,7 +37,7 @@ fn nacks() {
             <
         ",
         ),
-        // That something else was told to be gone in the same response changes nothing.
+        // A removal in the same response changes nothing.
         (
             "M107",
             "
@@ -51,8 +51,9 @@ fn nacks() {
             <
         ",
         ),
-        // Under a wildcard, what went is told again: a client that refuses responses whole has it yet.
-        // What was gone before a client asked for everything it never had from there.
+        // Under a wildcard, rejected removals are sent again, because a client that rejects whole
+        // responses still has the resources. A resource removed before the wildcard subscription
+        // was never sent by it.
         (
             "M107 IS11",
             "
@@ -70,7 +71,7 @@ fn nacks() {
             set cds c=2
             d< cds changed -a c=2",
         ),
-        // Nor if it accepts something since that does not take along what was rejected.
+        // An ACK of a response without the rejected resources does not resolve them.
         (
             "M107 IS11",
             "
@@ -129,7 +130,7 @@ fn nacks() {
             d< cds changed z=1
         ",
         ),
-        // Also if it was gone before, and the client has heard of that.
+        // Removed before the rejected response, with a confirmed removal.
         (
             "M107 IS11",
             "
@@ -152,7 +153,7 @@ fn nacks() {
             d<
         ",
         ),
-        // Unless that has come back; and as often as it is rejected.
+        // Unless the resource exists again; as often as it is rejected.
         (
             "M107 IS11",
             "
@@ -172,7 +173,7 @@ fn nacks() {
             <
         ",
         ),
-        // Or the client has been told an error since, in its place.
+        // Unless the client got an error in its place since.
         (
             "M107 IS11 IS28",
             "
@@ -192,7 +193,7 @@ fn nacks() {
             d<
         ",
         ),
-        // What was bad may be the one that goes.
+        // The rejected resource may be the removed one.
         (
             "M107",
             "
@@ -215,10 +216,10 @@ fn nacks() {
             < eds first x=1 y=bad
             > eds nack x y
             <
-            > eds x y z              # subscribes to something else: only that
+            > eds x y z              # only the new name
             < eds resubscribed z=1
             > eds x y z
-            set eds z=2              # the first change takes the rejected ones along, once
+            set eds z=2              # rejected ones are re-sent once with the next change
             < eds changed x=1 y=bad z=2
             > eds nack x y z
             set eds z=3
@@ -285,7 +286,7 @@ fn nacks() {
             > eds x
             < eds first x=bad
             > eds nack x
-            > eds *                  # what was rejected, the client does not have
+            > eds *                  # a NACKed resource is not held
             < eds resubscribed x=bad y=1
             > eds nack *
             <
@@ -294,10 +295,10 @@ fn nacks() {
     ]);
 }
 
-/// A client that refuses responses whole lacks all of a full state in which one resource is bad. Once it drops
-/// that one, the state is another one than it rejected (IS4), and is sent, since nothing else may ever be due.
+// A client that rejects whole responses lacks all resources of the state. Without the dropped name
+// the state is another one (IS4), and is sent because no other update may ever follow.
 #[test]
-fn a_full_state_is_sent_again_without_what_was_dropped() {
+fn nacked_state_is_resent_without_unsubscribed_name() {
     run_all(&[
         (
             "M107",
@@ -315,7 +316,7 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
             < cds changed x=2
         ",
         ),
-        // The NACK itself may drop it.
+        // The NACK itself may drop the name.
         (
             "M107",
             "
@@ -328,7 +329,7 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
             <
         ",
         ),
-        // It may not have been the bad one; but nothing is sent twice as it was.
+        // Another resource may have been the invalid one; no state is sent twice.
         (
             "M107 IS4",
             "
@@ -359,7 +360,7 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
             <
         ",
         ),
-        // Everything may come down to a name.
+        // The wildcard is replaced by a name.
         (
             "M107 IS4",
             "
@@ -370,7 +371,7 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
             <
         ",
         ),
-        // What the client has it is not sent again (M48).
+        // A resource that the client holds is not sent again (M48).
         (
             "M107 M48",
             "
@@ -384,7 +385,7 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
             <
         ",
         ),
-        // It is told what has gone.
+        // Removals are reported.
         (
             "M107 M76",
             "
@@ -417,9 +418,9 @@ fn a_full_state_is_sent_again_without_what_was_dropped() {
     run_all_with(&minimal, &[("M54", script)]);
 }
 
-/// M54 with the other policy.
+// M54 with `NackRecovery::Minimal`.
 #[test]
-fn minimal_recovery_sends_only_what_changed() {
+fn minimal_recovery_sends_only_changes() {
     let config =
         ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Minimal);
     run_all_with(
@@ -439,9 +440,9 @@ fn minimal_recovery_sends_only_what_changed() {
     );
 }
 
-/// M56: a NACK is what has `error_detail`, whatever its version.
+// M56: a request with `error_detail` is a NACK, whatever its version.
 #[test]
-fn only_error_detail_makes_a_nack() {
+fn error_detail_makes_a_nack() {
     let mut rig = Rig::script("set eds x=1\n> eds x");
     let sent = rig.receive(1).expect("a response").full().clone();
     rig.observations();
@@ -461,9 +462,9 @@ fn only_error_detail_makes_a_nack() {
     println!("covers: M56 B04");
 }
 
-/// M53, M233: the state of a subscription, and what is remembered of a NACK.
+// M53, M233: status of a subscription, with the remembered NACK.
 #[test]
-fn a_nack_is_remembered_until_the_next_ack() {
+fn nack_is_remembered_until_next_ack() {
     let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\nset eds x=bad");
     let good = rig.server.status().next().and_then(|status| status.acked_version);
     rig.run("< eds changed x=bad\n> eds nack x");
@@ -483,9 +484,9 @@ fn a_nack_is_remembered_until_the_next_ack() {
     println!("covers: M53 M233");
 }
 
-/// A NACK after the ACK of the same response counts: the client had second thoughts.
+/// A NACK counts even after an ACK of the same response.
 #[test]
-fn an_accepted_response_can_still_be_rejected() {
+fn nack_after_ack_of_same_response_counts() {
     let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\n> eds nack x\n<");
     assert_eq!(rig.server.status().next().map(|status| status.state), Some(SyncState::Nacked));
     rig.run("> eds x\n<");
@@ -497,10 +498,10 @@ fn an_accepted_response_can_still_be_rejected() {
     );
 }
 
-/// What changed while the rejected state was on its way, and is as before, makes no other state of it; nor does
-/// who says again that it was rejected.
+/// A change that was undone while the rejected response was in flight does not make another state,
+/// and neither does a repeated NACK.
 #[test]
-fn a_change_that_was_undone_is_none() {
+fn undone_change_does_not_resend_nacked_state() {
     run_all(&[(
         "IS4 M106 M107",
         "> cds c e

@@ -1,4 +1,4 @@
-//! What a request means for the response before it: ACK, stale, bogus, and the window.
+//! Answers to responses: ACKs, stale and invalid nonces, and the window.
 
 use crate::support::{Rig, run_all, url};
 use prost::Message as _;
@@ -8,7 +8,7 @@ use xds_core::{
 };
 
 #[test]
-fn acks_and_the_window() {
+fn ack_opens_window_for_next_response() {
     run_all(&[
         (
             "M44 M45 IS5 S0.094 S0.149 S0.151",
@@ -31,12 +31,12 @@ fn acks_and_the_window() {
             set eds x=2
             set eds x=3 y=3
             set eds x=4
-            <                        # one on its way at a time
+            <                        # one response in flight
             > eds x y
             < eds changed x=4 y=3
             set eds x=5
             > eds nack x y
-            < eds changed x=5 y=3    # y, once more, with it
+            < eds changed x=5 y=3    # y is re-sent with it
         ",
         ),
         (
@@ -48,7 +48,7 @@ fn acks_and_the_window() {
             set cds b=1
             set cds -b
             > cds
-            <                        # as it was
+            <                        # unchanged
         ",
         ),
         (
@@ -78,7 +78,7 @@ fn acks_and_the_window() {
             set eds x=1 y=1
             > eds x
             < eds first x=1
-            > eds nonce: x y         # latched while the first is on its way
+            > eds nonce: x y         # held until the first is answered
             <
             > eds x y                # the ACK
             < eds resubscribed y=1
@@ -90,7 +90,7 @@ fn acks_and_the_window() {
             set eds x=1
             > eds missing
             <
-            > eds nonce: x           # supersedes what was held
+            > eds nonce: x           # replaces the held request
             < eds first x=1
         ",
         ),
@@ -145,7 +145,7 @@ fn acks_and_the_window() {
 }
 
 #[test]
-fn stale_and_bogus_nonces() {
+fn stale_and_unknown_nonces_are_ignored() {
     run_all(&[
         (
             "M58 S0.147 S0.150 IS2",
@@ -156,7 +156,7 @@ fn stale_and_bogus_nonces() {
             > eds x
             set eds x=2
             < eds changed x=2
-            > eds nonce:1 x y        # dropped, names and all
+            > eds nonce:1 x y        # the whole request is dropped
             <
             set eds x=3
             <                        # it was no ACK
@@ -225,9 +225,9 @@ fn stale_and_bogus_nonces() {
     ]);
 }
 
-/// M62, M63, IS1: nonces count from 1 over all types of a stream and are never reused.
+// M62, M63, IS1: nonces count from 1 over all types of a stream and are never reused.
 #[test]
-fn nonces_are_unique_on_a_stream() {
+fn nonces_are_unique_per_stream() {
     let mut rig = Rig::script("set cds a=1; eds x=1; lds l=1");
     rig.run("> cds\n> eds x\n> lds");
     let mut nonces = Vec::new();
@@ -242,9 +242,9 @@ fn nonces_are_unique_on_a_stream() {
     println!("covers: M62 M63 IS1");
 }
 
-/// What an operator sees of each answer (M57, M58, M61, M241).
+// M57, M58, M61, M241: observations of answers.
 #[test]
-fn answers_are_observed() {
+fn acks_nacks_and_invalid_nonces_are_observed() {
     let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1");
     let (stream, type_url) = (rig.stream(1), xds_core::TypeUrl::from(&*url("eds")));
     let version = rig.server.version(&url("eds")).expect("a version");
@@ -289,9 +289,9 @@ fn answers_are_observed() {
     println!("covers: M57 M58 M61 M241");
 }
 
-/// M73: what was not rendered was not sent; another type's ACK is not held up by it (M19).
+// M73: a response that was not rendered was not sent, and another type's ACK is not delayed (M19).
 #[test]
-fn a_response_counts_as_sent_when_it_is_rendered() {
+fn response_counts_as_sent_when_rendered() {
     let mut rig = Rig::script("set cds a=1; eds x=1\n> cds\n> eds x");
     let state = |rig: &Rig| -> Vec<_> { rig.server.status().map(|s| s.state).collect() };
     assert_eq!(state(&rig), [SyncState::Waiting, SyncState::Waiting]);
@@ -302,9 +302,9 @@ fn a_response_counts_as_sent_when_it_is_rendered() {
     println!("covers: M73 M19");
 }
 
-/// M43: an old nonce on a new stream must not pass for an ACK even if its number is in use there.
+// M43: a nonce of an old stream is no ACK even if the new stream has used the same number.
 #[test]
-fn an_old_nonce_is_no_ack_on_a_new_stream() {
+fn nonce_of_old_stream_is_no_ack() {
     let mut rig = Rig::script("set eds x=1");
     rig.run("> eds nonce:1 x");
     assert!(rig.server.status().all(|status| status.state == SyncState::Waiting));

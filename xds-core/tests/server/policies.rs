@@ -1,5 +1,5 @@
-//! Where implementations part ways, the server does as it is told: one test for each policy, with the
-//! default beside it where no other test has it.
+//! Policies for behavior that differs between implementations: one test per policy, and the default
+//! where no other test covers it.
 
 use crate::support::{Rig, every_type, run_all_with, url};
 use xds_core::server::{
@@ -17,9 +17,9 @@ fn closed(rig: &mut Rig) -> Vec<CloseReason> {
     closed.collect()
 }
 
-/// M8: what a server knows nothing of.
+// M8: types without resources.
 #[test]
-fn unknown_types_can_be_errors_or_end_the_stream() {
+fn unknown_type_is_error_or_close_by_policy() {
     let mut config = ServerConfig::default();
     config.unknown_type = UnknownType::NotFound;
     config = config.with_type(url("mine"), TypeConfig::of(&url("mine")));
@@ -32,11 +32,11 @@ fn unknown_types_can_be_errors_or_end_the_stream() {
                 > own x y
                 < own first !x=5 !y=5
                 > own x y
-                > mine x                 # the server was told of it
+                > mine x                 # a configured type
                 <
                 > eds x
                 <
-                set own x=1              # now there are some
+                set own x=1              # resources exist now
                 < own changed x=1
                 > own x y z
                 <",
@@ -58,9 +58,9 @@ fn unknown_types_can_be_errors_or_end_the_stream() {
     println!("covers: M8 IS21 IS23");
 }
 
-/// M3: another node.
+// M3: a changed node.
 #[test]
-fn another_node_can_end_the_stream() {
+fn changed_node_closes_stream_by_policy() {
     use prost::Message as _;
     use xds_core::proto::{DiscoveryRequest, Node};
 
@@ -81,9 +81,9 @@ fn another_node_can_end_the_stream() {
     println!("covers: M2 M3 IS19");
 }
 
-/// M41, M42: what is believed of a client that comes back by name.
+// M41, M42: versions stated with names on reconnect.
 #[test]
-fn a_client_can_be_trusted_for_names() {
+fn stated_version_is_trusted_for_same_names() {
     let config = every_type(|it| it.reconnect_trust = ReconnectTrust::SameNames);
     let mut rig = Rig::new(config);
     rig.run("set eds x=1 y=1; lds a=1 b=1\n> eds x y\n< eds first x=1 y=1\n> lds a");
@@ -95,12 +95,12 @@ fn a_client_can_be_trusted_for_names() {
         2<
         2> lds version:{lds} a
         2<
-        set lds b=2              # the version is that of what it has
+        set lds b=2              # the version of the held resources
         3> lds version:{lds} a
         3<
         3> lds a b
         3< lds resubscribed a=1 b=2
-        4> lds version:{lds} a b # these are other names
+        4> lds version:{lds} a b # other names
         4< lds first a=1 b=2
         5> lds version:{lds}
         5< lds first a=1 b=2
@@ -119,9 +119,9 @@ fn a_client_can_be_trusted_for_names() {
     println!("covers: M41 M42 S0.100");
 }
 
-/// M75: everything each time, and still silent about deletions.
+// M75: complete responses, still without removals.
 #[test]
-fn changes_can_come_with_everything_else() {
+fn always_full_policy_sends_complete_responses() {
     run_all_with(
         &every_type(|it| {
             if it.sotw_response == SotwResponse::Changes {
@@ -151,7 +151,7 @@ fn changes_can_come_with_everything_else() {
                 "M75 M77",
                 "
                 > eds *
-                <                        # nothing is said by absence
+                <                        # absence means nothing here
                 set eds x=1 y=1
                 < eds first x=1 y=1
                 > eds *
@@ -168,9 +168,9 @@ fn changes_can_come_with_everything_else() {
     );
 }
 
-/// M57, S0.078: clients older than `error_detail`.
+// M57, S0.078: clients without `error_detail`.
 #[test]
-fn an_old_client_rejects_by_version() {
+fn version_mismatch_is_nack_by_policy() {
     let mut rig =
         Rig::new(every_type(|it| it.nack_detection = NackDetection::ErrorDetailOrVersion));
     rig.run(
@@ -200,7 +200,7 @@ fn an_old_client_rejects_by_version() {
     rig.run("set eds x=2\n< eds changed x=2\n> eds x\n<");
     assert_eq!(rig.server.stats().acks, 2);
 
-    // The first response of a stream is rejected with no version at all; `error_detail` still counts.
+    // A first response is rejected with an empty version; `error_detail` still counts.
     rig.run("2> eds x\n2< eds first x=2\n2> eds version: x\n2<\nset eds x=3\n2< eds changed x=3");
     assert_eq!(rig.server.stats().nacks, 2);
     rig.run("2> eds nack x\n2<");
@@ -208,9 +208,9 @@ fn an_old_client_rejects_by_version() {
     println!("covers: M57 S0.078");
 }
 
-/// X01: the protocol as it was at first.
+// X01: the original protocol.
 #[test]
-fn a_wildcard_can_be_for_good() {
+fn wildcard_cannot_be_left_by_policy() {
     run_all_with(
         &every_type(|it| it.wildcard_exit = WildcardExit::Never),
         &[
@@ -241,7 +241,7 @@ fn a_wildcard_can_be_for_good() {
             (
                 "M24",
                 "
-                set cds a=1 b=1          # names first: there is no wildcard to be held to
+                set cds a=1 b=1          # names first, so no wildcard
                 > cds a
                 < cds first a=1
                 > cds b
@@ -251,9 +251,9 @@ fn a_wildcard_can_be_for_good() {
     );
 }
 
-/// M93: no farewell.
+// M93: no removals are sent.
 #[test]
-fn a_wildcard_can_be_left_in_silence() {
+fn leaving_wildcard_sends_no_removals_by_policy() {
     run_all_with(
         &every_type(|it| it.wildcard_exit = WildcardExit::Silent),
         &[(
@@ -270,9 +270,9 @@ fn a_wildcard_can_be_left_in_silence() {
     );
 }
 
-/// M32: an empty first list for all types, or for none.
+// M32: an empty first list for all types, or for none.
 #[test]
-fn the_legacy_wildcard_is_a_matter_of_the_type() {
+fn legacy_wildcard_depends_on_type_policy() {
     run_all_with(
         &every_type(|it| it.legacy_wildcard = LegacyWildcard::Honored),
         &[
@@ -289,9 +289,9 @@ fn the_legacy_wildcard_is_a_matter_of_the_type() {
     );
 }
 
-/// M151, M152: endpoints after clusters that were accepted.
+// M151, M152: endpoints after accepted clusters.
 #[test]
-fn endpoints_can_wait_for_accepted_clusters() {
+fn endpoints_wait_for_accepted_clusters_by_policy() {
     let mut config = ServerConfig::default();
     config.warming = Warming::AfterAcceptedClusters;
     run_all_with(
@@ -309,7 +309,7 @@ fn endpoints_can_wait_for_accepted_clusters() {
                 > eds x
                 set cds a=2
                 < cds changed a=2
-                > eds x                  # before the clusters are accepted
+                > eds x                  # before the CDS ACK
                 <
                 > cds
                 < eds warming x=1
@@ -328,7 +328,7 @@ fn endpoints_can_wait_for_accepted_clusters() {
                 > eds x
                 set cds a=bad
                 < cds changed a=bad
-                > cds nack               # nobody warms what was rejected
+                > cds nack               # NACKed clusters do not warm
                 <
                 > eds x
                 <",
@@ -357,9 +357,9 @@ fn endpoints_can_wait_for_accepted_clusters() {
     );
 }
 
-/// M155: secrets as well.
+// M155: secrets.
 #[test]
-fn secrets_can_be_sent_again_too() {
+fn secrets_are_resent_for_warming_by_policy() {
     let mut config = ServerConfig::default();
     run_all_with(
         &config,

@@ -1,9 +1,9 @@
-//! Where the presets differ from the default, and from each other: what each answers to the same.
+//! Differences between the presets and the default.
 
 use crate::support::{Rig, run_all_with, url};
 use xds_core::server::{CloseReason, ServerConfig, ServerOutput, StreamEvent};
 
-/// Runs the same with each preset and the default: what must come out is the second of each pair.
+/// Runs the same steps with the default and each preset, and checks each one's answer.
 fn each(covers: &str, steps: &str, cases: [(&str, &str); 5]) {
     let configs = [
         ("default", ServerConfig::default()),
@@ -23,7 +23,7 @@ fn each(covers: &str, steps: &str, cases: [(&str, &str); 5]) {
 }
 
 #[test]
-fn empty_first_lists() {
+fn presets_differ_on_empty_first_list() {
     each(
         "M22 M32",
         "set cds a=1; eds x=1\n> cds\n> eds",
@@ -38,7 +38,7 @@ fn empty_first_lists() {
 }
 
 #[test]
-fn names_that_do_not_exist() {
+fn presets_differ_on_missing_names() {
     each(
         "M39 M173",
         "set eds x=1\n> eds x y",
@@ -64,7 +64,7 @@ fn names_that_do_not_exist() {
 }
 
 #[test]
-fn deletions() {
+fn presets_differ_on_removals() {
     each(
         "M129 M133",
         "set ecds x=1; eds x=1\nd> ecds +x\nd< ecds first x=1\nd> ecds ack\nd> eds +x\n\
@@ -91,7 +91,7 @@ fn deletions() {
 }
 
 #[test]
-fn changes() {
+fn presets_differ_on_changes() {
     each(
         "M75",
         "set eds x=1 y=1\n> eds x y\n< eds first x=1 y=1\n> eds x y\nset eds x=2",
@@ -106,7 +106,7 @@ fn changes() {
 }
 
 #[test]
-fn leaving_the_wildcard() {
+fn presets_differ_on_leaving_wildcard() {
     let told = "d< cds resubscribed -b";
     each(
         "M93",
@@ -116,7 +116,7 @@ fn leaving_the_wildcard() {
 }
 
 #[test]
-fn rejected_resources() {
+fn presets_differ_on_rejected_resources() {
     let all = "d< eds changed x=1 y=bad z=1";
     let one = "d< eds changed z=1\nd> eds ack\nd<";
     each(
@@ -128,7 +128,7 @@ fn rejected_resources() {
 }
 
 #[test]
-fn endpoints_after_clusters() {
+fn presets_differ_on_warming() {
     let warmed = "< eds warming x=1";
     each(
         "M151",
@@ -139,7 +139,7 @@ fn endpoints_after_clusters() {
 }
 
 #[test]
-fn coming_back() {
+fn presets_differ_on_reconnect() {
     let configs = [
         (ServerConfig::default(), "< eds first x=1"),
         (ServerConfig::envoy(), "< eds first x=1"),
@@ -157,7 +157,7 @@ fn coming_back() {
 }
 
 #[test]
-fn nodes() {
+fn presets_differ_on_nodes() {
     use prost::Message as _;
     use xds_core::proto::{DiscoveryRequest, Node};
 
@@ -192,9 +192,9 @@ fn nodes() {
     println!("covers: M3 M4");
 }
 
-/// What go-control-plane was seen to do, and where we do not follow it.
+/// Known behavior of go-control-plane that the preset does not copy.
 #[test]
-fn without_the_loops_of_go_control_plane() {
+fn go_preset_does_not_copy_known_faults() {
     run_all_with(
         &ServerConfig::go_control_plane_like(),
         &[
@@ -204,7 +204,7 @@ fn without_the_loops_of_go_control_plane() {
                 set cds a=bad; eds x=bad
                 > cds
                 < cds first a=bad
-                > cds nack               # it would be sent again for ever
+                > cds nack               # go-control-plane would re-send it forever
                 <
                 > eds x
                 < eds first x=bad
@@ -215,14 +215,14 @@ fn without_the_loops_of_go_control_plane() {
                 "M81",
                 "
                 set cds a=1 b=1
-                > cds * a                # a would come twice
+                > cds * a                # go-control-plane would send a twice
                 < cds first a=1 b=1",
             ),
             (
                 "M156 M71",
                 "
                 set eds a=1 b=1
-                > eds a                  # it would be silent for ever
+                > eds a                  # go-control-plane would never answer
                 < eds first a=1
                 > eds a
                 set eds -b
@@ -237,7 +237,7 @@ fn without_the_loops_of_go_control_plane() {
                 d> eds +a
                 d< eds first a=1
                 d> eds ack
-                d> eds +a                # it would be silent
+                d> eds +a                # go-control-plane would not answer
                 d< eds resubscribed a=1",
             ),
             (
@@ -257,25 +257,25 @@ fn without_the_loops_of_go_control_plane() {
                 set eds x=1 y=1
                 > eds x
                 < eds first x=1
-                > eds nonce: x y         # it would not hear of y
+                > eds nonce: x y         # go-control-plane would drop y
                 <
                 > eds x y
                 < eds resubscribed x=1 y=1
                 > eds x y
-                > eds nonce:99 x y z     # it would be answered
+                > eds nonce:99 x y z     # go-control-plane would answer
                 <",
             ),
         ],
     );
 }
 
-/// M69: go-control-plane's snapshots come with versions.
+// M69: go-control-plane's snapshots have versions.
 #[test]
-fn snapshots_of_go_control_plane_have_versions() {
+fn go_preset_uses_snapshot_versions() {
     let mut rig = Rig::new(ServerConfig::go_control_plane_like());
     rig.run(
         "
-        set cds a=1                 # and without one they are made of content, as ever
+        set cds a=1                 # without a version: a content digest
         > cds
         < cds first a=1
         > cds

@@ -1,4 +1,4 @@
-//! When clients are answered: a server that has not loaded its resources yet refuses streams or holds their requests.
+//! Readiness: before its resources are loaded, a server refuses streams or holds requests.
 
 use core::time::Duration;
 
@@ -10,9 +10,9 @@ use xds_core::server::{
 
 const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
 
-/// A client that came before the resources would delete what it has.
+/// An answer without resources would make the client delete what it has.
 #[test]
-fn streams_are_refused_until_the_server_is_ready() {
+fn unready_server_refuses_streams() {
     let mut config = ServerConfig::default();
     config.readiness = Readiness::NotReady;
     let mut rig = Rig::new(config);
@@ -43,9 +43,9 @@ fn holding(admission: Admission) -> Rig {
     Rig::new(config)
 }
 
-/// Clients that come before the resources wait on open streams, and are answered in the order in which they came.
+/// Held requests are answered in order of arrival.
 #[test]
-fn requests_are_held_until_the_server_is_ready() {
+fn requests_are_held_until_ready() {
     let mut rig = holding(Admission::Everybody);
     rig.run(
         "
@@ -54,7 +54,7 @@ fn requests_are_held_until_the_server_is_ready() {
         2d> cds +a
         <
         set cds a=1; eds a=1
-        <                        # changes alone answer nobody
+        <                        # not ready yet
         2d<
         wait 9s
         open
@@ -66,7 +66,7 @@ fn requests_are_held_until_the_server_is_ready() {
         2d< cds first a=1
         3> cds
         3< cds first a=1
-        wait 100s                # nothing is left of the limit
+        wait 100s                # the limit no longer applies
         open
         2open
         ",
@@ -76,9 +76,9 @@ fn requests_are_held_until_the_server_is_ready() {
     println!("covers: M16");
 }
 
-/// A wait that lasts as long as a client's does-not-exist timer would be taken for an absence.
+/// The limit is shorter than a client's does-not-exist timer, which would report missing resources.
 #[test]
-fn held_requests_end_their_stream_with_unavailable_at_the_limit() {
+fn held_request_is_closed_with_unavailable_after_limit() {
     let mut rig = holding(Admission::Everybody);
     let after = Duration::from_secs(10);
     rig.run("> cds\nwait 9s\nopen\nwait 1s");
@@ -87,14 +87,14 @@ fn held_requests_end_their_stream_with_unavailable_at_the_limit() {
     assert_eq!(reason.code(), StatusCode::Unavailable);
     assert_eq!(reason.to_string(), "the server is not ready yet, after 10s");
     assert_eq!(rig.server.stats().closed.not_ready, 1);
-    // A client that comes back is held anew, and one that says nothing is not held.
+    // A reconnected client is held again; a stream without a request is not held.
     rig.run("2> cds\nwait 5s\nset cds a=1\nready\n2< cds first a=1\nwait 60s\n2open");
     println!("covers: M16");
 }
 
-/// Where the application decides about clients, it is asked once it has loaded the resources.
+/// The application decides about clients after it has loaded the resources.
 #[test]
-fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
+fn admission_of_held_clients_is_requested_when_ready() {
     let mut rig = holding(Admission::Asked);
     let asks = |rig: &mut Rig| {
         let asked = rig.effects().into_iter().filter_map(|it| match it {
@@ -110,7 +110,7 @@ fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
     let (first, second) = (rig.stream(1), rig.stream(2));
     assert_eq!(asks(&mut rig), [(first, "node-1".to_owned()), (second, "node-2".to_owned())]);
     assert_eq!(rig.server.open_questions().count(), 2);
-    // The time for the decision began with the request.
+    // The limit for the decision starts with the request.
     rig.run("assign 1 v\n< cds first a=1\nwait 1s");
     let after = Duration::from_secs(10);
     assert_eq!(rig.take_close(2), Some(CloseReason::NoDecision { after }));
@@ -118,9 +118,9 @@ fn the_application_is_asked_about_held_clients_when_the_server_is_ready() {
     println!("covers: M9 M16");
 }
 
-/// A server that is told to go before it was ever ready answers nobody.
+/// A server that drains before it is ready answers no request.
 #[test]
-fn a_drain_ends_held_streams() {
+fn drain_closes_held_streams() {
     let mut rig = holding(Admission::Everybody);
     rig.run("set cds a=1\n> cds\ndrain 0s grace 1s\nready\nwait 1s");
     assert_eq!(rig.take_close(1), Some(CloseReason::ShuttingDown));

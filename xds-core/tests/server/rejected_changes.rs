@@ -1,13 +1,13 @@
-//! What becomes of a rejected response of a type that is sent as changes: its good resources, its deletions, and
-//! heartbeats meanwhile. Full state is in `nacks.rs`.
+//! Rejected partial responses: retries of valid resources, removals, and heartbeats. Complete
+//! responses are covered in `nacks.rs`.
 
 use crate::support::{run_all, run_all_with};
 use xds_core::server::{AckGated, OrderingPolicy, ServerConfig, SotwResponse};
 
-/// M107: the good ones ride along with the first change that is sent, whatever it is; that the bad one is dropped,
-/// or goes without a word, is none (IS4).
+// M107: valid resources are re-sent with the next change. Unsubscribing the invalid resource, or an
+// unreported removal of it, is no change (IS4).
 #[test]
-fn good_resources_come_with_the_first_change_and_not_before() {
+fn valid_resources_are_resent_with_next_change() {
     run_all(&[
         (
             "M107 IS4 M48",
@@ -56,7 +56,7 @@ fn good_resources_come_with_the_first_change_and_not_before() {
             d<
             ",
         ),
-        // What came and went before anybody was told of it is none.
+        // A change that was undone before it was sent is none.
         (
             "M107 IS4",
             "
@@ -87,7 +87,7 @@ fn good_resources_come_with_the_first_change_and_not_before() {
             < eds changed x=2 y=bad
             ",
         ),
-        // Where it is told, that the bad one is gone is a change.
+        // A reported removal of the invalid resource is a change.
         (
             "M107",
             "
@@ -101,7 +101,7 @@ fn good_resources_come_with_the_first_change_and_not_before() {
             d<
             ",
         ),
-        // Asking again is a way to have a good one at once.
+        // A new subscription brings a valid resource at once.
         (
             "M107 M50",
             "
@@ -120,10 +120,10 @@ fn good_resources_come_with_the_first_change_and_not_before() {
     ]);
 }
 
-/// M107, IS11: a deletion in a rejected response is told again to an incremental client of everything, and to one
-/// of names it is not: it has been told, and nothing of it could be rejected.
+// M107, IS11: a rejected removal is sent again to wildcard subscriptions, not to subscriptions by
+// name: there is nothing in it that could be rejected.
 #[test]
-fn rejected_deletions_are_told_again_to_clients_of_everything() {
+fn rejected_removals_are_resent_to_wildcard_subscriptions() {
     run_all(&[
         (
             "M107 IS11",
@@ -160,15 +160,15 @@ fn rejected_deletions_are_told_again_to_clients_of_everything() {
     ]);
 }
 
-/// IS11, IS7: who gave everything up, and asks for it again and for a name that is gone by then, is told of that name in
-/// the answer. It was never sent that by name, so that the news is not told again for what was rejected before.
+// IS11, IS7: a client leaves the wildcard, and subscribes again to it and to a removed name. The
+// answer reports the removal, which is then not repeated for the earlier rejection.
 #[test]
-fn a_name_that_was_gone_when_it_was_asked_for_is_told_once() {
+fn removal_of_missing_name_is_sent_once() {
     run_all(&[(
         "IS11 IS7 M107",
         "
         set cds a=1
-        2d> cds +*               # who may yet have to be told of what goes
+        2d> cds +*               # keeps deletions retained
         d> cds +*
         d< cds first a=1
         d> cds ack
@@ -194,10 +194,10 @@ fn a_name_that_was_gone_when_it_was_asked_for_is_told_once() {
     )]);
 }
 
-/// IL1, IS11: what went while a response was on its way that is then rejected is told, also to a client that has
-/// accepted nothing since there was anything.
+// IL1, IS11: resources removed while a rejected response was in flight are reported, even to a
+// client that has accepted no resource yet.
 #[test]
-fn what_went_before_the_first_resource_is_accepted_is_told() {
+fn removal_before_first_accepted_resource_is_sent() {
     run_all(&[(
         "IL1 IS11 M107",
         "
@@ -219,10 +219,10 @@ fn what_went_before_the_first_resource_is_accepted_is_told() {
     )]);
 }
 
-/// M107, M147: a type that lingers has its own order of deletions. One that was rejected is not repeated, and what
-/// waits for it waits until the client accepts something of the type.
+// M107, M147: with deferred removals a rejected removal is not repeated, and dependent removals
+// wait until the client accepts a response of the type.
 #[test]
-fn a_rejected_deletion_of_a_type_that_lingers_is_not_repeated() {
+fn rejected_deferred_removal_is_not_resent() {
     let mut policy = AckGated::default();
     policy.references = None;
     let mut config = ServerConfig::default();
@@ -252,9 +252,9 @@ fn a_rejected_deletion_of_a_type_that_lingers_is_not_repeated() {
     );
 }
 
-/// M167: no heartbeat for what the client rejected, and none in its place; what it has is renewed.
+// M167: a rejected resource gets no heartbeat; accepted ones are renewed.
 #[test]
-fn what_was_rejected_of_a_type_of_changes_is_not_renewed() {
+fn rejected_resource_gets_no_heartbeat() {
     run_all(&[
         (
             "M167 M170",
@@ -286,7 +286,7 @@ fn what_was_rejected_of_a_type_of_changes_is_not_renewed() {
             t> eds *
             ",
         ),
-        // Nothing at all was ever accepted.
+        // No response was ever accepted.
         (
             "M167 IS4",
             "
@@ -306,10 +306,10 @@ fn what_was_rejected_of_a_type_of_changes_is_not_renewed() {
     ]);
 }
 
-/// Of a type whose responses always have everything, nobody is told what is gone. But without it, what is left of a
-/// rejected state is another one.
+/// Types with complete responses do not report removals. But a rejected state without the removed
+/// resource is another state, and is sent.
 #[test]
-fn what_is_left_of_a_rejected_state_is_sent_when_something_goes_without_a_word() {
+fn rejected_state_is_resent_after_unreported_removal() {
     let mut config = ServerConfig::default();
     config.type_defaults.others.sotw_response = SotwResponse::AlwaysFull;
     run_all_with(
@@ -332,7 +332,7 @@ fn what_is_left_of_a_rejected_state_is_sent_when_something_goes_without_a_word()
                 <
                 ",
             ),
-            // What was accepted is left alone.
+            // An accepted state is not sent again.
             (
                 "M77 IS5",
                 "

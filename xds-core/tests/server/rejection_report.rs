@@ -1,4 +1,4 @@
-//! Who rejected what, as an operator is told.
+//! The report of rejected resources for operators.
 
 use crate::support::Rig;
 use xds_core::{
@@ -6,7 +6,7 @@ use xds_core::{
     types,
 };
 
-/// A rejection as `node stream type names count`.
+/// Formats a rejection as `node stream type names count code message`.
 fn line(rejection: &Rejection<'_>) -> String {
     let names: Vec<_> = rejection.names.iter().map(|name| name.as_str()).collect();
     let more = if rejection.extent == Extent::Part { "..." } else { "" };
@@ -24,7 +24,7 @@ fn report(rig: &Rig) -> Vec<String> {
     rig.server.rejections().map(|rejection| line(&rejection)).collect()
 }
 
-/// IS4, B04: what an operator wants to know of a bad push.
+// IS4, B04: the report of an invalid update.
 #[test]
 fn rejections_are_reported_by_node() {
     let mut rig = Rig::default();
@@ -55,24 +55,24 @@ fn rejections_are_reported_by_node() {
     assert_eq!(first.version, &rig.server.version(types::CLUSTER).expect("a version"));
     assert_eq!(line(&first), "node-1 s0 cds c,b 2 3 bad");
 
-    // In full state, too, those are named that were new.
+    // In complete responses, too, the new resources are named.
     rig.run("4> cds a b\n4< cds first a=1 b=3\n4> cds a b\nset cds a=5\n4< cds changed a=5 b=3");
     rig.run("4> cds nack a b");
     assert_eq!(report(&rig).pop().expect("a rejection"), "node-4 s3 cds a 1 3 bad");
     rig.run("4close\nset cds a=1\n4> cds a\n4< cds first a=1\n4> cds a");
 
-    // Once it accepts what replaced it, or asks no more for it, it has rejected nothing.
+    // A rejection ends when a replacement is accepted or the subscription ends.
     rig.run("set cds b=4\n< cds changed a=1 b=4 c=1\n> cds\n2> eds z");
     assert_eq!(report(&rig), Vec::<String>::new());
     println!("covers: B04 IS4 M53");
 }
 
 #[test]
-fn rejections_outlive_their_stream_for_a_while() {
+fn rejection_is_kept_after_stream_end_for_limited_time() {
     let mut rig = Rig::default();
     rig.run("set cds a=1\n> cds\n< cds first a=1\n> cds nack\nwait 5s\nclose");
     assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
-    // The client comes back and rejects it again, then accepts something else.
+    // The client reconnects, rejects the resource again, then accepts another version.
     rig.run("> cds\n< cds first a=1");
     assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
     rig.run("> cds nack");
@@ -88,9 +88,9 @@ fn rejections_outlive_their_stream_for_a_while() {
     println!("covers: B04 M243");
 }
 
-/// M242: a report of everybody is no way to fill the memory.
+// M242: the report is limited.
 #[test]
-fn the_report_is_bounded() {
+fn rejection_report_is_limited() {
     let mut limits = ServerLimits::default();
     limits.rejected_names = 2;
     limits.remembered_rejections = 3;
@@ -112,10 +112,9 @@ fn the_report_is_bounded() {
     println!("covers: M241 M242");
 }
 
-/// M242, M243: a client that crashes on what it is sent, again and again, takes one place in the report and not those
-/// of the others.
+// M242, M243: a client that reconnects and fails repeatedly takes one place in the report.
 #[test]
-fn who_comes_back_and_goes_again_takes_one_place() {
+fn repeated_rejections_of_node_take_one_place() {
     let mut limits = ServerLimits::default();
     limits.remembered_rejections = 3;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
@@ -133,7 +132,7 @@ fn who_comes_back_and_goes_again_takes_one_place() {
     }
     let gone = |node: u32, count| format!("node-{node} gone cds a {count} 3 bad");
     assert_eq!(report(&rig), [gone(1, 1), gone(2, 1), gone(3, 10)]);
-    // Each is forgotten when it has been gone for long enough itself.
+    // Each rejection is dropped when its own time is over.
     rig.run("wait 480s");
     assert_eq!(report(&rig), [gone(2, 1), gone(3, 10)]);
     rig.run("wait 10s");
@@ -144,7 +143,7 @@ fn who_comes_back_and_goes_again_takes_one_place() {
     assert_eq!(report(&rig), Vec::<String>::new());
     assert_eq!(rig.server.poll_timeout(), None, "nothing is left to be forgotten");
 
-    // One place, too, for two streams of one node; and none for who accepts it after all.
+    // Two streams of one node take one place, and none after an ACK.
     let say = |rig: &mut Rig, stream: u32, ack: &str| {
         let id = rig.stream(stream);
         rig.message(id, &crate::support::request_of("twice", "cds"));

@@ -1,10 +1,10 @@
-//! What a client gets: when there is a first response, and what a response must hold.
+//! First responses, and the content of responses.
 
 use crate::support::{Response, Rig, run_all, run_all_with, url};
 use xds_core::server::{ReconnectTrust, ServerConfig, SotwResponse, TypeConfig};
 
 #[test]
-fn first_responses() {
+fn first_response_is_sent_when_due() {
     run_all(&[
         (
             "M37",
@@ -52,7 +52,7 @@ fn first_responses() {
         (
             "M40",
             "
-            > eds *               # only full state has an empty answer that says something
+            > eds *               # an empty response means something for complete types only
             <
             set eds x=1
             < eds first x=1
@@ -82,9 +82,9 @@ fn first_responses() {
     ]);
 }
 
-/// M84: the order of creation in full state, the order of change elsewhere, whatever the seed.
+// M84: creation order in complete responses, change order in others, whatever the seed.
 #[test]
-fn resources_come_in_one_order() {
+fn resource_order_is_independent_of_seed() {
     let received = |rig: &mut Rig| rig.receive(1).expect("a response").resources();
     for seed in 0..8 {
         let mut rig = Rig::seeded(ServerConfig::default(), seed);
@@ -103,9 +103,9 @@ fn resources_come_in_one_order() {
     println!("covers: M84 IS34");
 }
 
-/// M82: a response is about one type, and says so with every resource.
+// M82: a response has one type, which every resource states.
 #[test]
-fn a_response_is_about_one_type() {
+fn response_has_resources_of_one_type() {
     for requests in ["> cds\n> eds x", "d> cds +*\nd> eds +x"] {
         let mut rig = Rig::script(&format!("set cds x=1 y=1; eds x=1\n{requests}"));
         let mut seen = Vec::new();
@@ -128,9 +128,9 @@ fn a_response_is_about_one_type() {
     println!("covers: M82");
 }
 
-/// M41, B06: only the wildcard alone, and only the version that is current.
+// M41, B06: a version is trusted only for the wildcard alone, and only if current.
 #[test]
-fn a_client_that_comes_back_is_taken_at_its_word() {
+fn stated_version_is_trusted_for_wildcard_only() {
     let mut rig = Rig::script("set cds a=1 b=1; eds x=1");
     let version = rig.server.version(&url("cds")).expect("clusters").to_string();
     rig.run(&format!(
@@ -159,8 +159,8 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
     "
     ));
 
-    // The version of a part is not that of the whole: who had names and comes back for everything
-    // gets everything (B06).
+    // A client that had names and returns with the wildcard gets everything (B06): the version of a
+    // part is not that of the whole.
     rig.run("6> cds a\n6< cds first a=2\n6> cds a");
     let part = rig.server.status().last().and_then(|status| status.acked_version);
     let part = part.expect("a version");
@@ -179,7 +179,7 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
 }
 
 #[test]
-fn what_is_in_a_response() {
+fn response_content_depends_on_type() {
     run_all(&[
         (
             "M74 IS9 S0.031 S0.033 S0.113 S0.126",
@@ -289,7 +289,7 @@ fn what_is_in_a_response() {
             < cds first a=1 b=1
             > cds
             set cds -a
-            > cds a                  # has it from the wildcard, and must hear that it is gone
+            > cds a                  # held by wildcard, so its removal is reported
             < cds resubscribed
             > cds a
             <
@@ -303,7 +303,7 @@ fn what_is_in_a_response() {
             < lds first a=1
             > lds *
             set lds -a
-            > lds a                  # it had a all the time
+            > lds a                  # the client held a all along
             < lds resubscribed
             > lds a
             <
@@ -315,11 +315,11 @@ fn what_is_in_a_response() {
             set lds a=1
             > lds a
             < lds first a=1
-            > lds nonce:             # dropped before the response can have been read
+            > lds nonce:             # unsubscribed before the response was read
             set lds -a
-            > lds nonce: a           # and named again
+            > lds nonce: a           # subscribed to again
             <
-            > lds a                  # by now the client has it
+            > lds a                  # the client holds it now
             < lds resubscribed
             > lds a
             <
@@ -340,9 +340,9 @@ fn what_is_in_a_response() {
     ]);
 }
 
-/// M74, M75: a type of one's own may be in full state.
+// M74, M75: a custom type may have complete responses.
 #[test]
-fn full_state_is_a_matter_of_the_type() {
+fn custom_type_may_have_complete_responses() {
     let mut full = TypeConfig::of("type.test/custom");
     full.sotw_response = SotwResponse::FullState;
     let config = ServerConfig::default().with_type("type.test/custom", full);

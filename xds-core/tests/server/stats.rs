@@ -1,4 +1,5 @@
-//! Counters: how often things happened, and what is held now (M240).
+//! Counters and gauges.
+// M240
 
 use crate::support::{Rig, url};
 use xds_core::{
@@ -7,9 +8,9 @@ use xds_core::{
     types,
 };
 
-/// Requests, responses and answers, over all and by type. Types that clients make up share their counts.
+/// Requests, responses and answers, in total and by type. Unknown types share their counters.
 #[test]
-fn conversations_are_counted_by_type() {
+fn requests_and_responses_are_counted_by_type() {
     let mut rig = Rig::script(
         "
         set cds a=1; eds e=1
@@ -41,9 +42,9 @@ fn conversations_are_counted_by_type() {
     println!("covers: M240");
 }
 
-/// M111, IS4: what is repeated is answered by nobody, and counted; what is stale is that and nothing else.
+// M111, IS4: repeated requests are counted and not answered; stale requests are counted separately.
 #[test]
-fn requests_that_ask_for_nothing_are_counted() {
+fn repeated_and_stale_requests_are_counted() {
     let mut rig = Rig::script("set eds a=1\n> eds a\n< eds first a=1\n> eds a\n<");
     assert_eq!(rig.server.stats().repeated_requests, 0, "an ACK");
     rig.run("> eds a\n<\n> eds a\n<");
@@ -75,9 +76,9 @@ fn streams_are_counted_by_kind() {
     println!("covers: M240");
 }
 
-/// M146, M148: what is held back, how often, and how often for too long.
+// M146, M148: updates held back, in total and for too long.
 #[test]
-fn holds_are_counted() {
+fn make_before_break_holds_are_counted() {
     let mut policy = AckGated::default();
     policy.references = None;
     let mut config = ServerConfig::default();
@@ -98,9 +99,9 @@ fn holds_are_counted() {
     println!("covers: M146 M148 M240");
 }
 
-/// IS29: who waits to be told of a change.
+// IS29: pending convergence events.
 #[test]
-fn waits_for_convergence_are_counted() {
+fn convergence_waits_are_counted() {
     let mut rig = Rig::script("set eds a=1\n> eds a\n< eds first a=1");
     let ask = |rig: &mut Rig| {
         let eds = types::CLUSTER_LOAD_ASSIGNMENT;

@@ -1,4 +1,4 @@
-//! Transactions: what they change, what they refuse, and what versions say of it.
+//! Transactions: their effects, their errors, and versions.
 
 use crate::support::{Rig, payload, run_all, transaction, url};
 use bytes::Bytes;
@@ -8,9 +8,9 @@ use xds_core::{
     server::{Server, ServerConfig, ServerLimits, ServerOutput, Transaction, TransactionError},
 };
 
-/// M211, M214, M215, M217, M104: what a transaction says it did.
+// M211, M214, M215, M217, M104: the result of a transaction.
 #[test]
-fn a_transaction_tells_what_it_changed() {
+fn transaction_result_counts_changes() {
     let mut rig = Rig::default();
     let cases = [
         // (transaction, sequence, changed, removed)
@@ -37,7 +37,7 @@ fn a_transaction_tells_what_it_changed() {
 }
 
 #[test]
-fn resources_are_kept_as_they_were_set() {
+fn resource_bytes_are_stored_unchanged() {
     let mut rig = Rig::script("set cds a=1\nset cds a=2 b=1");
     assert_eq!(rig.server.resource(&url("cds"), "a"), Some(&payload("a", "2")));
     assert_eq!(rig.server.resource(&url("cds"), "c"), None);
@@ -52,12 +52,12 @@ fn resources_are_kept_as_they_were_set() {
     assert_eq!(received.full().resources.len(), 1);
 }
 
-/// Adds something bad to a transaction.
+/// Adds an invalid change to a transaction.
 type Spoil<'a> = &'a dyn Fn(&mut Transaction);
 
-/// M218: all or nothing, and the error says which change is to blame.
+// M218: a transaction is applied completely or not at all, and the error names the change.
 #[test]
-fn a_bad_transaction_changes_nothing() {
+fn invalid_transaction_changes_nothing() {
     let mut limits = ServerLimits::default();
     limits.resources = 3;
     limits.resource_bytes = 8;
@@ -129,9 +129,9 @@ fn a_bad_transaction_changes_nothing() {
     println!("covers: M218");
 }
 
-/// M212, M214, M216: one transaction is seen whole, and only by those it concerns.
+// M212, M214, M216: a transaction is seen completely, and only by clients it concerns.
 #[test]
-fn changes_reach_those_who_subscribe() {
+fn changes_reach_only_subscribers() {
     run_all(&[
         (
             "M212",
@@ -175,9 +175,9 @@ fn changes_reach_those_who_subscribe() {
     println!("covers: M214 M216");
 }
 
-/// M72, M124, IS15: the version is a function of the content and of nothing else.
+// M72, M124, IS15: the version depends on the content only.
 #[test]
-fn versions_follow_content() {
+fn version_depends_on_content_only() {
     let cds = &*url("cds");
     let version = |lines: &str, seed: u64| {
         let mut rig = Rig::seeded(ServerConfig::default(), seed);
@@ -201,9 +201,9 @@ fn versions_follow_content() {
     println!("covers: M72 M124 IS15 S0.075 S0.076");
 }
 
-/// M222: clients that are due the same share the same bytes.
+// M222: equal responses share their bytes.
 #[test]
-fn bodies_are_shared() {
+fn equal_responses_share_bytes() {
     for (ty, names) in [("cds", ""), ("eds", "*"), ("eds", "x"), ("lds", "x")] {
         let mut rig = Rig::script(&format!("set {ty} x=1 y=1 z=1"));
         let mut bodies = Vec::new();
@@ -220,12 +220,11 @@ fn bodies_are_shared() {
     println!("covers: M222");
 }
 
-/// M222: however long it is, what everybody is due is encoded once: also for incremental clients, whose
-/// resources carry their names and versions, and beside clients of the other variant.
+// M222: split responses are encoded once per variant, including names and versions of resources.
 #[test]
-fn long_bodies_are_shared() {
+fn split_responses_share_bytes() {
     let mut limits = ServerLimits::default();
-    // A resource takes some hundred bytes: about ten to a response.
+    // A resource takes about a hundred bytes, so about ten fit.
     limits.response_bytes = 1_000;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     let all: Vec<_> = (10..60).map(|n| format!("resource-{n}=1")).collect();
@@ -253,10 +252,9 @@ fn long_bodies_are_shared() {
     println!("covers: M222");
 }
 
-/// M107, M222: what goes along with a change after a rejection is the same for all who rejected the
-/// same, and encoded once.
+// M107, M222: retries of equal rejections are encoded once.
 #[test]
-fn bodies_of_those_who_rejected_the_same_are_shared() {
+fn retries_of_equal_rejections_share_bytes() {
     let mut rig = Rig::script("set eds x=1 y=1 z=1");
     for stream in 1..=3 {
         rig.run(&format!(
@@ -271,11 +269,11 @@ fn bodies_of_those_who_rejected_the_same_are_shared() {
     println!("covers: M222");
 }
 
-/// M83, IS26: a long response is split where that is allowed, each part with its own nonce.
+// M83, IS26: a long partial response is split, each part with its own nonce.
 #[test]
 fn long_responses_are_split() {
     let mut limits = ServerLimits::default();
-    // A resource takes about 90 bytes in its frame: two to a response.
+    // A resource takes about 90 bytes in its frame, so two fit.
     limits.response_bytes = 200;
     let config = ServerConfig::default().with_limits(limits);
 
@@ -293,7 +291,7 @@ fn long_responses_are_split() {
         got.sort();
         assert_eq!(got, ["a=1", "b=1", "c=1", "d=1", "e=1"], "{names}");
 
-        // What changes meanwhile is sent once, as it is then.
+        // A resource that changes meanwhile is sent once, in its new version.
         rig.run("set eds a=2 b=2 c=2 d=2");
         let part = rig.receive(1).expect("a part");
         assert_eq!(part.transmit.cause.to_string(), "changed");
@@ -308,7 +306,7 @@ fn long_responses_are_split() {
         assert_eq!(got, ["a=3", "c=3", "d=2"], "{names}");
     }
 
-    // A part that has no room for a name has what the wildcard has of the others.
+    // A part without room for a named resource continues with wildcard resources.
     Rig::new(config.clone()).run(
         "set eds e=1
         > eds *
@@ -328,7 +326,7 @@ fn long_responses_are_split() {
         <",
     );
 
-    // What was rejected rides along once, in as many parts as it takes.
+    // Rejected resources are re-sent once, in as many parts as needed.
     Rig::new(config.clone()).run(
         "set eds a=1 b=1 c=1 d=1
         > eds *
@@ -362,16 +360,16 @@ fn long_responses_are_split() {
     println!("covers: M83 IS26");
 }
 
-/// M212: whatever the moment at which a response is made, all in it is of one transaction, and of the newest one.
+// M212: every response has the state of one transaction, the newest one.
 #[test]
-fn no_response_has_a_mix_of_two_transactions() {
+fn response_has_state_of_one_transaction() {
     let mut rig = Rig::script("> cds\n> eds x y\n2d> cds +*\n2d> eds +x +y\n3d> eds +*");
     let mut responses = 0;
     for round in 0..60_usize {
         let all = format!("set cds a={round} b={round}; eds x={round} y={round}");
         rig.run(&all);
         for (turn, stream) in [1, 2, 3].into_iter().enumerate() {
-            // Each reads at its own pace, now and then one type of two.
+            // Each client reads at its own pace.
             let reads = (round + turn) % (turn + 2);
             for _ in 0..reads {
                 let Some(received) = rig.receive(stream) else { break };

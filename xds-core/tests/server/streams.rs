@@ -1,4 +1,4 @@
-//! The life of a stream: nodes, type URLs, limits, broken clients, and the end.
+//! Streams: nodes, type URLs, limits, invalid messages, and the end.
 
 use crate::support::{Rig, transaction, url};
 use prost::Message as _;
@@ -29,7 +29,7 @@ fn first(ty: &str, names: &[&str]) -> DiscoveryRequest {
     DiscoveryRequest { node: node("me"), ..request(ty, names) }
 }
 
-/// Sends `message` on a new stream and tells how the server ended it, if it did.
+/// Sends `message` on a new stream. Returns the reason if the server closed it.
 fn closed_by(rig: &mut Rig, message: &DiscoveryRequest) -> Option<CloseReason> {
     let stream = rig.server.accept(VIA, rig.now).expect("a stream");
     rig.effects();
@@ -44,9 +44,9 @@ fn close_of(rig: &mut Rig, stream: StreamId) -> Option<CloseReason> {
     })
 }
 
-/// M1, M2, M3, IS19: the first node counts, for all types.
+// M1, M2, M3, IS19: the first node counts for all types.
 #[test]
-fn the_first_node_counts() {
+fn first_node_counts_for_all_types() {
     let mut rig = Rig::default();
     let id = rig.stream(1);
     rig.message(id, &first("cds", &[]));
@@ -64,7 +64,7 @@ fn the_first_node_counts() {
     let changed = Observation::NodeChanged { stream: id };
     assert!(!rig.observations().contains(&changed), "none, and the same again (M1, M2)");
 
-    // It is compared as it came, and not looked into: the same one, encoded in another order, is another (M2).
+    // Nodes are compared by bytes: another field order is another node (M2).
     let id_last = [&[0x12, 1, b'c', 0x0a, 2][..], b"me"].concat();
     let id_first = [&[0x0a, 2][..], b"me", &[0x12, 1, b'c']].concat();
     assert_eq!(Node::decode(&*id_last), Node::decode(&*id_first));
@@ -94,9 +94,9 @@ fn the_first_node_counts() {
     println!("covers: M1 M2 M3 IS19 S0.070 S0.073");
 }
 
-/// M4: who a client is must be said first.
+// M4: the first request must have a node.
 #[test]
-fn a_node_is_required() {
+fn first_request_without_node_closes_stream() {
     let mut rig = Rig::default();
     assert_eq!(closed_by(&mut rig, &request("cds", &[])), Some(CloseReason::MissingNode));
     let nameless = DiscoveryRequest { node: node(""), ..request("cds", &[]) };
@@ -115,9 +115,9 @@ fn a_node_is_required() {
     println!("covers: M4");
 }
 
-/// M5: on an aggregated stream, each message says what it is about.
+// M5: each request on an aggregated stream must have a type URL.
 #[test]
-fn a_type_url_is_required() {
+fn request_without_type_url_closes_stream() {
     let mut rig = Rig::default();
     let reason = closed_by(&mut rig, &first("", &["x"])).expect("a reason");
     assert_eq!(reason, CloseReason::MissingTypeUrl);
@@ -125,9 +125,9 @@ fn a_type_url_is_required() {
     println!("covers: M5 IS22");
 }
 
-/// M196: a fetch is one response, in either order of what it names and what asks for it.
+// M196: a fetch gets one response, whether the request or the resource comes first.
 #[test]
-fn a_fetch_ends_well_with_its_one_response() {
+fn fetch_finishes_after_one_response() {
     let mut rig = Rig::script("");
     let via = Via::Fetch { type_url: url("eds").into() };
     let id = rig.server.accept(via, rig.now).expect("a stream");
@@ -146,9 +146,9 @@ fn a_fetch_ends_well_with_its_one_response() {
     println!("covers: M196 IS23");
 }
 
-/// M6, M7: the stream of one type implies it, and carries no other.
+// M6, M7: a single-type stream implies its type and refuses others.
 #[test]
-fn a_stream_of_one_type_implies_it() {
+fn single_type_stream_implies_its_type() {
     let mut rig = Rig::script("set eds x=1");
     let via = Via::Single { type_url: url("eds").into(), variant: Variant::StateOfTheWorld };
     let id = rig.server.accept(via, rig.now).expect("a stream");
@@ -172,9 +172,9 @@ fn a_stream_of_one_type_implies_it() {
     println!("covers: M6 M7 IS22");
 }
 
-/// M8, IS21: an unknown type is held, told of once, and no harm to the others.
+// M8, IS21: an unknown type is held, observed once, and does not affect others.
 #[test]
-fn an_unknown_type_is_held() {
+fn unknown_type_is_held_and_observed_once() {
     let mut rig = Rig::script("set cds a=1\n> odd x\n> cds\n< cds first a=1\n<");
     let unknown = |rig: &mut Rig| {
         let observations = rig.observations();
@@ -189,9 +189,10 @@ fn an_unknown_type_is_held() {
     println!("covers: M8 IS21");
 }
 
-/// Types and names that somebody made up leave nothing behind (M243, IS23).
+/// Unknown types and names leave no state.
+// M243 IS23
 #[test]
-fn made_up_names_are_freed() {
+fn unknown_types_and_names_leave_no_state() {
     let mut rig = Rig::script("set cds a=1");
     for stream in 1..50 {
         rig.run(&format!("{stream}> odd{stream} x y\n{stream}> cds * b{stream}\n{stream}close"));
@@ -203,9 +204,9 @@ fn made_up_names_are_freed() {
     println!("covers: M13 M243 IS23");
 }
 
-/// M13, M15: the end of a stream ends its subscriptions, its pending responses and nothing else.
+// M13, M15: the end of a stream ends its subscriptions and pending responses, and nothing else.
 #[test]
-fn a_closed_stream_is_forgotten() {
+fn closed_stream_leaves_no_subscription() {
     let mut rig = Rig::script("set cds a=1\n> cds\n2> cds\n< cds first a=1\n2< cds first a=1");
     let (gone, other) = (rig.stream(1), rig.stream(2));
     rig.run("2> cds\n> cds\nset cds a=2");
@@ -227,9 +228,9 @@ fn a_closed_stream_is_forgotten() {
     println!("covers: M13 M15");
 }
 
-/// M14, IS33: shutting down ends what there is and takes no more.
+// M14, IS33: a shutdown closes all streams and refuses new ones.
 #[test]
-fn shutting_down_ends_every_stream() {
+fn shutdown_closes_every_stream() {
     let mut rig = Rig::script("set cds a=1\n> cds\n2> cds");
     let streams = [rig.stream(1), rig.stream(2)];
     rig.effects();
@@ -245,9 +246,9 @@ fn shutting_down_ends_every_stream() {
     println!("covers: M14");
 }
 
-/// M242, IS24: what one client can make the server hold is bounded, and it is told which bound.
+// M242, IS24: a client's state is limited, and the close reason names the limit.
 #[test]
-fn limits_hold() {
+fn exceeded_stream_limit_closes_stream() {
     let mut limits = ServerLimits::default();
     limits.streams = 3;
     limits.types_per_stream = 2;
@@ -303,9 +304,9 @@ fn limits_hold() {
     println!("covers: M242 IS24");
 }
 
-/// A list that stays within the limit may be replaced by another one as long.
+/// A list within the limit may replace another one.
 #[test]
-fn the_limit_of_names_is_that_of_what_is_held() {
+fn name_limit_counts_current_names() {
     let mut limits = ServerLimits::default();
     limits.names_per_stream = 3;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
@@ -316,7 +317,7 @@ fn the_limit_of_names_is_that_of_what_is_held() {
     rig.run("> lds z");
     assert_eq!(rig.server.stats().streams, 0);
 
-    // Going over to the wildcard and back leaves no names behind.
+    // Changing to the wildcard and back does not accumulate names.
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     rig.run("set eds a=1 b=1 c=1 d=1\n> eds a b c\n< eds first a=1 b=1 c=1");
     for _ in 0..5 {
@@ -325,8 +326,8 @@ fn the_limit_of_names_is_that_of_what_is_held() {
     rig.run("> eds *\n> rds x y z");
     assert_eq!(rig.server.stats().streams, 1);
 
-    // What a client had by name is remembered until it has caught up with the wildcard, but not
-    // type after type without end.
+    // Previously named resources are remembered until the wildcard response, and count toward the
+    // limit.
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
     for short in ["rds", "eds"] {
         rig.run(&format!("set {short} a=1 b=1 c=1 d=1\n> {short} a b c"));
@@ -338,16 +339,16 @@ fn the_limit_of_names_is_that_of_what_is_held() {
     assert_eq!(rig.server.stats().streams, 0);
 }
 
-/// A driver may keep a server in any thread and share it behind a lock.
+/// Drivers may use a server from any thread and share it behind a lock.
 #[test]
-fn a_server_can_be_shared() {
+fn server_is_send_sync_and_unwind_safe() {
     fn assert_shareable<T: Send + Sync + core::panic::UnwindSafe>(_: &T) {}
     assert_shareable(&Server::new(ServerConfig::default(), 1, Time::ZERO));
 }
 
-/// IS34, rule 6: no bytes make the server do anything but close the stream they came on.
+// IS34, rule 6: invalid messages close only their own stream.
 #[test]
-fn broken_messages_close_the_stream() {
+fn invalid_message_closes_its_stream() {
     let good = first("cds", &["a", "b"]).encode_to_vec();
     let mut broken = vec![vec![0xff; 40], vec![0x0a, 5], vec![0x22, 1, 0xff], vec![0x00]];
     broken.extend((1..good.len()).map(|cut| good.get(..cut).unwrap_or_default().to_vec()));
@@ -365,7 +366,7 @@ fn broken_messages_close_the_stream() {
             assert_eq!(reason.code(), StatusCode::InvalidArgument);
             assert!(!reason.to_string().is_empty());
         } else {
-            // Cut between two fields it is a shorter request.
+            // Cut between two fields, the message is a valid shorter request.
             rig.event(StreamEvent::Closed(id));
         }
         assert!(rig.server.wants_read(other));
@@ -379,9 +380,9 @@ fn broken_messages_close_the_stream() {
     println!("covers: IS34");
 }
 
-/// What an observer sees of a whole stream, in order.
+/// Observations of a whole stream in order.
 #[test]
-fn a_stream_is_observed_from_end_to_end() {
+fn stream_lifecycle_is_observed() {
     let mut rig = Rig::script("> eds x x *\n> eds nonce: x *\n> eds nonce: y\n> eds nonce:\nclose");
     let stream = rig.outputs.iter().find_map(|output| match output {
         ServerOutput::Observed(Observation::Connected { stream }) => Some(*stream),
@@ -412,7 +413,7 @@ fn a_stream_is_observed_from_end_to_end() {
 
 /// Contract rules 1, 3 and 4.
 #[test]
-fn the_contract_holds() {
+fn clock_polling_and_timer_contract_holds() {
     let at = Time::from_nanos;
     let mut server = Server::new(ServerConfig::default(), 1, at(10));
     assert_eq!(server.poll_timeout(), None);
@@ -421,7 +422,7 @@ fn the_contract_holds() {
     let due = server.poll_timeout().expect("outputs are queued");
     assert_eq!(due.at, at(20), "now never goes back");
 
-    // Inputs follow inputs undrained; nothing is lost, and one wake-up is enough.
+    // Inputs follow each other without polling; one wake-up suffices.
     server.handle_event(
         StreamEvent::Message(stream, first("cds", &[]).encode_to_vec().into()),
         at(30),
@@ -444,9 +445,9 @@ fn the_contract_holds() {
     assert_eq!(server.status().next().map(|status| status.state), Some(SyncState::Sent));
 }
 
-/// A stream that nobody drains asks to be read no more, and reads again when drained.
+/// Reading from a stream stops while its observations are not polled.
 #[test]
-fn undrained_observations_hold_back_reads() {
+fn unpolled_observations_stop_reading() {
     let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
     let stream = server.accept(VIA, Time::ZERO).expect("a stream");
     let mut sent = 0;

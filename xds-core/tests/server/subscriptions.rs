@@ -1,10 +1,10 @@
-//! What a client subscribes to: the algebra of state-of-the-world name lists.
+//! Subscriptions by state-of-the-world name lists.
 
 use crate::support::{run_all, run_all_with};
 use xds_core::server::{LegacyWildcard, ServerConfig, TypeConfig};
 
 #[test]
-fn wildcard_and_names() {
+fn wildcard_and_name_lists_set_subscriptions() {
     run_all(&[
         (
             "M22 M23 M44 S0.104",
@@ -24,12 +24,12 @@ fn wildcard_and_names() {
             set cds a=1 b=1
             > cds
             < cds first a=1 b=1
-            > cds a             # leaves the wildcard and asks for a, which is sent again
+            > cds a             # leaves the wildcard; a is sent again
             < cds resubscribed a=1
             > cds a
             set cds b=2
             <
-            > cds               # and never comes back to it by an empty list
+            > cds               # an empty list does not bring it back
             <
             set cds a=2 b=3
             <
@@ -147,7 +147,7 @@ fn wildcard_and_names() {
             > eds x y
             < eds first x=1 y=1
             > eds *
-            set eds x=2                 # not what the client has, any more
+            set eds x=2                 # newer than the held version
             < eds changed x=2 z=1
             > eds *
             <
@@ -159,7 +159,7 @@ fn wildcard_and_names() {
             set eds x=1 y=1
             > eds x y
             < eds first x=1 y=1
-            > eds * y                   # knows it all
+            > eds * y                   # holds everything
             <
             > eds *
             <
@@ -203,7 +203,7 @@ fn wildcard_and_names() {
 }
 
 #[test]
-fn legacy_wildcard_is_a_matter_of_the_type() {
+fn legacy_wildcard_depends_on_type() {
     let mut on = TypeConfig::of("type.test/custom");
     on.legacy_wildcard = LegacyWildcard::Honored;
     let mut off = TypeConfig::of(xds_core::types::CLUSTER);
@@ -229,7 +229,7 @@ fn legacy_wildcard_is_a_matter_of_the_type() {
 }
 
 #[test]
-fn names_added_and_dropped() {
+fn added_names_are_answered_and_dropped_names_end() {
     run_all(&[
         (
             "M46 IS6",

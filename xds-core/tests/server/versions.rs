@@ -1,4 +1,4 @@
-//! What the versions of a type are made of: its content, a count, or what the application says.
+//! Version modes: content digests, counters, and versions set by the application.
 
 use crate::support::{Rig, payload, run_all_with, transaction, url};
 use xds_core::{
@@ -23,18 +23,18 @@ fn counted(prefix: &str) -> ServerConfig {
     config
 }
 
-/// The version that a stream was last sent of a type.
+/// Versions last sent of a type, by stream.
 fn sent(rig: &Rig, short: &str) -> Vec<String> {
     let of_type = rig.server.status().filter(|it| it.type_url.as_str() == url(short));
     of_type.map(|it| it.sent_version.map_or_else(String::new, |it| it.to_string())).collect()
 }
 
 #[test]
-fn the_application_says_what_the_version_is() {
+fn application_sets_type_version() {
     run_all_with(
         &callers(),
         &[
-            // To all clients alike, in both variants.
+            // All clients get the same version, in both variants.
             (
                 "M72",
                 "
@@ -53,13 +53,13 @@ fn the_application_says_what_the_version_is() {
                 set cds v:two a=2; eds v:2 b=2
                 < cds changed v:two a=2 b=1
                 2< cds changed v:two a=2
-                3<                       # nothing that it names
+                3<                       # no subscribed resource
                 4d< eds changed v:2 b=2
                 > cds
                 set cds v:three -a -b
                 < cds changed v:three",
             ),
-            // M68: the same again is nothing; another version of the same is sent.
+            // M68: an unchanged state is not sent; the same state with another version is.
             (
                 "M69 M68 M216",
                 "
@@ -85,7 +85,7 @@ fn the_application_says_what_the_version_is() {
                 > eds a
                 2< eds changed v:2 a=1 b=1
                 2> eds *
-                3d<                      # each resource has a version of its own
+                3d<                      # resources have their own versions
                 set cds v:2 a=1 b=1
                 < cds changed v:2 a=1 b=1
                 > cds
@@ -94,7 +94,7 @@ fn the_application_says_what_the_version_is() {
                 <
                 2<",
             ),
-            // What is added is answered with the version that there is (M46).
+            // A new subscription is answered with the current version (M46).
             (
                 "M72 M46",
                 "
@@ -104,7 +104,7 @@ fn the_application_says_what_the_version_is() {
                 > cds a b
                 < cds resubscribed v:x a=1 b=1",
             ),
-            // Nothing was said yet; then it is, though there is nothing.
+            // A version is set while there are no resources.
             (
                 "M72",
                 "
@@ -121,9 +121,9 @@ fn the_application_says_what_the_version_is() {
     );
 }
 
-/// A resource has the version it was given, and keeps it when others change; the others have digests.
+/// A resource keeps its explicit version when others change; other resources have digests.
 #[test]
-fn a_resource_has_a_version_that_the_application_gave() {
+fn application_sets_resource_version() {
     run_all_with(
         &callers(),
         &[
@@ -158,7 +158,7 @@ fn a_resource_has_a_version_that_the_application_gave() {
 }
 
 #[test]
-fn versions_of_the_application_are_given_with_every_change_and_once() {
+fn missing_or_reused_application_version_is_refused() {
     let mut server = Server::new(callers(), 1, Time::ZERO);
     let mut apply =
         |changes: &str| server.apply(transaction(changes), Time::ZERO).map(|it| it.changed);
@@ -199,7 +199,7 @@ fn versions_of_the_application_are_given_with_every_change_and_once() {
 }
 
 #[test]
-fn a_snapshot_has_versions() {
+fn snapshot_carries_application_versions() {
     let mut rig = Rig::new(callers());
     let mut set = |version: &str, contents: [&str; 2]| {
         let mut snapshot = Snapshot::new();
@@ -225,7 +225,7 @@ fn a_snapshot_has_versions() {
 }
 
 #[test]
-fn versions_are_counted() {
+fn counter_versions_increase() {
     let mut rig = Rig::new(counted("run-"));
     rig.run(
         "
@@ -247,7 +247,7 @@ fn versions_are_counted() {
     let second = sent(&rig, "cds");
     assert!(number(&second[0]) > number(&first[0]), "{second:?}");
     assert_eq!(rig.server.version(&url("cds")).map(|it| it.to_string()), Some(second[0].clone()));
-    // Back to what it was is another change.
+    // Restoring the previous content is another change.
     rig.run("set cds b=1\n< cds changed a=1 b=1");
     assert!(number(&sent(&rig, "cds")[0]) > number(&second[0]));
     rig.run("set @v cds a=1 b=1\nlayers w over v");
@@ -256,9 +256,9 @@ fn versions_are_counted() {
     println!("covers: M72 B06");
 }
 
-/// M41, M42, B06: a version says of a returning client what it proves, and no more.
+// M41, M42, B06: a stated version is trusted only for what it proves.
 #[test]
-fn a_returning_client_is_taken_at_its_word_where_its_version_proves_it() {
+fn reconnect_version_is_trusted_only_if_conclusive() {
     let returns = |config: &ServerConfig, given: &str, first: &str, then: &str| {
         let mut rig = Rig::new(config.clone());
         rig.run(&format!("set cds{given} a=1 b=1"));
@@ -288,9 +288,9 @@ fn a_returning_client_is_taken_at_its_word_where_its_version_proves_it() {
     println!("covers: M41 M42 B06 M72");
 }
 
-/// Two views have the same number of changes, and the client of one comes back to the other.
+/// Two views have equal change counts, and a client of one reconnects to the other.
 #[test]
-fn counted_versions_are_of_one_view() {
+fn counter_versions_are_per_view() {
     let mut config = counted("run-");
     config.admission = xds_core::server::Admission::Asked;
     let mut rig = Rig::new(config);
@@ -309,9 +309,9 @@ fn counted_versions_are_of_one_view() {
     println!("covers: M72");
 }
 
-/// IS15: what is not what the application means by its version does not have it.
+// IS15: a state that differs from the application's versioned state has a marked version.
 #[test]
-fn what_lingers_or_is_looked_for_is_marked() {
+fn deferred_and_isolated_states_have_marked_version() {
     let mut config = callers();
     config.ordering = OrderingPolicy::AckGated(AckGated::default());
     let mut rig = Rig::new(config);
@@ -361,9 +361,9 @@ fn what_lingers_or_is_looked_for_is_marked() {
     println!("covers: M72 M108 M147");
 }
 
-/// M161, M57, M108: a version that was accepted long ago is still told as it was.
+// M161, M57, M108: a version that was accepted long ago is still known.
 #[test]
-fn old_versions_of_the_application_are_not_forgotten() {
+fn old_application_versions_are_remembered() {
     let mut config = callers();
     let mut types = TypeConfig::of(&url("cds"));
     types.versions = VersionMode::Caller;
@@ -396,9 +396,9 @@ fn old_versions_of_the_application_are_not_forgotten() {
     println!("covers: M72 M161");
 }
 
-/// M224: nobody speaks for all layers together, so their version is made of content.
+// M224: a layered view has content versions, because no layer's version applies to all.
 #[test]
-fn views_of_layers_have_versions_of_content() {
+fn layered_view_has_content_versions() {
     let mut config = callers();
     config.admission = xds_core::server::Admission::Asked;
     let mut rig = Rig::new(config);
@@ -422,7 +422,7 @@ fn views_of_layers_have_versions_of_content() {
     assert_eq!(sent(&rig, "eds").first(), version.as_ref());
     rig.run(
         "
-        set @base eds v:2            # says nothing of what lies above
+        set @base eds v:2            # does not apply to the layered view
         <
         2< eds changed v:2 a=1 b=1
         2> eds *
@@ -441,9 +441,9 @@ fn views_of_layers_have_versions_of_content() {
     println!("covers: M72 M223 M224");
 }
 
-/// M225: what was said last counts.
+// M225: the last version set counts.
 #[test]
-fn the_last_version_of_a_transaction_counts() {
+fn last_version_of_transaction_wins() {
     let mut server = Server::new(callers(), 1, Time::ZERO);
     let mut transaction = Transaction::new();
     assert!(transaction.is_empty());

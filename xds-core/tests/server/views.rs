@@ -1,4 +1,4 @@
-//! Views: who sees what, decided by the application, and moved while the stream goes on.
+//! Views: assignment by the application, view changes, and dropped views.
 
 use crate::support::{Rig, every_type, payload, request_of, transaction_in, url};
 use bytes::Bytes;
@@ -43,9 +43,9 @@ impl Rig {
     }
 }
 
-/// M9, S0.105: requests wait, in order, until it is known what the client may see.
+// M9, S0.105: requests wait in order until the view is assigned.
 #[test]
-fn requests_wait_for_a_view() {
+fn requests_wait_for_view_assignment() {
     let mut rig = Rig::new(asked());
     rig.set_in("one", "cds a=1; eds x=1");
     rig.set_in("two", "cds a=2");
@@ -66,9 +66,9 @@ fn requests_wait_for_a_view() {
     println!("covers: M9 M214 IS20 S0.105");
 }
 
-/// M10, M11, M12, M236: the application's status reaches the client as it is, and frees everything.
+// M10, M11, M12, M236: the application's status reaches the client, and all state is freed.
 #[test]
-fn a_refused_client_is_told_why() {
+fn refused_client_gets_application_status() {
     is_told_why("> cds");
     is_told_why("d> cds +*");
     println!("covers: M10 M11 M12 M236 M237");
@@ -90,20 +90,20 @@ fn is_told_why(asks: &str) {
     assert_eq!(rig.effects(), [ServerOutput::Close(id, reason)]);
     rig.set_in("v", "cds a=1");
     rig.run("2< cds first a=1");
-    // Permission is withdrawn in mid-stream.
+    // Permission is withdrawn later.
     rig.server.refuse(other, StatusCode::Unauthenticated, "expired", rig.now);
     rig.drain();
     let stats = rig.server.stats();
     assert_eq!((stats.streams, stats.subscriptions), (0, 0));
-    // Late answers do no harm.
+    // Late answers are ignored.
     rig.server.assign(id, &view("v"), rig.now);
     rig.server.refuse(id, StatusCode::Internal, "", rig.now);
     assert_eq!(rig.server.stats().ignored_events, 2);
 }
 
-/// M242: what waits for a view is bounded.
+// M242: waiting requests are limited.
 #[test]
-fn waiting_requests_are_bounded() {
+fn waiting_requests_are_limited() {
     let mut limits = ServerLimits::default();
     limits.latched_requests = 2;
     let mut rig = Rig::new(asked().with_limits(limits));
@@ -116,9 +116,9 @@ fn waiting_requests_are_bounded() {
     println!("covers: M242 IS24");
 }
 
-/// M211, M212, M216, M219, M68: a snapshot is compared once and what is equal wakes nobody.
+// M211, M212, M216, M219, M68: an unchanged snapshot wakes no client.
 #[test]
-fn a_snapshot_is_what_the_view_has() {
+fn snapshot_replaces_view_contents() {
     let mut rig = Rig::default();
     let snapshot = |resources: &[(&str, &str, &str)]| {
         let mut snapshot = Snapshot::new();
@@ -149,9 +149,9 @@ fn a_snapshot_is_what_the_view_has() {
     println!("covers: M68 M211 M216 M219");
 }
 
-/// M222, M243: what views have in common is stored once, and goes with the last.
+// M222, M243: equal resources of views are stored once, and freed with the last view.
 #[test]
-fn equal_resources_of_views_are_shared() {
+fn equal_resources_of_views_are_stored_once() {
     let mut rig = Rig::default();
     for name in ["one", "two", "three"] {
         rig.set_in(name, "cds a=1 b=1");
@@ -176,9 +176,9 @@ fn equal_resources_of_views_are_shared() {
     println!("covers: M222 M243");
 }
 
-/// M213: a view that is dropped while clients see it.
+// M213: a view is dropped while clients see it.
 #[test]
-fn a_view_is_dropped_as_asked() {
+fn view_is_dropped_by_policy() {
     let start = || {
         let mut rig = Rig::new(asked());
         rig.set_in("v", "cds a=1");
@@ -218,13 +218,13 @@ fn a_view_is_dropped_as_asked() {
     println!("covers: M213");
 }
 
-/// M223: a client that is moved is sent the difference, on the same stream.
+// M223: a view change is sent as a difference on the same stream.
 #[test]
-fn a_moved_client_is_sent_the_difference() {
+fn view_change_sends_difference() {
     let mut rig = Rig::new(asked());
     rig.set_in("old", "cds same=1 other=1 gone=1; eds same=1 other=1 gone=1 none=1");
     rig.set_in("new", "cds same=1 other=2 more=1; eds same=1 other=2 late=1");
-    // Everything, incrementally.
+    // Wildcard, incremental.
     rig.run("d> cds +*");
     rig.assign(1, "old");
     rig.run("d< cds first gone=1 other=1 same=1\nd> cds ack");
@@ -234,13 +234,13 @@ fn a_moved_client_is_sent_the_difference() {
     rig.run("d<");
     rig.set_in("new", "cds other=3");
     rig.run("d< cds changed other=3\nd> cds ack");
-    // By name, incrementally; what it knows not to exist is not told again.
+    // Names, incremental; a known missing name is not reported again.
     rig.run("2d> eds +same +other +gone +late +never");
     rig.assign(2, "old");
     rig.run("2d< eds first same=1 other=1 gone=1 -late -never\n2d> eds ack");
     rig.assign(2, "new");
     rig.run("2d< eds changed other=2 late=1 -gone\n2d> eds ack\n2d<");
-    // The state of the world.
+    // State of the world.
     rig.run("3> cds\n3> eds same other gone late");
     rig.assign(3, "old");
     rig.run("3< cds first gone=1 other=9 same=1\n3> cds");
@@ -249,16 +249,16 @@ fn a_moved_client_is_sent_the_difference() {
     rig.run("3< cds changed gone=1 more=1 other=3 same=1\n3> cds");
     rig.run("3< eds changed late=1 other=2 same=1");
     rig.run("3< cds changed more=1 other=3 same=1\n3> cds\n3<");
-    // To a view that has the same there is nothing to say.
+    // An equal view changes nothing.
     rig.set_in("copy", "cds same=1 other=3 more=1");
     rig.assign(1, "copy");
     rig.run("d<");
     println!("covers: M223");
 }
 
-/// M223: while a response is on its way, and before the first one.
+// M223: while a response is in flight, and before the first response.
 #[test]
-fn a_move_in_between_loses_nothing() {
+fn view_change_during_response_loses_no_update() {
     let mut rig = Rig::new(asked());
     rig.set_in("old", "cds a=1 gone=1");
     rig.set_in("new", "cds a=2");
@@ -274,9 +274,10 @@ fn a_move_in_between_loses_nothing() {
     println!("covers: M223 IS16");
 }
 
-/// M223, IS5, IS17: what the other view lacks is told once, after all that it has.
+// M223, IS5, IS17: resources missing in the new view are removed once, after its resources are
+// sent.
 #[test]
-fn a_full_state_after_a_move_is_sent_once() {
+fn complete_response_after_view_change_is_sent_once() {
     for names in ["a gone", ""] {
         let mut rig = Rig::new(asked());
         rig.set_in("old", "cds a=1 gone=1; eds a=1");
@@ -289,17 +290,17 @@ fn a_full_state_after_a_move_is_sent_once() {
         rig.assign(1, "new");
         rig.run("< cds changed a=2 gone=1\n< eds changed a=2");
         rig.run(&format!("> cds {names}\n> eds a\n< cds changed a=2\n> cds {names}\n<"));
-        // There is nothing else to be sent first.
+        // Nothing else must be sent first.
         rig.assign(2, "new");
         rig.run(&format!("2< cds changed a=2\n2> cds {names}\n2<"));
     }
     println!("covers: M223 IS5 IS17");
 }
 
-/// M223, IS5: of what the other view has an error of, and nothing else, a client of everything is told nothing where
-/// absence says nothing.
+// M223, IS5: a wildcard subscription gets no response for a resource that has only an error in the
+// new view, where absence says nothing.
 #[test]
-fn an_error_in_the_other_view_is_no_news_to_who_does_not_name_it() {
+fn view_change_sends_no_error_to_wildcard() {
     let mut rig = Rig::new(asked());
     rig.set_in("old", "rds a=1 b=1");
     rig.set_in("new", "rds a=1 !b=5");
@@ -313,9 +314,9 @@ fn an_error_in_the_other_view_is_no_news_to_who_does_not_name_it() {
     println!("covers: M223 IS5");
 }
 
-/// IS24: a client that would see one view too many is told so, rather than left to wait.
+// IS24: a client that would exceed the number of views is closed.
 #[test]
-fn views_are_bounded_however_they_come_into_being() {
+fn number_of_views_is_limited() {
     let mut config = asked();
     config.limits.views = 2;
     let mut rig = Rig::new(config);
@@ -340,9 +341,9 @@ fn views_are_bounded_however_they_come_into_being() {
     println!("covers: IS24");
 }
 
-/// M223, M107: a client that is moved lacks what it rejected, even if it is the same in the other view.
+// M223, M107: a rejected resource is sent after a view change, even if it is equal.
 #[test]
-fn a_moved_client_is_sent_what_it_rejected() {
+fn view_change_resends_nacked_resource() {
     let mut rig = Rig::new(ServerConfig::default());
     rig.run(
         "
@@ -363,10 +364,9 @@ fn a_moved_client_is_sent_what_it_rejected() {
     println!("covers: M223 M107");
 }
 
-/// M213: the resources of a dropped view are removed, whoever says what versions are; and what is made of the view
-/// later has the versions that are given then.
+// M213: dropping a view needs no version in any version mode, and later resources have theirs.
 #[test]
-fn dropping_a_view_needs_no_version() {
+fn dropping_view_needs_no_version() {
     for (versions, first) in
         [(VersionMode::Caller, "v:1"), (VersionMode::Label, "v:1"), (VersionMode::Content, "")]
     {
@@ -406,10 +406,10 @@ fn dropping_a_view_needs_no_version() {
     println!("covers: M213 M72");
 }
 
-/// IS24: what waits until it is decided who is let in is bounded, however many streams a node opens for it; and free
-/// again when that is decided, or the stream is gone.
+// IS24: bytes of waiting requests are limited per node, and freed by the decision or the stream's
+// end.
 #[test]
-fn what_waits_is_bounded_by_node() {
+fn waiting_bytes_are_limited_per_node() {
     let mut config = asked();
     config.limits.latched_bytes_per_node = 400;
     let mut rig = Rig::new(config);
@@ -425,7 +425,7 @@ fn what_waits_is_bounded_by_node() {
     let reason = CloseReason::TooManyLatchedBytes { limit: 400 };
     assert_eq!(rig.take_close(3), Some(reason.clone()));
     assert_eq!(reason.code(), StatusCode::ResourceExhausted);
-    // Others are let in, and it is when there is room again.
+    // Other nodes are not affected, and the node may wait again when there is room.
     ask(&mut rig, 4, "modest");
     rig.run("4open\n1close");
     ask(&mut rig, 5, "greedy");
@@ -438,9 +438,9 @@ fn what_waits_is_bounded_by_node() {
     println!("covers: IS24 M9");
 }
 
-/// M219, M141: two spellings of one structured name are one name, in a snapshot as in a transaction.
+// M219, M141: two spellings of a structured name are one name in snapshots and transactions.
 #[test]
-fn a_name_is_the_same_however_it_is_spelled() {
+fn snapshot_names_are_compared_in_canonical_form() {
     let (one, other) = ("xdstp://a/t/x?b=1&a=2", "xdstp://a/t/x?a=2&b=1");
     let mut rig = Rig::default();
     let mut snapshot = Snapshot::new();

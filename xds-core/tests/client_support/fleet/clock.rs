@@ -1,4 +1,4 @@
-//! Time, and what it may do: conclude, expire, and let the client try again.
+//! Time: does-not-exist timers, expiries and reconnection.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,47 +11,48 @@ use xds_core::{
 use super::{
     super::watcher::{Watcher, timeouts},
     World,
+    exchange::{Giver, Place},
     oracle::{Statuses, statuses},
     peer::Peer,
-    reach::Situation,
     setup::{AUTHORITIES, Servers},
-    talk::{Giver, Place},
+    situations::Situation,
     versions::Loss,
 };
 
-/// The attempts to reach one place.
+/// Connection attempts to one place.
 #[derive(Debug, Default)]
 pub struct Attempts {
     connecting: u32,
     streaming: u32,
     not_before: Time,
-    /// The same after a stream that the client ended itself, at the latest.
+    /// Latest time of the next attempt after a stream that the client closed itself.
     not_later: Time,
 }
 
 impl Attempts {
-    /// The client has ended a stream that it began by then.
+    /// Records that the client closed a stream that it had started at `begun`.
     pub fn note_closed(&mut self, begun: Time) {
         self.not_later = begun.after(pause(1));
     }
 
-    /// When the next attempt is due at the latest.
+    /// Latest time at which the next attempt is due.
     pub fn may_wait_until(&self) -> Time {
         self.not_before.max(self.not_later)
     }
 }
 
-/// The delay after so many failures in a row (S1.011), without jitter.
+/// Backoff after this many consecutive failures, without jitter.
+// S1.011
 fn pause(failures: u32) -> Duration {
     let longest = Duration::from_secs(120);
     (1..failures).fold(Duration::from_secs(1), |delay, _| (delay * 160 / 100).min(longest))
 }
 
-/// How long a stream has to serve for its end not to count as a failure.
+/// Minimum duration of a stream whose end does not count as a failure.
 const YOUNG: Duration = Duration::from_secs(10);
 
 impl World {
-    /// Sleeps until each deadline, as a driver may.
+    /// Sleeps from deadline to deadline, as a driver may.
     pub fn sleep(&mut self, duration: Duration) -> Result<(), TestCaseError> {
         let end = self.now.after(duration);
         self.note_who_is_wanted();
@@ -83,7 +84,8 @@ impl World {
         Ok(())
     }
 
-    /// A watch has a notice, and perhaps what is wrong beside it, however much has happened (IC35).
+    /// Checks that a watch has at most one queued notice and one ambient error.
+    // IC35
     fn drain(&mut self) -> Result<(), TestCaseError> {
         let mut notices: BTreeMap<WatchId, usize> = BTreeMap::new();
         while let Some(told) = self.take_output_for()? {
@@ -128,7 +130,7 @@ impl World {
                 continue;
             }
             if before.bytes.is_some() && self.setup.may_have_leftovers() {
-                continue; // It may be what only the server before had.
+                continue; // Possibly a resource of the previous server only.
             }
             if before.bytes.is_some() {
                 let lease = self.talk.lease_of(key);
@@ -155,7 +157,8 @@ impl World {
         self.nothing_is_overdue(&after)
     }
 
-    /// How long a resource is waited for, and what it is then taken to be (IC25).
+    /// Duration of the does-not-exist timer, and the state it leads to.
+    // IC25
     pub fn patience(&self) -> (Duration, EntryState) {
         let is_transient = ServerFeature::ResourceTimerIsTransientError;
         match self.setup.features.contains(is_transient) {
@@ -164,7 +167,8 @@ impl World {
         }
     }
 
-    /// Some server has been asked for long enough, on a stream that is up (IC24).
+    /// Checks that a server was subscribed for the whole timer on a working stream.
+    // IC24
     fn is_concluded_in_time(
         &self,
         (kind, name): &(usize, String),
@@ -195,8 +199,9 @@ impl World {
             if known.state != EntryState::Requested || asked().any(|peer| peer.was_held_back) {
                 continue;
             }
-            // Whoever was asked last has that long, and so has one that is left when another one goes. One
-            // behind the preferred server may be asked no longer, and not have heard of that.
+            // The timer restarts for the last server asked, and for a remaining server when another
+            // one is removed. A fallback server may be out of use before it gets the
+            // unsubscription.
             let best = self.setup.place_of(*kind, name);
             let is_best_asked =
                 asked().any(|it| it.place() == best && it.subscribed_since(*kind, name).is_some());
@@ -210,21 +215,21 @@ impl World {
     }
 }
 
-/// Streams that open and end.
+/// Opening and closing of streams.
 impl World {
     pub fn note_opened(&mut self, at: usize) {
         let peer = &self.peers[at];
         self.talk.attempts.entry(peer.place()).or_default().connecting = 0;
     }
 
-    /// A stream has ended. In the walks of one server nobody takes over what it was asked for.
+    /// Records the end of a stream. With a single server, no other server takes over.
     pub fn note_gone(&mut self) {
         if self.setup.servers == Servers::Fallback {
             self.talk.last_end = self.now;
         }
     }
 
-    /// A stream has ended, and not because the client wanted it to.
+    /// Records the end of a stream that the client did not close.
     pub fn note_end(&mut self, peer: &Peer) {
         self.note_gone();
         let place = peer.place();
@@ -255,8 +260,9 @@ impl World {
         self.note_reasons_to_turn();
     }
 
-    /// A place is not tried again before its pause is over (IC26), and a server behind the preferred one
-    /// only for a reason (IC29).
+    /// Checks that no place is retried before its backoff is over, and that a fallback server is
+    /// used only for a reason.
+    // IC26 IC29
     pub fn may_open(&self, place: Place) -> Result<(), TestCaseError> {
         if self.has_lied {
             return Ok(());
@@ -269,8 +275,8 @@ impl World {
         Ok(())
     }
 
-    /// Notes which servers are preferred for what is watched, and which may be turned to: those behind a
-    /// failing one of which something is wanted that is not known.
+    /// Records the preferred servers of all watches, and the servers that fallback may use: those
+    /// after a failing server with an unknown watched resource.
     pub fn note_reasons_to_turn(&mut self) {
         let known = statuses(&self.client);
         for watcher in &self.watchers {
@@ -288,7 +294,7 @@ impl World {
         }
     }
 
-    /// Nobody waits for a watch that has ended, and trouble that nobody is left to hear of is over.
+    /// Ends a watch: no peer waits for it, and errors without a watcher are dropped.
     pub fn note_ended(&mut self, watch: WatchId) {
         for peer in &mut self.peers {
             peer.debtors.remove(&watch);

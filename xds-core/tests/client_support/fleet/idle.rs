@@ -1,12 +1,13 @@
-//! Streams that nobody wants anything of: closed after a while, neither early nor late (D6). Between several
-//! servers what is wanted of which is not for this model to say, so only one is looked at.
+//! Idle streams: closed after the configured time, neither early nor late. Checked for one server
+//! only, because this model does not know which of several servers is in use.
+// D6
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use super::{World, peer::Peer, reach::Situation, setup::Servers};
+use super::{World, peer::Peer, setup::Servers, situations::Situation};
 
 impl World {
-    /// Call this before watches end and before time passes.
+    /// Records which streams are in use. Call it before watches end and before time passes.
     pub fn note_who_is_wanted(&mut self) {
         let (watchers, now) = (&self.watchers, self.now);
         for peer in &mut self.peers {
@@ -17,7 +18,7 @@ impl World {
         }
     }
 
-    /// The client has closed the peer's stream.
+    /// Checks a stream that the client closed.
     pub fn was_idle(&mut self, peer: &Peer) -> Result<(), TestCaseError> {
         let is_its_own_doing = self.setup.servers == Servers::One && !self.has_lied;
         if !is_its_own_doing || self.is_shut_down {
@@ -29,7 +30,7 @@ impl World {
         Ok(())
     }
 
-    /// Once everything is taken that there is to take.
+    /// Checks that no stream stays idle too long, once all outputs are taken.
     pub fn nobody_idles_for_ever(&self) -> Result<(), TestCaseError> {
         let is_open = |peer: &&Peer| peer.is_open && self.setup.servers == Servers::One;
         for peer in self.peers.iter().filter(is_open) {

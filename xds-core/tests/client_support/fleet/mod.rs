@@ -1,21 +1,21 @@
-//! A client, the servers that it is configured with, and the streams between them, one step at a time.
+//! A client, its configured servers and the streams between them, one step at a time.
 //!
-//! Servers keep to the protocol unless a step says otherwise. The rules that hold at every moment are
-//! checked at every step; those that hold once everybody has done their part, in `rest.rs`.
+//! Servers follow the protocol unless a step says otherwise. Rules that hold at every moment are
+//! checked after every step; rules that hold at rest are in `rest.rs`.
 
+mod active_server;
 pub mod clock;
+pub mod exchange;
+mod external_verdicts;
 mod idle;
 pub mod oracle;
-mod outside;
 pub mod peer;
-pub mod reach;
-mod reliance;
 pub mod rest;
 mod sending;
 pub mod setup;
+pub mod situations;
 pub mod step;
 pub mod store;
-pub mod talk;
 pub mod versions;
 
 use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
@@ -30,17 +30,17 @@ use xds_core::{
 };
 
 use self::{
+    exchange::Talk,
     peer::Peer,
-    reach::{Reached, Situation},
     setup::{AUTHORITIES, Setup, URIS, name_of},
+    situations::{Reached, Situation},
     step::Step,
     store::{Held, Store},
-    talk::Talk,
     versions::Loss,
 };
-use super::{TYPES, told::Told, watcher::Watcher};
+use super::{TYPES, reported::Reported, watcher::Watcher};
 
-/// What is wrong, if a notice says that something is.
+/// The error that a notice reports, if any.
 fn notice_error(notice: &Notice) -> Option<&WatchError> {
     match notice {
         Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => Some(error),
@@ -48,8 +48,8 @@ fn notice_error(notice: &Notice) -> Option<&WatchError> {
     }
 }
 
-/// What is told is what is in use at that moment: so nobody hears of things in another order than that in
-/// which they came to be used (IC16).
+/// Checks that the reported value is the cached one, so that updates are reported in order.
+// IC16
 fn is_in_use(client: &Client, kind: usize, told: &Resource) -> Result<(), TestCaseError> {
     let mut known = client.status();
     let held = known.find(|it| *it.type_url == *TYPES[kind] && *it.name == told.name);
@@ -59,7 +59,7 @@ fn is_in_use(client: &Client, kind: usize, told: &Resource) -> Result<(), TestCa
     Ok(())
 }
 
-/// Everybody there is.
+/// A client with its watchers, servers and streams.
 pub struct World {
     pub client: Client,
     pub setup: Setup,
@@ -69,17 +69,17 @@ pub struct World {
     pub stores: [Store; URIS.len()],
     channel_ids: BTreeSet<ChannelId>,
     watch_ids: BTreeSet<WatchId>,
-    /// The last version and nonce that any server gave.
+    /// Number in the last version and nonce that any server sent.
     number: u64,
-    /// Whether some server has said what no server should.
+    /// Whether a server has sent an invalid message.
     has_lied: bool,
-    /// What servers and client know of each other.
+    /// State shared by the servers and the client's expectations.
     talk: Talk,
     pub reached: Reached,
-    /// What the client tells of itself.
-    told: Told,
+    /// Status and metrics reported by the client.
+    told: Reported,
     is_shut_down: bool,
-    /// What happened, rendered only if it went wrong.
+    /// Steps and outputs, formatted only on failure.
     pub trace: Vec<Box<dyn Debug>>,
 }
 
@@ -98,7 +98,7 @@ impl World {
             has_lied: false,
             talk: Talk::default(),
             reached: Reached::default(),
-            told: Told::default(),
+            told: Reported::default(),
             is_shut_down: false,
             trace: Vec::new(),
         }
@@ -163,12 +163,12 @@ impl World {
     }
 }
 
-/// The application.
+/// Steps of the application.
 impl World {
     fn watch(&mut self, kind: usize, name: Option<u8>) -> Result<(), TestCaseError> {
         let name = name.map(|name| name_of(kind, name));
         let interest = name.as_deref().map_or(Interest::Wildcard, Interest::Name);
-        // The order of parameters makes no difference (IC30).
+        // The order of context parameters is ignored (IC30).
         let spelled = name.as_deref().map(|name| name.replace("m=1&n=2", "n=2&m=1"));
         let interest = match spelled.as_deref().filter(|_| self.watch_ids.len() % 2 == 1) {
             Some(spelled) => Interest::Name(spelled),
@@ -191,7 +191,7 @@ impl World {
             self.client.unwatch(watcher.id, self.now);
             self.note_breath();
             self.note_ended(watcher.id);
-            // What it was turned for may have been this.
+            // Fallback may have been used for this watch only.
             for authority in 0..AUTHORITIES {
                 let failing = self.talk.failing.iter().map(|place| (*place, authority));
                 self.talk.content.extend(failing);
@@ -203,7 +203,7 @@ impl World {
         Ok(self.take_output_for()?.is_some())
     }
 
-    /// Takes an output, if there is one; and the watch that it is for, if it is for one.
+    /// Takes an output, if there is one. Returns the watch that it is for, if any.
     fn take_output_for(&mut self) -> Result<Option<Option<WatchId>>, TestCaseError> {
         let due = self.client.poll_timeout();
         let Some(output) = self.client.poll_output() else { return Ok(None) };
@@ -247,7 +247,8 @@ impl World {
         Ok(Some(watch))
     }
 
-    /// One channel of a server opens at a time, and one leads to each place (IC26).
+    /// Accepts a channel: one channel of a server opens at a time, and one leads to each place.
+    // IC26
     fn accept(&mut self, channel: ChannelId, call: &Call) -> Result<(), TestCaseError> {
         prop_assert!(self.channel_ids.insert(channel), "{} is reused (rule 7)", channel);
         let server = URIS.iter().position(|uri| *uri == &*call.server.uri).expect("configured");
@@ -268,7 +269,7 @@ impl World {
         Ok(())
     }
 
-    /// The client has closed a channel, some time ago: perhaps while nobody wanted what it was for.
+    /// Records a channel that the client closed, possibly some time ago while it was unused.
     fn note_closed(&mut self, peer: &Peer) {
         self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
         self.talk.last_end = self.now;
@@ -277,7 +278,7 @@ impl World {
         }
     }
 
-    /// Whether the watch had not caught up.
+    /// Takes one change of a watch. Returns whether there was one.
     fn take_change(&mut self, nth: usize) -> Result<bool, TestCaseError> {
         let nth = nth % self.watchers.len().max(1);
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
@@ -302,7 +303,7 @@ impl World {
         let nth = nth % self.watchers.len().max(1);
         if let Some(watcher) = self.watchers.get_mut(nth) {
             self.client.handled(watcher.id, self.now);
-            // Of a wildcard watch that is true only once it has caught up.
+            // For a wildcard watch this is true only after it has taken all changes.
             watcher.is_busy &= watcher.name.is_none();
             if watcher.name.is_some() || watcher.has_caught_up {
                 for peer in &mut self.peers {
@@ -312,7 +313,7 @@ impl World {
         }
     }
 
-    /// Whoever has taken a notice reads what there is to read and says so; nobody else does.
+    /// Lets each watcher with an unhandled notice take all changes and call `handled`.
     pub fn handle_notices(&mut self) -> Result<(), TestCaseError> {
         for nth in 0..self.watchers.len() {
             if mem::take(&mut self.watchers[nth].is_busy) {
@@ -323,16 +324,16 @@ impl World {
         Ok(())
     }
 
-    /// The names, and the wildcard, that live watches of a type ask for.
+    /// Names and wildcards that the live watches of a type subscribe to.
     pub fn wanted(watchers: &[Watcher], kind: usize) -> BTreeSet<String> {
         let watchers = watchers.iter().filter(|watcher| watcher.kind == kind);
         watchers.map(|watcher| watcher.name.clone().unwrap_or_else(|| "*".into())).collect()
     }
 }
 
-/// Transports, servers and the clock.
+/// Steps of transports and servers.
 impl World {
-    /// Whether the channel was not open yet.
+    /// Opens the channel. Returns whether it was not open yet.
     pub fn open(&mut self, at: usize) -> bool {
         let peer = &mut self.peers[at];
         let is_news = !mem::replace(&mut peer.is_open, true);
@@ -360,7 +361,7 @@ impl World {
         }
     }
 
-    /// Whether there was a request to send.
+    /// Sends one request. Returns whether there was one.
     pub fn transmit(&mut self, at: usize) -> Result<bool, TestCaseError> {
         let peer = &mut self.peers[at];
         if !peer.is_writable {

@@ -1,5 +1,4 @@
-//! What one response of a server that keeps to the protocol makes of what is held: the rules of
-//! acceptance, word for word, against the cache before and after.
+//! Expected cache after one valid response, computed from the cache before it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +12,7 @@ use xds_core::{
 
 use super::super::TYPES;
 
-/// What the cache has of a resource.
+/// Cached state of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     pub state: EntryState,
@@ -23,13 +22,13 @@ pub struct Known {
 }
 
 impl Known {
-    /// What watchers hear of.
+    /// The parts of the state that watchers are notified of.
     pub fn news(&self) -> (EntryState, Option<Bytes>, Option<WatchErrorKind>) {
         (self.state, self.bytes.clone(), self.error.clone())
     }
 }
 
-/// Everything that is watched, by type and name.
+/// Every watched resource by type and name.
 pub type Statuses = BTreeMap<(usize, String), Known>;
 
 pub fn statuses(client: &Client) -> Statuses {
@@ -46,44 +45,45 @@ pub fn statuses(client: &Client) -> Statuses {
     known.collect()
 }
 
-/// What a response says of one name.
+/// Content of a response for one name.
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum EntryContent {
     Resource {
         bytes: Bytes,
-        /// That which watchers get with it.
+        /// The version that watchers get with the resource.
         version: String,
         is_acceptable: bool,
-        /// The version that the wrapper states, and the TTL.
+        /// Version and TTL in the wrapper.
         lease: Option<(u64, Duration)>,
     },
-    /// No content; whether it is for the version in use.
+    /// A heartbeat without content. `is_in_use`: whether it is for the cached version.
     Heartbeat { is_in_use: bool, ttl: Duration },
-    /// The server reports an error with this code.
+    /// An error with this code.
     Report(i32),
-    /// Incremental: it does not exist.
+    /// Incremental: a removed resource.
     Removed,
 }
 
-/// A response.
+/// Content of a response.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct ResponseContent {
     pub kind: usize,
     pub variant: Variant,
-    pub words: BTreeMap<String, Word>,
+    pub words: BTreeMap<String, EntryContent>,
 }
 
-impl Said {
-    /// Whether the response is to be rejected. A heartbeat is only good for what is in use (D22).
+impl ResponseContent {
+    /// Whether the response must be rejected. A heartbeat is valid only for the cached version.
+    // D22
     pub fn is_faulty(&self) -> bool {
         self.words.values().any(|word| match word {
-            Word::Resource { is_acceptable, .. } => !is_acceptable,
-            Word::Heartbeat { is_in_use, .. } => !is_in_use,
-            Word::Report(_) | Word::Removed => false,
+            EntryContent::Resource { is_acceptable, .. } => !is_acceptable,
+            EntryContent::Heartbeat { is_in_use, .. } => !is_in_use,
+            EntryContent::Report(_) | EntryContent::Removed => false,
         })
     }
 
-    /// What must be held of a name that the response is asked to speak of.
+    /// Expected cache entry of a name that the response covers.
     pub fn expected(
         &self,
         name: &str,
@@ -94,25 +94,27 @@ impl Said {
         let kept = |is_dropped: bool| had.clone().filter(|_| !is_dropped);
         let drops = policy == DataErrorPolicy::DropCached;
         match self.words.get(name) {
-            // The good are used, whatever comes beside them (IC18).
-            Some(Word::Resource { bytes, version, is_acceptable: true, .. }) => Expected::Is {
-                state: EntryState::Acked,
-                bytes: Some(bytes.clone()),
-                version: Some(version.clone()),
-            },
-            Some(Word::Heartbeat { is_in_use: true, .. }) => Expected::Unchanged,
-            // The bad leave the last good one in use, or none (IC20).
-            Some(Word::Resource { .. } | Word::Heartbeat { .. }) => {
+            // Valid resources are used even if others in the response are invalid (IC18).
+            Some(EntryContent::Resource { bytes, version, is_acceptable: true, .. }) => {
+                Expected::Is {
+                    state: EntryState::Acked,
+                    bytes: Some(bytes.clone()),
+                    version: Some(version.clone()),
+                }
+            }
+            Some(EntryContent::Heartbeat { is_in_use: true, .. }) => Expected::Unchanged,
+            // An invalid resource leaves the last valid one in use, if there is one (IC20).
+            Some(EntryContent::Resource { .. } | EntryContent::Heartbeat { .. }) => {
                 Expected::Is { state: EntryState::Nacked, bytes: kept(drops), version: None }
             }
-            // Of what a server may report, only these are about the resource (IC31).
-            Some(Word::Report(code)) => Expected::Is {
+            // Only these reported errors are about the resource (IC31).
+            Some(EntryContent::Report(code)) => Expected::Is {
                 state: EntryState::ReceivedError,
                 bytes: kept(drops && matches!(code, 5 | 7)),
                 version: None,
             },
-            // The removal counts in a rejected response as well (IC19, IC23).
-            Some(Word::Removed) => {
+            // A removal takes effect even in a rejected response (IC19, IC23).
+            Some(EntryContent::Removed) => {
                 Expected::Is { state: EntryState::DoesNotExist, bytes: kept(drops), version: None }
             }
             None if self.deletes_by_absence(before) => {
@@ -122,8 +124,9 @@ impl Said {
         }
     }
 
-    /// Only a complete response deletes what it leaves out (IC22), and only what was received (IC21). A
-    /// reported error stands until something else is said (IC31).
+    /// Whether the name's absence deletes it: only in a complete response, and only if it was
+    /// received. A reported error stays until the resource or another error follows.
+    // IC21 IC22 IC31
     fn deletes_by_absence(&self, before: Option<&Known>) -> bool {
         let is_complete = self.variant == Variant::StateOfTheWorld && self.kind == 0;
         is_complete
@@ -134,7 +137,7 @@ impl Said {
     }
 }
 
-/// What must be held of a name after a response.
+/// Expected cache entry of a name after a response.
 #[derive(Debug)]
 pub enum Expected {
     Unchanged,
@@ -174,7 +177,7 @@ impl Expected {
                 );
                 prop_assert_eq!(after.error.is_none(), *state == EntryState::Acked, "{}", name);
             }
-            // What only a wildcard covers is forgotten once there is nothing of it.
+            // A resource covered only by a wildcard is forgotten when it has no value.
             None => prop_assert!(bytes.is_none(), "{} is lost, which was {:?}", name, before),
         }
         Ok(())

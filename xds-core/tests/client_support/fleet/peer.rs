@@ -1,4 +1,4 @@
-//! One stream as a conforming management server keeps it, in either variant of the protocol.
+//! One stream of a conforming management server, in either protocol variant.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,102 +11,104 @@ use xds_core::{ChannelId, Frame, Time, WatchId, client::RequestCause, proto, ser
 
 use super::{
     super::TYPES,
-    oracle::Said,
+    exchange::Place,
+    oracle::ResponseContent,
     store::{Held, Store},
-    talk::Place,
 };
 
 pub(super) type Names = BTreeSet<String>;
 
-/// What was said of each name last: the version, or the code of the error that was reported.
+/// Version or error code last sent for each name.
 pub type Listing = BTreeMap<String, Result<u64, i32>>;
 
-/// The far end of one channel.
+/// The server's end of one channel.
 #[derive(Debug)]
 pub struct Peer {
     pub channel: ChannelId,
-    /// The position of the server.
+    /// Index of the server.
     pub server: usize,
-    /// The one type that the stream carries; `None` carries all.
+    /// The single type that the stream carries; `None` for all types.
     pub only: Option<usize>,
-    /// When the client was heard to begin it.
+    /// Time at which the client began to open the channel.
     pub begun: Time,
     pub opened: Time,
-    /// When somebody was last seen to want something of it.
+    /// Time at which the stream was last in use.
     pub wanted_until: Time,
     pub is_open: bool,
-    /// Whether the client has announced requests that were not all taken yet.
+    /// Whether the client has announced requests that have not all been taken.
     pub is_writable: bool,
     pub has_responded: bool,
     pub first_response: Option<Time>,
-    /// Whether time has passed in which nothing was read.
+    /// Whether time has passed while the client did not read.
     pub was_held_back: bool,
-    /// The watches by name whose notices hold back reading.
+    /// Watches whose unhandled notices block reading.
     pub debtors: BTreeSet<WatchId>,
     variant: Variant,
     has_node: bool,
     types: [Conversation; TYPES.len()],
-    /// `None` is a lie, of which nothing is known.
+    /// Unanswered responses. `None` is an invalid message with an unknown expected answer.
     unanswered: VecDeque<Option<Unanswered>>,
     has_lied: bool,
 }
 
-/// A response, and what its answer has to state.
+/// A response and its expected answer.
 #[derive(Debug, PartialEq)]
 struct Unanswered {
     kind: usize,
     nonce: String,
-    /// The last accepted version, which is its own if it is accepted; `None` if nobody can tell.
+    /// The version that the answer states: the last accepted one. `None` if unknown.
     version: Option<String>,
     is_rejected: bool,
 }
 
-/// What a first request says of what the client holds.
+/// Versions stated in a first request.
 #[derive(Debug)]
 pub enum Stated {
     /// State of the world: the version of the type.
     Version(usize, String),
-    /// State of the world: the version of the type, where all that was subscribed on the stream has ended.
+    /// State of the world: the version of the type, after all subscriptions of the stream had
+    /// ended.
     VersionAgain(usize, String),
     /// Incremental: the versions of resources.
     Versions(usize, BTreeMap<String, String>),
 }
 
-/// What the server makes of the requests of one type.
+/// A server's state for one type of the stream.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     was_requested: bool,
-    /// Whether a name was ever listed, `*` included: until then, nothing means everything.
+    /// Whether any name was ever listed, including `*`. Until then an empty list means the
+    /// wildcard.
     has_listed: bool,
-    /// Whether an empty list ever meant everything, and whether everything was left since the last answer.
+    /// Whether an empty list ever meant the wildcard.
     was_legacy: bool,
     left_everything: bool,
     pub(super) subscribed: Names,
-    /// State of the world: the list of names in the last request.
+    /// State of the world: the names in the last request.
     last: Option<Vec<String>>,
-    /// Incremental: names whose subscription or end of one has yet to be answered.
+    /// Incremental: names whose subscription or unsubscription has not been answered.
     pub(super) owed: Names,
     /// Incremental: the versions that the client is believed to have.
     pub(super) known: BTreeMap<String, u64>,
     /// Incremental: the errors that were reported.
     pub(super) reported: BTreeMap<String, i32>,
-    /// State of the world: what was sent last, and for which names.
+    /// State of the world: the last response, and the names it was for.
     pub(super) sent: Option<(Listing, Names)>,
     nonces: Names,
-    /// State of the world: the nonce of the newest response that was sent.
+    /// State of the world: the nonce of the newest response.
     newest: String,
-    /// Whether the first request was for everything, and all were since.
+    /// Whether every request has included the wildcard.
     began_with_wildcard: bool,
-    /// Since when each name, or the wildcard, has been subscribed without a break.
+    /// Time since which each name, or the wildcard, has been subscribed without interruption.
     since: BTreeMap<String, Time>,
 }
 
-/// A request in the words that both variants share.
+/// The fields of a request that both variants have.
 #[derive(Debug)]
 struct Read {
     kind: usize,
     nonce: String,
-    /// State of the world: the version that it states.
+    /// State of the world: the stated version.
     version: Option<String>,
     error: Option<i32>,
     node: Option<String>,
@@ -135,28 +137,29 @@ impl Peer {
         }
     }
 
-    /// Where the stream leads.
+    /// Server and type of the stream.
     pub fn place(&self) -> Place {
         (self.server, self.only)
     }
 
-    /// What the server takes to be subscribed of a type.
+    /// Subscriptions of a type, according to the requests.
     pub fn subscribed(&self, kind: usize) -> &Names {
         &self.types[kind].subscribed
     }
 
-    /// Whether every response of the type was one to a request for everything.
+    /// Whether every response of the type was for a wildcard subscription.
     pub fn began_with_wildcard(&self, kind: usize) -> bool {
         self.types[kind].began_with_wildcard
     }
 
-    /// State of the world: what was said last.
+    /// State of the world: the content of the last response.
     pub fn said(&self, kind: usize) -> Option<&Listing> {
         self.types[kind].sent.as_ref().map(|(listing, _)| listing)
     }
 
-    /// A client that comes back for the wildcard alone, and states a version that was given to just what
-    /// there is, has it all (B06).
+    /// Skips the first response if the client subscribes to the wildcard alone and states a version
+    /// whose content equals the current one.
+    // B06
     pub fn trust(&mut self, kind: usize, store: &Store, given: &Listing) {
         let talk = &mut self.types[kind];
         let is_whole = talk.subscribed.len() == 1 && talk.subscribed.contains("*");
@@ -170,12 +173,12 @@ impl Peer {
         self.types[kind].was_requested
     }
 
-    /// Since when a name, or the wildcard, has been subscribed.
+    /// Time since which a name, or the wildcard, has been subscribed.
     pub fn subscribed_since(&self, kind: usize, name: &str) -> Option<Time> {
         self.types[kind].since.get(name).copied().filter(|_| self.is_open)
     }
 
-    /// Whether the server is asked for a resource, alone or among others.
+    /// Whether a name is subscribed, by name or by the wildcard.
     pub fn covers(&self, kind: usize, name: &str) -> bool {
         self.types[kind].covers(name)
     }
@@ -184,7 +187,7 @@ impl Peer {
         self.unanswered.is_empty()
     }
 
-    /// Reads a request; `wanted` is what live watches of a type ask for.
+    /// Reads a request. `wanted` returns the subscriptions that the live watches of a type need.
     pub fn read(
         &mut self,
         frame: &Frame,
@@ -246,14 +249,15 @@ impl Peer {
             false => Names::from(["*".into()]),
         };
         if !talk.subscribed.is_superset(&subscribed) {
-            talk.sent = None; // What is newly named is sent even if it was before (IS6).
+            talk.sent = None; // A newly listed resource is sent again (IS6).
         }
         talk.was_legacy |= !talk.has_listed;
-        // A response makes the server drop what crosses it; leaving a wildcard is then said again.
+        // The server ignores requests that cross a response, so leaving a wildcard is then
+        // repeated.
         let is_newest = read.nonce == talk.newest;
         let is_answer = *cause != RequestCause::Subscription && is_newest;
         let leaves_after = is_answer && talk.was_legacy && mem::take(&mut talk.left_everything);
-        // Of a lie nobody knows which answer is the newest.
+        // After an invalid message the newest answer is unknown.
         let leaves_again = leaves_after || (self.has_lied && talk.was_legacy);
         let begins_again = *cause == RequestCause::Subscription
             && !subscribed.is_empty()
@@ -305,7 +309,7 @@ impl Peer {
 
         let mut subscribed = talk.subscribed.clone();
         if had_wildcard && !talk.has_listed && !added.is_empty() {
-            // Naming something ends what naming nothing meant.
+            // An explicit name ends the legacy wildcard.
             subscribed.remove("*");
         }
         talk.has_listed |= !added.is_empty();
@@ -319,14 +323,15 @@ impl Peer {
         talk.known.retain(|name, _| has_wildcard || subscribed.contains(name));
         talk.reported.retain(|name, _| has_wildcard || subscribed.contains(name));
         if has_wildcard {
-            // Whoever keeps it as part of the whole is told where it stands (IS14).
+            // Under a wildcard, the answer to an unsubscription states the resource's current state
+            // (IS14).
             talk.owed.extend(ended);
         } else {
             talk.owed.retain(|name| subscribed.contains(name));
         }
         if is_first {
-            // A stream's first request is answered even if there is nothing to say: that is how the
-            // client learns that the server works.
+            // The first request is answered even if nothing is to be sent, so that the client
+            // learns that the server works.
             talk.owed.insert("*".into());
         }
         if *cause == RequestCause::Subscription {
@@ -337,21 +342,22 @@ impl Peer {
         let stated = request.initial_resource_versions.clone().into_iter().collect();
         for (name, version) in request.initial_resource_versions {
             if talk.subscribed.contains("*") && name.starts_with("xdstp:") {
-                continue; // What was watched by name and is no longer stays with a wildcard watch.
+                continue; // Watched by name before, and kept by a wildcard watch.
             }
             let is_wanted = talk.covers(&name);
             prop_assert!(is_wanted, "{} is held but not subscribed (IC8)", name);
             let version = version.strip_prefix('v').and_then(|number| number.parse().ok());
-            // What is known is not asked for anew.
+            // A resource stated with its version is not a new subscription.
             talk.owed.remove(&name);
-            // The zeroth is one that no server has: that of a lie.
+            // Version 0 exists on no server: it came from an invalid message.
             talk.known.insert(name, version.unwrap_or_default());
         }
         Ok(is_first.then_some(Stated::Versions(read.kind, stated)))
     }
 
-    /// Each response is answered once, in its turn (IC1): with its own version, or with a reason and the
-    /// last accepted one (IC2, IC3).
+    /// Checks that each response is answered once and in order: with its own version, or with an
+    /// error and the last accepted version.
+    // IC1 IC2 IC3
     fn match_answer(&mut self, read: &Read, cause: &RequestCause) -> Result<(), TestCaseError> {
         let node = (!mem::replace(&mut self.has_node, true)).then_some("me");
         prop_assert_eq!(read.node.as_deref(), node, "the node comes first (IC5)");
@@ -379,8 +385,13 @@ impl Peer {
         Ok(())
     }
 
-    /// The next response of a type, if there is anything to say; `number` is part of its nonce.
-    pub fn push(&mut self, kind: usize, store: &Store, number: u64) -> Option<(Said, Vec<u8>)> {
+    /// Returns the next response of a type, if one is due. `number` is part of its nonce.
+    pub fn push(
+        &mut self,
+        kind: usize,
+        store: &Store,
+        number: u64,
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         if !self.is_open || !self.types[kind].was_requested {
             return None;
         }
@@ -391,15 +402,15 @@ impl Peer {
         }
     }
 
-    /// Renews what has a TTL, if that is all there is to say; `is_in_use` tells of which version the
-    /// client has a resource.
+    /// Returns a heartbeat response if nothing else is due. `is_in_use` returns whether the client
+    /// has the resource in this version.
     pub fn beat(
         &self,
         kind: usize,
         store: &Store,
         number: u64,
         is_in_use: impl Fn(&str, u64) -> bool,
-    ) -> Option<(Said, Vec<u8>)> {
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         let talk = &self.types[kind];
         let lives = |name: &String, held: &Held| held.ttl.is_some() && talk.covers(name);
         let has_lease = store.of(kind).iter().any(|(name, held)| lives(name, held));
@@ -412,7 +423,7 @@ impl Peer {
         }
     }
 
-    /// Notes that a response was sent, whose answer has to state `version`.
+    /// Records a response whose answer must state `version`.
     pub fn note_response(
         &mut self,
         kind: usize,
@@ -428,7 +439,7 @@ impl Peer {
         self.unanswered.push_back(Some(Unanswered { kind, nonce, version, is_rejected }));
     }
 
-    /// Notes that the client will answer something that no server should have sent.
+    /// Records an invalid message that the client will answer.
     pub fn note_lie(&mut self) {
         self.has_lied = true;
         self.unanswered.push_back(None);
@@ -445,7 +456,8 @@ fn kind_of(type_url: &str) -> Result<usize, TestCaseError> {
 }
 
 impl Conversation {
-    /// Nothing subscribes to everything unless somebody watches everything (IC11).
+    /// Checks that a wildcard subscription starts only if a wildcard watch exists.
+    // IC11
     fn take_subscription(
         &mut self,
         subscribed: Names,
@@ -455,7 +467,8 @@ impl Conversation {
         let is_first = !mem::replace(&mut self.was_requested, true);
         self.began_with_wildcard =
             subscribed.contains("*") && (is_first || self.began_with_wildcard);
-        // Leaving a wildcard may take a request that still states it; nothing may begin one.
+        // Leaving a wildcard may need a request that still states it; no other request may start
+        // one.
         let begins = subscribed.contains("*") && !self.subscribed.contains("*");
         let may_state = leaves_again || wanted.contains("*");
         prop_assert!(!begins || may_state, "a wildcard by accident (IC11)");
@@ -464,7 +477,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A wildcard asks for what has no authority.
+    /// Whether a name is covered. The wildcard covers names without an authority.
     pub(super) fn covers(&self, name: &str) -> bool {
         let by_wildcard = self.subscribed.contains("*") && !name.starts_with("xdstp:");
         by_wildcard || self.subscribed.contains(name)

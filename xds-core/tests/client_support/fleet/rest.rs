@@ -1,5 +1,4 @@
-//! What must hold at every moment, what once everybody has done their part, and what once everything
-//! that was broken works again.
+//! Checks at every moment, at rest, and after all servers work again.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ impl World {
         self.told.agrees_with(&self.client)
     }
 
-    /// Everybody does their part, but nobody begins anything new.
+    /// Completes all pending work without starting anything new.
     pub fn come_to_rest(&mut self) -> Result<(), TestCaseError> {
         for round in 0.. {
             prop_assert!(round < 1_000, "it comes to rest");
@@ -63,7 +62,8 @@ impl World {
         self.those_who_count_are_asked()
     }
 
-    /// After the end there is nothing but the end (IC39).
+    /// Checks that nothing follows a shutdown.
+    // IC39
     pub fn shut_down(&mut self) -> Result<(), TestCaseError> {
         self.is_shut_down = true;
         self.client.shut_down(self.now);
@@ -77,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Every server works, has only what is acceptable, and has said it.
+    /// Repairs every server, replaces invalid resources and delivers everything.
     pub fn heal(&mut self) -> Result<(), TestCaseError> {
         for store in &mut self.stores {
             store.heal(&mut self.number);
@@ -103,13 +103,13 @@ impl World {
                 self.sleep(Duration::from_secs(1))?;
             }
         }
-        // What only another server had goes with time.
+        // Resources that only another server had expire.
         let (patience, _) = self.patience();
         self.sleep(patience)?;
         self.come_to_rest()
     }
 
-    /// Whether a preferred server of what is wanted has no stream at present.
+    /// Whether a preferred server of a watch has no stream at present.
     fn is_anything_down(&self) -> bool {
         (0..TYPES.len()).any(|kind| {
             let wanted = Self::wanted(&self.watchers, kind);
@@ -121,8 +121,9 @@ impl World {
         })
     }
 
-    /// Watches, cache and servers agree (IL1), and only the preferred server of a name knows of it
-    /// (FB-08, IC10).
+    /// Checks that watches, cache and servers agree, and that only the preferred server of a name
+    /// has a subscription to it.
+    // IL1 FB-08 IC10
     pub fn has_converged(&self) -> Result<(), TestCaseError> {
         for watcher in &self.watchers {
             watcher.agrees_with(self.client.status(), self.has_heard_from_its_server(watcher))?;
@@ -153,8 +154,8 @@ impl World {
         Ok(())
     }
 
-    /// A server that was told that everything is held may have nothing to say, and only a response ends
-    /// the error of the stream before.
+    /// Whether the preferred server has responded. A server that knows the client is up to date may
+    /// send nothing, and only a response clears the previous stream's error.
     fn has_heard_from_its_server(&self, watcher: &Watcher) -> bool {
         let (server, _) = self.setup.place_of_watch(watcher);
         self.peers.iter().any(|peer| {
@@ -168,7 +169,7 @@ impl World {
         let name = status.name.as_str();
         let is_named = Self::wanted(&self.watchers, kind).contains(name);
         if !is_named && name.starts_with("xdstp:") {
-            return Ok(()); // A wildcard asks nobody for it.
+            return Ok(()); // A wildcard does not cover it.
         }
         match self.stores[self.setup.preferred(kind, name)].of(kind).get(name) {
             Some(held) => {
@@ -177,12 +178,12 @@ impl World {
                 prop_assert_eq!(status.state, EntryState::Acked, "{}", status);
             }
             None if self.setup.variant == Variant::Incremental => {
-                // What was rejected and never had is not among the versions held, so that a new stream
-                // hears nothing of its end.
+                // A resource that was rejected and never accepted has no version to state, so a new
+                // stream does not report its removal.
                 let is_lost = !is_named && status.state == EntryState::Nacked;
                 prop_assert!(is_lost || status.state == EntryState::DoesNotExist, "{}", status);
             }
-            // Left out of an incomplete response says nothing.
+            // Absence from a partial response says nothing.
             None => {}
         }
         Ok(())

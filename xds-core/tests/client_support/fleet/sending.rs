@@ -1,4 +1,4 @@
-//! What a conforming management server sends, in either variant of the protocol.
+//! Responses of a conforming management server, in either protocol variant.
 
 use std::{collections::BTreeMap, mem};
 
@@ -7,14 +7,14 @@ use xds_core::{proto, service::Variant};
 
 use super::{
     super::TYPES,
-    oracle::{Said, Word},
+    oracle::{EntryContent, ResponseContent},
     peer::{Conversation, Listing, Names, nonce_of},
     store::{Held, Store},
 };
 
-/// The word of a server that has this.
-fn word_of(name: &str, held: &Held, version: u64) -> Word {
-    Word::Resource {
+/// The expected content for a resource in a response.
+fn word_of(name: &str, held: &Held, version: u64) -> EntryContent {
+    EntryContent::Resource {
         bytes: held.to_bytes(name).into(),
         version: format!("v{version}"),
         is_acceptable: held.is_acceptable(),
@@ -30,7 +30,7 @@ fn report_of(name: &str, code: i32) -> proto::ResourceError {
 }
 
 impl Conversation {
-    /// All that the server has to say.
+    /// Returns all resources and errors of the server for the subscriptions.
     pub(super) fn listing(&self, kind: usize, store: &Store) -> Listing {
         let resources = store.of(kind).iter().map(|(name, held)| (name, Ok(held.version)));
         let reports = store.reports(kind).iter().map(|(name, &code)| (name, Err(code)));
@@ -43,7 +43,7 @@ impl Conversation {
         kind: usize,
         store: &Store,
         number: u64,
-    ) -> Option<(Said, Vec<u8>)> {
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         let state = Some((self.listing(kind, store), self.subscribed.clone()));
         if self.sent == state {
             return None;
@@ -58,12 +58,15 @@ impl Conversation {
         store: &Store,
         number: u64,
         is_in_use: impl Fn(&str, u64) -> bool,
-    ) -> Option<(Said, Vec<u8>)> {
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         if self.sent.as_ref()?.0 != self.listing(kind, store) {
             return None;
         }
         Some(self.whole(kind, store, number, |name, held| {
-            held.ttl.map(|ttl| Word::Heartbeat { is_in_use: is_in_use(name, held.version), ttl })
+            held.ttl.map(|ttl| EntryContent::Heartbeat {
+                is_in_use: is_in_use(name, held.version),
+                ttl,
+            })
         }))
     }
 
@@ -72,8 +75,8 @@ impl Conversation {
         kind: usize,
         store: &Store,
         number: u64,
-        heartbeat: impl Fn(&str, &Held) -> Option<Word>,
-    ) -> (Said, Vec<u8>) {
+        heartbeat: impl Fn(&str, &Held) -> Option<EntryContent>,
+    ) -> (ResponseContent, Vec<u8>) {
         let mut response = proto::DiscoveryResponse {
             version_info: format!("v{number}"),
             nonce: nonce_of(number),
@@ -89,9 +92,9 @@ impl Conversation {
         }
         for (name, &code) in store.reports(kind).iter().filter(|(name, _)| self.covers(name)) {
             response.resource_errors.push(report_of(name, code));
-            words.insert(name.clone(), Word::Report(code));
+            words.insert(name.clone(), EntryContent::Report(code));
         }
-        let said = Said { kind, variant: Variant::StateOfTheWorld, words };
+        let said = ResponseContent { kind, variant: Variant::StateOfTheWorld, words };
         (said, response.encode_to_vec())
     }
 
@@ -100,7 +103,7 @@ impl Conversation {
         kind: usize,
         store: &Store,
         number: u64,
-    ) -> Option<(Said, Vec<u8>)> {
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         let is_owed = !self.owed.is_empty();
         let owed = mem::take(&mut self.owed);
         let names = store.of(kind).keys().chain(store.reports(kind).keys());
@@ -125,19 +128,19 @@ impl Conversation {
                     self.known.remove(&name);
                     self.reported.insert(name.clone(), code);
                     response.resource_errors.push(report_of(&name, code));
-                    Word::Report(code)
+                    EntryContent::Report(code)
                 }
                 (None, None) if is_owed || was_known.is_some() || was_reported.is_some() => {
                     self.known.remove(&name);
                     self.reported.remove(&name);
                     response.removed_resources.push(name.clone());
-                    Word::Removed
+                    EntryContent::Removed
                 }
                 _ => continue,
             };
             words.insert(name, word);
         }
-        let said = Said { kind, variant: Variant::Incremental, words };
+        let said = ResponseContent { kind, variant: Variant::Incremental, words };
         (is_owed || !said.words.is_empty()).then(|| (said, response.encode_to_vec()))
     }
 
@@ -147,17 +150,17 @@ impl Conversation {
         store: &Store,
         number: u64,
         is_in_use: impl Fn(&str, u64) -> bool,
-    ) -> Option<(Said, Vec<u8>)> {
+    ) -> Option<(ResponseContent, Vec<u8>)> {
         let (mut response, mut words) = (incremental(kind, number), BTreeMap::new());
         for (name, held) in store.of(kind) {
             let is_known = self.known.get(name) == Some(&held.version);
             if let Some(ttl) = held.ttl.filter(|_| is_known && self.covers(name)) {
                 response.resources.push(held.to_wrapper(kind, name, true));
                 let is_in_use = is_in_use(name, held.version);
-                words.insert(name.clone(), Word::Heartbeat { is_in_use, ttl });
+                words.insert(name.clone(), EntryContent::Heartbeat { is_in_use, ttl });
             }
         }
-        let said = Said { kind, variant: Variant::Incremental, words };
+        let said = ResponseContent { kind, variant: Variant::Incremental, words };
         (!said.words.is_empty()).then(|| (said, response.encode_to_vec()))
     }
 }

@@ -1,4 +1,4 @@
-//! How a client is configured, and who answers it for what.
+//! Client configuration and the servers of each name.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use xds_core::{
 
 use super::{
     super::{Picky, TYPES, watcher::Watcher},
-    outside::Deferring,
-    talk::Place,
+    exchange::Place,
+    external_verdicts::Deferring,
 };
 
-/// Where those stand whom a name may be asked of.
+/// Places that serve a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     pub authority: usize,
@@ -25,7 +25,7 @@ pub struct Places {
     pub behind: Option<Place>,
 }
 
-/// How a client is configured.
+/// Client configuration of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub variant: Variant,
@@ -38,13 +38,13 @@ pub struct Setup {
     pub idle_close: Duration,
 }
 
-/// Who answers for what.
+/// Assignment of names to servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Servers {
     /// One server for everything.
     One,
-    /// Two servers in order, in the other order for the second type, an authority that prefers the second
-    /// server, and one with a server of its own.
+    /// Two servers in order; the reverse order for the second type; an authority that prefers the
+    /// second server; and an authority with a separate server.
     Fallback,
 }
 
@@ -53,7 +53,7 @@ pub const URIS: [&str; 3] = ["a", "b", "c"];
 /// The server that shares no authority with another one.
 pub const APART: usize = 2;
 
-/// Two names are plain, and two state an authority, one of them with parameters.
+/// Returns a name. Two names are plain, and two have an authority, one of them with parameters.
 pub fn name_of(kind: usize, name: u8) -> String {
     let type_name = TYPES[kind].rsplit('/').next().unwrap_or_default();
     match name {
@@ -63,12 +63,12 @@ pub fn name_of(kind: usize, name: u8) -> String {
     }
 }
 
-/// Whose servers answer for a name, by number: those of names without an authority, of `x` and of `y`.
+/// Index of a name's authority: none, `x`, or `y`.
 pub fn authority_of(name: &str) -> usize {
     ["xdstp://x/", "xdstp://y/"].iter().position(|it| name.starts_with(it)).map_or(0, |at| at + 1)
 }
 
-/// How many authorities there are, that of names without one included.
+/// Number of authorities, including that of plain names.
 pub const AUTHORITIES: usize = 3;
 
 impl Setup {
@@ -80,7 +80,7 @@ impl Setup {
                 .with_features(self.features)
         };
         let mut config = ClientConfig::new(Node::new("me"), server(URIS[0]));
-        // What becomes of each response is judged at once, NACKs included.
+        // NACKs are not delayed, so that each response is answered at once.
         config.nack_interval = Duration::ZERO;
         let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
         if self.servers == Servers::Fallback {
@@ -103,12 +103,13 @@ impl Setup {
         })
     }
 
-    /// Whether what only the server behind the preferred one had can be left over: such goes with time.
+    /// Whether resources that only the fallback server had may remain until they expire.
     pub fn may_have_leftovers(self) -> bool {
         self.servers == Servers::Fallback && self.variant == Variant::Incremental
     }
 
-    /// What data errors do to resources in use (IC20).
+    /// The effect of data errors on cached resources.
+    // IC20
     pub fn policy(self) -> DataErrorPolicy {
         match self.features.contains(ServerFeature::FailOnDataErrors) {
             true => DataErrorPolicy::DropCached,
@@ -116,12 +117,12 @@ impl Setup {
         }
     }
 
-    /// The one type that a stream for `kind` carries.
+    /// The single type of a stream for `kind`, with one stream per type.
     pub fn only(self, kind: usize) -> Option<usize> {
         (self.streams == Streams::PerType).then_some(kind)
     }
 
-    /// The positions of the servers that answer for a name, the preferred first.
+    /// Indices of the servers of a name, the preferred one first.
     pub fn servers_of(self, kind: usize, name: &str) -> &'static [usize] {
         match (self.servers, authority_of(name)) {
             (Servers::One, _) => &[0],
@@ -131,23 +132,23 @@ impl Setup {
         }
     }
 
-    /// The same of what a watch is for.
+    /// The preferred place of a watch.
     pub fn place_of_watch(self, watcher: &Watcher) -> Place {
         self.place_of(watcher.kind, watcher.name.as_deref().unwrap_or_default())
     }
 
-    /// Where the stream leads that a name is asked for on, at best.
+    /// The preferred place of a name.
     pub fn place_of(self, kind: usize, name: &str) -> Place {
         (self.preferred(kind, name), self.only(kind))
     }
 
-    /// Where it leads, and where when that one does not answer.
+    /// The preferred place of a name and its fallback.
     pub fn places_of(self, kind: usize, name: &str) -> Places {
         let behind = self.servers_of(kind, name).get(1).map(|&server| (server, self.only(kind)));
         Places { authority: authority_of(name), preferred: self.place_of(kind, name), behind }
     }
 
-    /// The position of the server that is preferred for a name.
+    /// Index of the preferred server of a name.
     pub fn preferred(self, kind: usize, name: &str) -> usize {
         self.servers_of(kind, name)[0]
     }

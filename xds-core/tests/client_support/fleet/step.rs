@@ -1,4 +1,4 @@
-//! One thing that happens, as a generator makes it.
+//! Generated steps of a walk.
 
 use proptest::prelude::*;
 use prost::Message as _;
@@ -28,17 +28,17 @@ pub enum Step {
         kind: usize,
         name: u8,
         text: u8,
-        /// Seconds to live.
+        /// TTL in seconds.
         ttl: Option<u8>,
     },
-    /// The server has an error to report instead of the resource.
+    /// The server gets an error instead of the resource.
     Report {
         server: usize,
         kind: usize,
         name: u8,
         code: i32,
     },
-    /// The server renews what has a TTL.
+    /// The server sends heartbeats for resources with a TTL.
     Beat {
         nth: usize,
         kind: usize,
@@ -48,7 +48,7 @@ pub enum Step {
         kind: usize,
         name: u8,
     },
-    /// A message that no server should send.
+    /// The server sends an invalid message.
     Forge {
         nth: usize,
         bytes: Vec<u8>,
@@ -60,7 +60,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The same where nothing that a server has is ever taken back.
+    /// Returns the step without removals, errors and TTLs.
     pub fn without_endings(self) -> Option<Self> {
         match self {
             Self::Delete { .. } | Self::Report { .. } => None,
@@ -71,7 +71,7 @@ impl Step {
         }
     }
 
-    /// The same of the type whose responses are never complete.
+    /// Returns the step for the type whose responses are never complete.
     pub fn of_endpoints(mut self) -> Self {
         if let Self::Watch { kind, .. }
         | Self::Push { kind, .. }
@@ -89,7 +89,7 @@ fn kind() -> impl Strategy<Value = usize> {
     proptest::bool::weighted(0.3).prop_map(usize::from)
 }
 
-/// What applications, transports and servers that keep to the protocol do.
+/// Steps of conforming applications, transports and servers.
 pub fn legal() -> impl Strategy<Value = Step> {
     let (name, watch, nth, server) = (|| 0..4u8, || 0..4usize, || 0..4usize, || 0..3usize);
     let ttl = proptest::option::weighted(0.25, 3..20u8);
@@ -116,7 +116,7 @@ pub fn legal() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same with messages that no server should send among them.
+/// Conforming steps mixed with invalid messages.
 pub fn hostile() -> impl Strategy<Value = Step> {
     let response = (
         any::<bool>(),
@@ -145,10 +145,10 @@ pub fn hostile() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A type that nobody registered.
+/// An unregistered type.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
-/// A well-formed response of whatever content.
+/// Returns a well-formed response with arbitrary content.
 fn lie(
     variant: Variant,
     (kind, type_url): (usize, &str),

@@ -1,4 +1,4 @@
-//! What a management server has.
+//! Resources of a management server.
 
 use std::{collections::BTreeMap, mem, time::Duration};
 
@@ -11,7 +11,7 @@ use super::super::TYPES;
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     types: [BTreeMap<String, Held>; TYPES.len()],
-    /// What the server reports to be wrong with a resource that it does not have: a gRPC status code.
+    /// Error code (gRPC status) that the server reports for a missing resource.
     reports: [BTreeMap<String, i32>; TYPES.len()],
 }
 
@@ -46,8 +46,8 @@ impl Store {
         self.types[kind].remove(name);
     }
 
-    /// Replaces what clients do not accept or will not keep, and what is reported on; `version` is the
-    /// last one that was given.
+    /// Replaces invalid resources, resources with a TTL, and errors. `version` is the last version
+    /// used.
     pub fn heal(&mut self, version: &mut u64) {
         let mut next = || {
             *version += 1;
@@ -68,7 +68,7 @@ impl Held {
         self.text != 3
     }
 
-    /// In a wrapper, without the resource in a heartbeat.
+    /// Returns the resource in a wrapper; a heartbeat has no content.
     pub fn to_wrapper(&self, kind: usize, name: &str, is_heartbeat: bool) -> proto::Resource {
         proto::Resource {
             name: name.into(),
@@ -79,7 +79,7 @@ impl Held {
         }
     }
 
-    /// As a response of the whole state has it: what has a TTL is in a wrapper.
+    /// Returns the resource as in a state-of-the-world response: with a TTL, in a wrapper.
     pub fn to_packed(&self, kind: usize, name: &str, is_heartbeat: bool) -> proto::Any {
         if self.ttl.is_none() {
             return self.to_any(kind, name);
@@ -92,7 +92,7 @@ impl Held {
         proto::Any { type_url: TYPES[kind].into(), value: self.to_bytes(name).into() }
     }
 
-    /// The text says which version it is; the third is not accepted.
+    /// Returns the encoded resource. Text 3 is invalid.
     pub fn to_bytes(&self, name: &str) -> Vec<u8> {
         let locality = proto::Locality {
             region: name.into(),

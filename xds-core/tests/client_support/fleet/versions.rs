@@ -1,38 +1,39 @@
-//! What a client may say that it holds of a server's whole state, when a subscription begins (IC7, B06).
+//! Versions that a client may state in state-of-the-world requests when a subscription begins.
+// IC7 B06
 
 use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-/// The versions that were accepted last, by server and type.
+/// Last accepted versions by server and type.
 #[derive(Debug, Default)]
 pub struct Versions {
     accepted: BTreeMap<(usize, usize), Accepted>,
 }
 
-/// A version, and what it is worth.
+/// An accepted version and its validity.
 #[derive(Debug, Default)]
 struct Accepted {
     version: String,
-    /// Whether the stream it came on began with a wildcard, and somebody has wanted everything since.
+    /// Whether its stream began with a wildcard and a wildcard watch has existed since.
     is_of_everything: bool,
-    /// Whether something was rejected since: what is held may be none of the server's versions.
+    /// Whether a response was rejected since, so that the cache matches no version of the server.
     is_mixed: bool,
     loss: Loss,
 }
 
-/// Whether what was accepted under a version is held no longer.
+/// Whether resources of an accepted version are no longer cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
     #[default]
     None,
-    /// It cannot be seen from outside.
+    /// A loss that is not visible from outside.
     Possible,
     Certain,
 }
 
 impl Versions {
-    /// The version that was accepted last.
+    /// Returns the last accepted version.
     pub fn of(&self, server: usize, kind: usize) -> String {
         self.accepted.get(&(server, kind)).map(|it| it.version.clone()).unwrap_or_default()
     }
@@ -47,7 +48,7 @@ impl Versions {
         self.accepted.entry(place).or_default().is_mixed = true;
     }
 
-    /// Something of the type has gone, of these servers.
+    /// Records a loss of cached resources of a type from the selected servers.
     pub fn lose(&mut self, kind: usize, loss: Loss, from: impl Fn(usize) -> bool) {
         let of_type = self.accepted.iter_mut().filter(|((_, it), _)| *it == kind);
         for (_, accepted) in of_type.filter(|((server, _), _)| from(*server)) {
@@ -55,15 +56,16 @@ impl Versions {
         }
     }
 
-    /// Nobody wants everything of the type, and no server believes that anybody does.
+    /// Records that no wildcard watch or wildcard subscription of the type exists.
     pub fn forget_everything(&mut self, kind: usize) {
         for (_, accepted) in self.accepted.iter_mut().filter(|((_, it), _)| *it == kind) {
             accepted.is_of_everything = false;
         }
     }
 
-    /// A subscription begins, with this version: the last accepted one, unless it would say too much. Where
-    /// nothing of it is held, that is so of any version (UN-04).
+    /// Checks the version stated with a new subscription: the last accepted one, or none if it
+    /// would claim resources that are not cached.
+    // UN-04
     pub fn begin(
         &mut self,
         place: (usize, usize),

@@ -1,4 +1,4 @@
-//! Management servers to set against a client: ours, and one of the tests.
+//! Management servers for client tests: this crate's server and a checking test server.
 
 use std::collections::VecDeque;
 
@@ -21,13 +21,13 @@ use super::{
     Watched,
 };
 
-/// A management server that keeps to the protocol. Its side of a channel has the channel's id.
+/// A conforming management server. Its side of a channel has the channel's id.
 pub trait FarSide: Default {
     fn set(&mut self, kind: usize, name: String, text: u8);
     fn remove(&mut self, kind: usize, name: String);
     fn accept(&mut self, channel: ChannelId, call: &Call);
     fn hang_up(&mut self, channel: ChannelId);
-    /// Takes a request, which was sent when so much was watched.
+    /// Reads a request, which was sent while `watched` were the live watches.
     fn hear(
         &mut self,
         channel: ChannelId,
@@ -35,31 +35,31 @@ pub trait FarSide: Default {
         cause: &RequestCause,
         watched: &[Watched],
     ) -> Result<(), TestCaseError>;
-    /// The next response, if there is one.
+    /// Returns the next response, if there is one.
     fn speak(&mut self) -> Option<(ChannelId, Bytes)>;
 }
 
 /// The server of this crate.
-pub struct Ours {
+pub struct OwnServer {
     server: Server,
     streams: Vec<(ChannelId, StreamId)>,
     unread: VecDeque<(ChannelId, Bytes)>,
 }
 
-impl Default for Ours {
+impl Default for OwnServer {
     fn default() -> Self {
         let server = Server::new(ServerConfig::default(), 7, Time::ZERO);
         Self { server, streams: Vec::new(), unread: VecDeque::new() }
     }
 }
 
-impl Ours {
+impl OwnServer {
     fn apply(&mut self, change: Transaction) {
         self.server.apply(change, Time::ZERO).expect("a good transaction");
     }
 }
 
-impl FarSide for Ours {
+impl FarSide for OwnServer {
     fn set(&mut self, kind: usize, name: String, text: u8) {
         let held = Held { version: 0, text, ttl: None };
         let mut change = Transaction::new();
@@ -124,16 +124,16 @@ impl FarSide for Ours {
     }
 }
 
-/// A server that keeps to the protocol, and looks at what is said to it.
+/// A conforming server that checks the client's requests.
 #[derive(Default)]
-pub struct Watchful {
+pub struct CheckingServer {
     store: Store,
     peers: Vec<Peer>,
-    /// The last version and nonce.
+    /// Number in the last version and nonce.
     number: u64,
 }
 
-impl FarSide for Watchful {
+impl FarSide for CheckingServer {
     fn set(&mut self, kind: usize, name: String, text: u8) {
         self.number += 1;
         self.store.put(kind, name, Held { version: self.number, text, ttl: None });

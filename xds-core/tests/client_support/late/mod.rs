@@ -1,5 +1,4 @@
-//! A client and a conforming server, connected by function calls, whose messages are exchanged when a test
-//! wants it.
+//! A client and a conforming server connected by function calls, exchanging messages on demand.
 
 pub mod far_side;
 
@@ -18,7 +17,7 @@ use xds_core::{
 use self::far_side::FarSide;
 use super::{Picky, TYPES};
 
-/// One thing that happens to a client and a conforming server.
+/// One step of a client and a conforming server.
 #[derive(Clone, Debug)]
 pub enum Step {
     Watch {
@@ -39,18 +38,18 @@ pub enum Step {
     Cut,
 }
 
-/// What is watched, in the order in which watches began.
+/// A watch; watches are kept in the order of their creation.
 #[derive(Debug)]
 pub struct Watched {
     id: WatchId,
     pub kind: usize,
     /// A name, or `*`.
     pub name: String,
-    /// The last value of each resource that the watch was told.
+    /// Last reported value of each resource.
     told: BTreeMap<String, Vec<u8>>,
 }
 
-/// A client, and a server of the kind `F`.
+/// A client and a server of type `F`.
 pub struct Pair<F> {
     client: Client,
     far_side: F,
@@ -106,7 +105,7 @@ impl<F: FarSide> Pair<F> {
         }
     }
 
-    /// Messages go to and fro until both sides are silent.
+    /// Exchanges messages until both sides are idle.
     pub fn exchange(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..10_000 {
             let has_spoken = self.client_to_server()?;
@@ -117,7 +116,7 @@ impl<F: FarSide> Pair<F> {
         Err(TestCaseError::fail("the two never fall silent (IL2)"))
     }
 
-    /// The same, and whatever the client waits for comes to pass: the pause before another stream at most.
+    /// Exchanges messages, and lets all timers of the client fire, including the backoff.
     pub fn settle(&mut self) -> Result<(), TestCaseError> {
         self.exchange()?;
         for _ in 0..10 {
@@ -189,7 +188,7 @@ impl<F: FarSide> Pair<F> {
         has_worked
     }
 
-    /// What every live watch holds in the end. What was never had and what is gone is the same.
+    /// Final value of every live watch. Absent and deleted resources are not distinguished.
     pub fn end_state(&self) -> BTreeMap<(usize, String), Vec<u8>> {
         let watches = self.watched.iter().enumerate();
         let held = watches.flat_map(|(position, watched)| {

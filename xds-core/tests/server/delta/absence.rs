@@ -1,11 +1,11 @@
-//! What there is not, and how that is told.
+//! Missing resources in the incremental variant.
 
 use crate::support::{run_all, run_all_with, url};
 use xds_core::server::{Absence, ServerConfig, TypeConfig};
 
-/// M127-M135, M142: absence is told, once, and does not unsubscribe.
+// M127-M135, M142: a missing resource is reported once and stays subscribed.
 #[test]
-fn absence_is_told() {
+fn missing_resource_is_reported_once_as_removed() {
     run_all(&[
         (
             "M127 M128 IS12 IS8",
@@ -99,10 +99,10 @@ fn absence_is_told() {
     ]);
 }
 
-/// Clients that know only an early edition of the protocol are told by a resource with nothing in it that
-/// there is none. A deletion is one to them, too.
+/// Clients of an early protocol edition get an empty resource for a missing one; deletions are
+/// reported as usual.
 #[test]
-fn absence_can_be_told_by_an_empty_resource() {
+fn missing_resource_can_be_reported_as_empty_resource() {
     let mut of_endpoints = TypeConfig::of(&url("eds"));
     of_endpoints.absence = Absence::EmptyResource;
     let config = ServerConfig::default().with_type(url("eds"), of_endpoints);

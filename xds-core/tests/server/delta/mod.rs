@@ -1,6 +1,6 @@
-//! The incremental variant: what is subscribed, what is answered, and what a nonce means.
+//! The incremental variant: subscriptions, answers and nonces.
 
 mod absence;
-mod answers;
-mod returning;
+mod nonces_and_nacks;
+mod reconnects;
 mod subscriptions;

@@ -1,11 +1,11 @@
-//! What is subscribed, and that every addition is answered.
+//! Subscriptions in the incremental variant, each of which is answered.
 
 use crate::support::{Rig, run_all};
 use xds_core::server::Interest;
 
-/// M86-M104: what a client subscribes to, and that every addition is answered.
+// M86-M104: subscriptions and unsubscriptions; every subscription is answered.
 #[test]
-fn subscriptions_follow_what_is_added_and_dropped() {
+fn each_subscription_is_answered() {
     run_all(&[
         (
             "M86 M87 M88 IS14",
@@ -107,7 +107,7 @@ fn subscriptions_follow_what_is_added_and_dropped() {
             d> cds ack +a
             d< cds resubscribed a=1",
         ),
-        // What came and went meanwhile leaves nothing to say, and the question is there still.
+        // The resource is gone again, but the subscription must still be answered.
         (
             "M97 IS7",
             "
@@ -197,9 +197,9 @@ fn subscriptions_follow_what_is_added_and_dropped() {
     ]);
 }
 
-/// The interest that the status states follows additions and removals.
+/// The interest in the stream status follows subscriptions and unsubscriptions.
 #[test]
-fn the_status_tells_the_interest() {
+fn stream_status_reports_interest() {
     let mut rig = Rig::script("d> cds +* +a +b");
     let interest = |rig: &Rig| rig.server.status().next().map(|status| status.interest);
     assert_eq!(interest(&rig), Some(Interest::WildcardAndNames(2)));

@@ -1,4 +1,4 @@
-//! What may happen in the model: random steps, and the configurations and clients they happen to.
+//! Random steps, configurations and clients of the model.
 
 use proptest::{collection::vec, prelude::*};
 use xds_core::server::{Admission, NackRecovery, OrderingPolicy, ServerConfig, Window};
@@ -22,7 +22,7 @@ pub(super) const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wa
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Apply(usize, Vec<(usize, usize, Option<u8>)>),
-    /// Names to add and to drop, as bits; with the newest nonce or without.
+    /// Names to subscribe and unsubscribe, as bits; with the newest nonce or without one.
     Change {
         client: usize,
         ty: usize,
@@ -50,7 +50,7 @@ pub(super) enum Op {
 pub(super) fn op() -> impl Strategy<Value = Op> {
     let client = || 0..HABITS.len();
     let ty = || 0..TYPES.len();
-    // Clients begin in the first.
+    // Clients start in the first view.
     let view = || prop_oneof![3 => Just(0usize), 1 => Just(1)];
     let change = (ty(), 0..3usize, proptest::option::weighted(0.7, 0..3u8));
     let bits = || prop_oneof![3 => Just(0u8), 2 => 0..16u8, 1 => Just(8u8)];
@@ -68,7 +68,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
 }
 
 pub(super) fn config() -> impl Strategy<Value = ServerConfig> {
-    // A resource fits by itself, and hardly anything beside it.
+    // A response has room for one resource, rarely for two.
     let limits = prop_oneof![Just(4 << 20), Just(8), Just(90)];
     let recovery = prop_oneof![
         Just(NackRecovery::ResendBatch),

@@ -1,4 +1,4 @@
-//! A server and its clients, each with what it was told.
+//! A server and its clients, with what each client received.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,17 +32,17 @@ impl Interest {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscription {
     pub(super) interest: Interest,
-    /// Names and contents in use, with their versions.
+    /// Contents and versions of the resources in use.
     pub(super) view: BTreeMap<String, (String, String)>,
     pub(super) absent: BTreeSet<String>,
     pub(super) inbox: VecDeque<DeltaDiscoveryResponse>,
     pub(super) nonce: String,
-    /// What was added and not answered yet.
+    /// Subscriptions without an answer yet.
     pub(super) unanswered: BTreeSet<String>,
-    /// Everything it ever asked for or was sent.
+    /// Every name that was ever subscribed to or sent.
     pub(super) met: BTreeSet<String>,
     pub(super) responses: u64,
-    /// Resources in rejected responses, and responses that had one of them by itself.
+    /// Number of resources in rejected responses, and of isolated retries.
     pub(super) suspects: usize,
     pub(super) recoveries: usize,
 }
@@ -63,18 +63,18 @@ pub(super) struct World {
     pub(super) requests: usize,
     pub(super) responses: usize,
     pub(super) changes: usize,
-    /// Whether a response may be one of several parts.
+    /// Whether a response may consist of several parts.
     pub(super) splits: bool,
     pub(super) window: usize,
-    /// Whether deletions are told after all else.
+    /// Whether removals are sent after all else.
     pub(super) is_ordered: bool,
-    /// Whether a type waits for another one's ACK for as long as it takes.
+    /// Whether a type may wait indefinitely for another type's ACK.
     pub(super) may_hold: bool,
 }
 
 impl World {
     pub(super) fn new(mut config: ServerConfig) -> Self {
-        // Some of these clients never ask for anything.
+        // Some of these clients never send a request.
         config.limits.first_request = None;
         let splits = config.limits.response_bytes < 1_000;
         let window = usize::from(config.type_defaults.others.window.get());
@@ -124,7 +124,7 @@ impl World {
                     true => self.clients[*client].subscriptions[*ty].nonce.clone(),
                     false => String::new(),
                 };
-                // An answer is given to what was read.
+                // An answer is sent only after the response was read.
                 if self.clients[*client].subscriptions[*ty].inbox.is_empty() {
                     self.change(*client, *ty, add, drop, nonce);
                 }
@@ -137,7 +137,7 @@ impl World {
         self.drain();
     }
 
-    /// What the client sees changes under it.
+    /// Changes the view of a client.
     pub(super) fn move_to(&mut self, client: usize, view: usize) {
         let Client { view: seen, stream, subscriptions, .. } = &mut self.clients[client];
         *seen = view;
@@ -198,7 +198,7 @@ impl World {
             if name == "*" {
                 interest.everything = false;
             } else if interest.names.remove(name) && interest.everything {
-                // The server must say whether the wildcard still covers it (IS14).
+                // The server must report the current state under the wildcard (IS14).
                 subscription.unanswered.insert(name.clone());
             }
         }
@@ -241,7 +241,7 @@ impl World {
         self.server.handle_event(event, self.now);
     }
 
-    /// Takes a response, if one is due, and checks that it says nothing it must not.
+    /// Takes a response, if one is due, and checks that its content is allowed.
     pub(super) fn take(&mut self, client: usize) -> bool {
         let mut frame = Frame::default();
         let Some(sent) =
@@ -261,7 +261,7 @@ impl World {
             assert_eq!((response.resources.len(), response.removed_resources.len()), (1, 0));
         }
         subscription.responses += 1;
-        // A later part of the first response has its reason; so has what of it had to wait.
+        // Later parts of the first response have its reason, and so have deferred resources.
         let is_first = subscription.responses == 1;
         let is_later_part = self.splits || self.is_ordered;
         assert!(is_first == (sent.cause == Cause::First) || is_later_part && !is_first, "{sent:?}");
@@ -285,8 +285,8 @@ impl World {
             let exists = exists.is_some_and(|index| store.contains_key(&(ty, index)));
             let left = !subscription.interest.has(name);
             assert!(!exists || left, "{name} exists");
-            // Who has a part of everything so far may be told of a deletion in the rest; and of several
-            // gaps in the life of a resource only the last one is remembered.
+            // The rest of a partial wildcard response may contain a removal of an unknown name; of
+            // several deletions of a resource only the last one is retained.
             let index = NAMES.iter().position(|known| known == name).unwrap_or(usize::MAX);
             let many_gaps = self.deaths.get(&(ty, index)).is_some_and(|&deaths| deaths > 1);
             let met = subscription.met.contains(name) || self.splits || many_gaps;
@@ -341,7 +341,7 @@ impl World {
         true
     }
 
-    /// A new stream, on which the client may say what it has, or have forgotten it.
+    /// Opens a new stream, on which the client states its versions or has forgotten them.
     pub(super) fn reconnect(&mut self, client: usize, states_versions: bool) {
         let Client { stream, node_sent, .. } = &mut self.clients[client];
         self.server.handle_event(StreamEvent::Closed(*stream), self.now);
@@ -378,7 +378,7 @@ impl World {
         while let Some(output) = self.server.poll_output() {
             if let ServerOutput::Authorize { stream, node_id } = &output {
                 let client = &self.clients[node_id.parse::<usize>().unwrap()];
-                // Or else it has gone since.
+                // Otherwise the stream has ended since.
                 if client.stream == *stream {
                     self.server.assign(*stream, &VIEWS[client.view].into(), self.now);
                 }
@@ -439,7 +439,7 @@ impl World {
                 interest.names.iter().filter(|name| !wanted.contains_key(*name)).cloned().collect();
             assert_eq!(subscription.absent, absent, "{short}: it knows what does not (IS12)");
         }
-        // Who rejects what others wait for keeps them waiting.
+        // A rejecting client may be waited for indefinitely.
         let clients = if self.may_hold { &self.clients[..1] } else { &self.clients[..] };
         for client in clients {
             for subscription in &client.subscriptions {

@@ -1,4 +1,4 @@
-//! A client like a proxy, and what it makes of a response.
+//! A proxy-like client and its processing of responses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,15 +16,15 @@ use super::target::api;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Habit {
     Accepts,
-    /// Now and then rejects a response, but no two of a type in a row.
+    /// Sometimes rejects a response, but never two of a type in a row.
     Picky,
-    /// Does not like some clusters, and takes what is beside them.
+    /// Rejects some clusters and uses the other resources of the response.
     Particular,
     /// Stops reading at some point.
     Stalls,
 }
 
-/// One response, read.
+/// A decoded response.
 #[derive(Clone, Debug)]
 pub(super) struct Response {
     pub(super) type_url: String,
@@ -32,20 +32,20 @@ pub(super) struct Response {
     pub(super) version: String,
     pub(super) set: BTreeMap<String, Bytes>,
     pub(super) removed: Vec<String>,
-    /// Of an incremental response.
+    /// Versions of an incremental response.
     pub(super) versions: BTreeMap<String, String>,
 }
 
-/// What a client has of a type.
+/// A client's resources and subscriptions of a type.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) resources: BTreeMap<String, Bytes>,
-    /// In which versions, if it is incremental.
+    /// Versions by name (incremental).
     pub(super) versions: BTreeMap<String, String>,
-    /// What it has asked for by name.
+    /// Subscribed names.
     pub(super) asked: BTreeSet<String>,
     pub(super) subscribed: bool,
-    /// It is to be asked for once more.
+    /// Whether to subscribe once more.
     pub(super) repeats: bool,
     pub(super) nonce: String,
     pub(super) version: String,
@@ -60,29 +60,29 @@ pub(super) struct Client {
     pub(super) inbox: VecDeque<Response>,
     pub(super) held: BTreeMap<&'static str, Held>,
     pub(super) node_sent: bool,
-    /// Clusters in use, with the service of which they need endpoints.
+    /// Clusters in use, with the EDS service they need.
     pub(super) ready: BTreeMap<String, Option<String>>,
     pub(super) warming: BTreeMap<String, String>,
-    /// Whose resources it sees.
+    /// Index of its view.
     pub(super) view: usize,
-    /// Nothing is promised to it, until it has all there is.
+    /// Whether the guarantee is suspended until the client has everything.
     pub(super) excused: bool,
-    /// Routes that no listener led to for a time: a proxy forgets them, and uses them again when it has been
-    /// sent them anew.
+    /// Routes that no listener referenced for a time: a proxy forgets them until they are sent
+    /// again.
     pub(super) stale: BTreeSet<String>,
-    /// It has taken something of a response that it rejected.
+    /// Whether the client uses some resources of a rejected response.
     pub(super) has_parts: bool,
     pub(super) asking: Asking,
 }
 
-/// What a client has done since it was sent the newest clusters.
+/// A client's requests since the newest clusters were sent to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Asking {
     #[default]
     Nothing,
-    /// It has asked for endpoints, perhaps those of older ones.
+    /// Subscribed to endpoints, possibly those of older clusters.
     Asked,
-    /// It took nothing of them.
+    /// Rejected the clusters completely.
     TookNothing,
 }
 
@@ -126,7 +126,7 @@ impl Response {
     }
 }
 
-/// Whether a particular client will never have this.
+/// Whether a `Particular` client always rejects this resource.
 pub(super) fn dislikes(type_url: &str, bytes: &Bytes) -> bool {
     let sum = bytes.iter().fold(7_u64, |sum, &byte| sum.wrapping_mul(31) + u64::from(byte));
     type_url == types::CLUSTER && sum.is_multiple_of(6)
@@ -152,8 +152,8 @@ impl Client {
         }
     }
 
-    /// It asks for endpoints, or takes nothing of clusters. Whoever does both is taken for one that has some of
-    /// them, unless it says what it has.
+    /// Records that the client subscribed to endpoints or rejected clusters. After both, the server
+    /// assumes that it has some of the clusters unless it states its versions.
     pub(super) fn note_asking(&mut self, now: Asking) {
         let is_both = self.asking != Asking::Nothing && self.asking != now;
         self.excused |= is_both && self.variant == Variant::StateOfTheWorld;
@@ -162,7 +162,7 @@ impl Client {
         }
     }
 
-    /// It has another stream, and what it had.
+    /// Continues on another stream with the same resources.
     pub(super) fn reconnect(&mut self, stream: StreamId) {
         (self.stream, self.writable, self.node_sent) = (stream, false, false);
         self.inbox.clear();
@@ -170,13 +170,13 @@ impl Client {
             held.nonce.clear();
             held.asked.clear();
             held.subscribed = false;
-            // Of what it has no version tells.
+            // No version describes partially accepted resources.
             if self.has_parts {
                 held.version.clear();
             }
         }
         if self.variant == Variant::Incremental {
-            // It is not sent again what it says it has, and uses that.
+            // Stated endpoints are not sent again, so their clusters are warm.
             let held = self.held.get(types::CLUSTER_LOAD_ASSIGNMENT);
             let has = |service: &str| held.is_some_and(|it| it.resources.contains_key(service));
             let all = core::mem::take(&mut self.warming).into_iter();
@@ -184,7 +184,7 @@ impl Client {
             self.warming = warming;
             self.ready.extend(warm.into_iter().map(|(it, service)| (it, Some(service))));
         }
-        // What it has no use for it does not say it has.
+        // Unused resources are not stated.
         for type_url in [types::CLUSTER_LOAD_ASSIGNMENT, types::ROUTE_CONFIGURATION] {
             let wanted = self.wanted(type_url);
             if let Some(held) = self.held.get_mut(type_url) {
@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// What it asks for, it has as it is in `target`, and nothing more.
+    /// Whether the client holds exactly the resources of `target` that it subscribes to.
     pub(super) fn has_all(&self, target: &BTreeMap<(&'static str, &'static str), Bytes>) -> bool {
         let types = [
             types::CLUSTER,
@@ -215,7 +215,7 @@ impl Client {
         self.inbox.is_empty() && self.warming.is_empty() && types.into_iter().all(is_same)
     }
 
-    /// Takes a response, but for what it does not like. Returns whether it liked all of it.
+    /// Applies a response except rejected resources. Returns whether all were accepted.
     pub(super) fn accept(&mut self, type_url: &'static str, response: Response) -> bool {
         let Response { set, mut removed, mut versions, .. } = response;
         let is_particular = self.habit == Habit::Particular;
@@ -281,7 +281,7 @@ impl Client {
                 self.ready.extend(warm.into_iter().map(|(it, service)| (it, Some(service))));
             }
         }
-        // Who has new clusters to warm asks for all endpoints again.
+        // A client with new clusters to warm subscribes to all endpoints again.
         if warms && self.variant == Variant::StateOfTheWorld {
             self.held.entry(types::CLUSTER_LOAD_ASSIGNMENT).or_default().repeats = true;
         }
@@ -295,7 +295,7 @@ impl Client {
         is_good
     }
 
-    /// Clusters in use without endpoints are not; they wait for others, or for these again.
+    /// Returns clusters without endpoints to the warming state.
     fn lose_endpoints(&mut self, service: &str) {
         let all = core::mem::take(&mut self.ready).into_iter();
         let (lost, ready): (BTreeMap<_, _>, _) =
@@ -328,7 +328,7 @@ impl Client {
         })
     }
 
-    /// A cluster that traffic is sent to and that is not ready.
+    /// Describes a route or listener whose cluster is not ready, if there is one.
     pub(super) fn broken(&self) -> Option<String> {
         for leads in self.listeners() {
             if let Some(cluster) = leads.strip_prefix("cluster ")

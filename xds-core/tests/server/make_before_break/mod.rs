@@ -1,18 +1,18 @@
-//! The promise of make before break, held against random rollouts: at no moment does a route that a
-//! client has accepted lead to a cluster that it does not have ready, as long as the server's resources
-//! are consistent; and in the end everybody who answers has what the server has.
+//! Make before break under random rollouts: as long as the server's resources are consistent, no
+//! accepted route references a cluster that the client does not have ready, and in the end every
+//! answering client has the server's resources.
 //!
-//! The clients are like proxies. They subscribe to all clusters and listeners, to the endpoints that
-//! clusters name and to the routes that listeners name. A new or changed cluster is warmed until its
-//! endpoints come; meanwhile the one before stays in use. They read late, ask late, reject what they get or
-//! parts of it, or stop reading for good. On wild walks time passes, streams break, and clients are
-//! moved between two views.
+//! Clients behave like proxies. They subscribe to all clusters and listeners, to the endpoints that
+//! clusters name and to the routes that listeners name. A new or changed cluster is warmed until
+//! its endpoints arrive while the previous one stays in use. Clients read late, subscribe late,
+//! reject responses or parts of them, or stop reading. On wild walks time passes, streams break,
+//! and clients change between two views.
 //!
-//! The promise has limits, which the documentation of `AckGated` names. Whoever rejects is not moved on these walks, and
-//! on wild ones rejects neither endpoints nor that something is gone. Nobody is waited for for ever who
-//! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream, nor, if it
-//! takes nothing of clusters and asks for the endpoints of older ones, that it has not taken some. Such a client is
-//! excused until it has all there is.
+//! The guarantee has limits, documented at `AckGated`. A rejecting client does not change its view
+//! on these walks, and on wild walks it rejects neither endpoints nor removals. The server does not
+//! wait forever for a client that does not subscribe. It does not know what a state-of-the-world
+//! client holds from an earlier stream, or whether a client that rejects clusters and subscribes to
+//! older endpoints uses some of them. Such a client is excused until it has everything.
 
 mod client;
 mod target;
@@ -36,13 +36,13 @@ use xds_core::{
     types,
 };
 
-/// The names of the views; clients begin in the first one.
+/// Names of the views; clients start in the first one.
 const VIEWS: [&str; 2] = ["", "other"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ordering {
     Gated,
-    /// Without it nobody knows which endpoints a cluster names.
+    /// The server does not know the endpoints that a cluster references.
     OrderOnly,
 }
 
@@ -53,13 +53,13 @@ struct World {
     ordering: Ordering,
     on_stuck: OnStuck,
     clients: Vec<Client>,
-    /// By view.
+    /// Resources by view.
     targets: [Target; 2],
     dice: Dice,
-    /// From now on nobody rejects what there is nothing wrong with.
+    /// Whether clients no longer reject valid resources.
     is_ending: bool,
     log: String,
-    /// What went wrong first.
+    /// The first violation of the guarantee.
     violation: Option<String>,
 }
 
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// The transport has room for one response, if the driver was told that there is one.
+    /// Takes one response if the driver was notified of one.
     fn take(&mut self, index: usize) -> bool {
         let client = &mut self.clients[index];
         if !client.writable {
@@ -210,15 +210,15 @@ impl World {
         let Some(response) = client.inbox.pop_front() else { return false };
         let type_url = known(&response.type_url);
         let held = client.held.get_mut(type_url).expect("asked for");
-        // Of what has no settings nobody dislikes anything for ever.
+        // No client permanently rejects resources without settings.
         let is_picky = match client.habit {
             _ if self.is_ending => false,
             Habit::Picky => true,
             Habit::Particular => matches!(type_url, types::LISTENER | types::ROUTE_CONFIGURATION),
             Habit::Accepts | Habit::Stalls => false,
         };
-        // That something is gone is not told again to who rejects it, and who rejects the same endpoints twice
-        // and accepts others in between is taken to have them.
+        // A rejected removal is not sent again, and a client that rejects the same endpoints twice
+        // and accepts others in between is assumed to have them.
         let is_odd = !response.removed.is_empty() || type_url == types::CLUSTER_LOAD_ASSIGNMENT;
         let is_odd = is_odd && self.nature == Nature::Wild;
         let rejects = is_picky && !is_odd && !held.rejected_last && self.dice.one_in(3);
@@ -238,7 +238,7 @@ impl World {
         let is_first = !endpoints.is_some_and(|held| held.subscribed);
         let takes_parts = !accepts && client.habit == Habit::Particular;
         if type_url == types::CLUSTER && (takes_parts || accepts && is_first) {
-            // A proxy asks for the endpoints of what it has taken before it answers.
+            // A proxy subscribes to the endpoints of accepted clusters before it answers.
             self.ask_for(index, types::CLUSTER_LOAD_ASSIGNMENT);
         }
         let no = || Status { code: 3, message: "no".into(), ..Status::default() };
@@ -247,8 +247,8 @@ impl World {
         true
     }
 
-    /// The client asks for what it needs and drops what it does not. It does so only when it has read
-    /// what is on its way of the type, since requests that cross a response may be dropped.
+    /// Updates the client's subscriptions. It does so only after reading all responses of the type,
+    /// because the server drops requests that cross a response.
     fn ask(&mut self, index: usize) -> bool {
         let mut asked = false;
         for type_url in [
@@ -334,7 +334,7 @@ impl World {
         self.drain();
     }
 
-    /// Lets everybody finish who does; these have then what the server has.
+    /// Lets all clients finish, and checks those that `are_done` selects.
     fn settle(&mut self, are_done: impl Fn(&Client) -> bool) {
         for _ in 0..200 {
             let mut progress = false;
@@ -371,7 +371,7 @@ impl World {
                 if !held.asked.contains("*") {
                     exists.retain(|name, _| held.asked.contains(name));
                     if client.variant == Variant::StateOfTheWorld {
-                        // Deletions are silent.
+                        // Removals are not reported.
                         has.retain(|name, _| exists.contains_key(name));
                     }
                 }
@@ -395,20 +395,20 @@ fn walk(nature: Nature) {
 }
 
 #[test]
-fn no_accepted_route_ever_leads_nowhere() {
+fn accepted_routes_reference_ready_clusters() {
     walk(Nature::Tame);
     println!("covers: M146 M147 M149 IS17 IS18 IS25 S0.159 S0.166 S0.170");
 }
 
 #[test]
-fn nor_does_it_where_streams_break_and_clients_move() {
+fn accepted_routes_reference_ready_clusters_after_reconnects_and_view_changes() {
     walk(Nature::Wild);
     println!("covers: M146 M147 M148 M149 M223 IS17 IS18 IS25");
 }
 
-/// The same walks without ACKs being waited for break it: they could tell.
+/// Without waiting for ACKs the same walks violate the guarantee, so the test can detect it.
 #[test]
-fn order_alone_does_not_keep_the_promise() {
+fn order_only_policy_violates_guarantee() {
     for nature in [Nature::Tame, Nature::Wild] {
         let broken = (0..20).filter(|&seed| {
             let mut world = World::new(Ordering::OrderOnly, nature, seed);

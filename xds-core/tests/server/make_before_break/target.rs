@@ -1,4 +1,4 @@
-//! What the server is to serve, changed at random and consistent at all times.
+//! Random changes of the server's resources that keep them consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ const SERVICES: [&str; 3] = ["c0", "s1", "s2"];
 const ROUTES: [&str; 3] = ["r0", "r1", "r2"];
 const LISTENERS: [&str; 2] = ["l0", "l1"];
 
-/// The messages of the v3 API, as far as it matters here.
+/// The relevant parts of the v3 API messages.
 pub(super) mod api {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct Cluster {
@@ -42,7 +42,7 @@ pub(super) mod api {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct Ads {}
 
-    /// Endpoints, a listener: a name, and what stands in it as text.
+    /// Endpoints or a listener: a name with text content.
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct Named {
         #[prost(string, tag = "1")]
@@ -80,7 +80,7 @@ pub(super) mod api {
     }
 }
 
-/// Small, even, and the same everywhere.
+/// A small deterministic random number generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -101,20 +101,20 @@ impl Dice {
     }
 }
 
-/// What the server is to serve.
+/// The server's resources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
-    /// With the service that an EDS cluster names, and some setting.
+    /// EDS service and a setting by cluster.
     pub(super) clusters: BTreeMap<&'static str, (Option<&'static str>, u64)>,
     pub(super) endpoints: BTreeMap<&'static str, u64>,
     pub(super) routes: BTreeMap<&'static str, BTreeSet<&'static str>>,
-    /// What stands in it: a route configuration by name, or a cluster.
+    /// Route configuration or cluster that a listener references.
     pub(super) listeners: BTreeMap<&'static str, Leads>,
-    /// Some setting of all routes and listeners.
+    /// A setting of all routes and listeners.
     pub(super) salt: u64,
 }
 
-/// How many clusters a repair changes if nobody dislikes any.
+/// Number of valid clusters that a repair changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     One,
@@ -128,7 +128,7 @@ pub(super) enum Leads {
 }
 
 impl Target {
-    /// Changes some of it, and then whatever that made inconsistent.
+    /// Changes some resources, then whatever became inconsistent.
     pub(super) fn change(&mut self, dice: &mut Dice) {
         for _ in 0..=dice.roll(4) {
             let cluster = dice.pick(&CLUSTERS);
@@ -179,16 +179,16 @@ impl Target {
         }
     }
 
-    /// Only endpoints change, all the time.
+    /// Changes only endpoints.
     pub(super) fn change_endpoints(&mut self, dice: &mut Dice) {
         self.endpoints.values_mut().for_each(|version| *version = dice.roll(100));
     }
 
-    /// Changes what somebody does not like, and all routes, listeners and endpoints; of clusters no more than
-    /// one, or all.
+    /// Changes rejected resources and all routes, listeners and endpoints, and either at most one
+    /// valid cluster or all clusters.
     pub(super) fn repair(&mut self, extent: Extent, dislikes: &dyn Fn(&str, &Bytes) -> bool) {
         self.salt += 1;
-        // Who rejects that there are none is not told so again.
+        // A rejected removal of all listeners is not sent again.
         if self.listeners.is_empty()
             && let Some(cluster) = self.clusters.keys().next()
         {
@@ -203,7 +203,7 @@ impl Target {
             let mut clusters = bad(types::CLUSTER);
             let mut endpoints = bad(types::CLUSTER_LOAD_ASSIGNMENT);
             if turn == 0 {
-                // One change is enough for the others to go along.
+                // One change is enough to re-send the others.
                 endpoints.extend(self.endpoints.keys());
                 let others = self.clusters.keys().take(match extent {
                     Extent::One => usize::from(clusters.is_empty()),

@@ -1,4 +1,4 @@
-//! What happens on wild walks beside changes, and how they end.
+//! Additional events of wild walks, and their end.
 
 use super::{
     Duration, Habit, StreamEvent, VIEWS, Variant, Via, World,
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nature {
-    /// Resources change and clients answer, and nothing else happens.
+    /// Only changes and answers.
     Tame,
     Wild,
 }
@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    /// Lets time pass as a driver does that sleeps exactly to the next deadline.
+    /// Lets time pass like a driver that sleeps exactly to the next deadline.
     pub(super) fn wait(&mut self, time: Duration) {
         writeln!(self.log, "{time:?} pass").unwrap();
         let until = self.now.after(time);
@@ -54,8 +54,8 @@ impl World {
 
     fn move_to_the_other(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        // What it rejects from before a move it is taken to have, and not to have what came and went since
-        // under the name of something that it has from there.
+        // After a view change a client is assumed to have what it rejected before, and not to have
+        // what changed since under a name it already holds.
         if matches!(client.habit, Habit::Picky | Habit::Particular) {
             return;
         }
@@ -66,7 +66,7 @@ impl World {
         self.drain();
     }
 
-    /// Whether the client has what it was promised.
+    /// Checks the guarantee for a client.
     pub(super) fn judge(&mut self, index: usize) {
         let client = &mut self.clients[index];
         if client.excused && client.has_all(&self.targets[client.view].resources()) {
@@ -79,9 +79,9 @@ impl World {
         }
     }
 
-    /// What anybody has rejected is repaired, and whoever reads has all there is: without a timeout that would
-    /// have to pass, and though a client that is told all clusters each time is told of few that changed. An
-    /// incremental one is sent what it rejected beside others once more only, unless it changes.
+    /// Repairs rejected resources, after which every reading client has everything without a
+    /// timeout. One changed cluster suffices for state of the world; an incremental client needs
+    /// changes of all, because rejected resources are re-sent only once.
     pub(super) fn end_well(&mut self) {
         self.is_ending = true;
         let in_full = |it: &Client| it.variant == Variant::StateOfTheWorld;
@@ -96,7 +96,7 @@ impl World {
             self.targets[view].repair(extent, &client::dislikes);
             self.publish(view);
         }
-        // What lingers nobody can repair.
+        // Deferred removals cannot be repaired.
         for client in self.clients.iter_mut().filter(|it| it.habit == Habit::Particular) {
             client.habit = Habit::Accepts;
         }

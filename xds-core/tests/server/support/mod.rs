@@ -1,60 +1,61 @@
-//! A server without a network: short scripts of what clients send and what they must get.
+//! A server without a network, driven by short scripts of requests and expected responses.
 //!
-//! One line is one step. `#` starts a comment.
+//! Each line is one step. `#` starts a comment.
 //!
 //! | line | meaning |
 //! |---|---|
 //! | `set cds a=1 b=2 -c; eds x=1` | one transaction: sets `a` and `b`, removes `c`, sets `x` |
-//! | `set eds !a=7` | tells who names `a` the status code 7 instead |
-//! | `set eds a~10s=1` | sets `a`, with a TTL of ten seconds |
-//! | `set eds a+x+y=1` | sets `a`, with the aliases `x` and `y` |
-//! | `set eds a^7=1` | sets `a`, with a version of its own |
-//! | `set cds v:5 a=1` | says that the version of the type is `5` |
-//! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
-//! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
-//! | `> cds a loc:b loc:c;env=x` | it lists `b` and `c` by locator, the one of `c` with a dynamic parameter |
-//! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
-//! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
-//! | `< cds first v:5 a=1` | the same, and what version it states |
-//! | `<` | nothing is due |
+//! | `set eds !a=7` | sets an error: subscribers to `a` get status code 7 |
+//! | `set eds a~10s=1` | sets `a` with a TTL of ten seconds |
+//! | `set eds a+x+y=1` | sets `a` with the aliases `x` and `y` |
+//! | `set eds a^7=1` | sets `a` with an explicit version |
+//! | `set cds v:5 a=1` | sets the version of the type to `5` |
+//! | `> cds a b` | the client lists `a` and `b`, with the last received nonce and version |
+//! | `> cds nack a b` | a NACK: with an error and the last accepted version |
+//! | `> cds a loc:b loc:c;env=x` | lists `b` and `c` by locator, `c` with a dynamic parameter |
+//! | `> cds nonce:7 version:x a` | with an explicit nonce or version; `nonce:` sends none |
+//! | `< cds first a=1 b=2 !c=7` | expects the next response: type, cause, then resources and errors in any order |
+//! | `< cds first v:5 a=1` | expects a response with this version |
+//! | `<` | expects no response |
 //! | `set @v cds a=1` | a transaction on the view `v` |
-//! | `layers v over base` | makes the view `v` of these layers, the topmost first |
-//! | `assign 2 v` | the application lets stream 2 see the view `v` |
-//! | `close`, `shutdown` | the client goes away; the server ends everything |
-//! | `ready` | the server is told that its resources are loaded |
-//! | `drain 10s grace 1s` | the server ends its streams over 10 seconds, and waits so long for answers |
-//! | `closed 14` | the server has ended the stream with this status code; the next step opens another |
-//! | `open` | the server has not ended the stream |
-//! | `lag cds 3 pending 1 2 rejected 4` | the streams that have not accepted the third transaction that changed something |
-//! | `tell cds 3`, `told cds 3`, `untold` | asks to be told when all have; that has been told; nothing has |
-//! | `sync cds a:synced b:notsent` | what client status discovery tells of the client's resources of a type |
-//! | `wanted eds a`, `unwanted eds a` | the application was told so, of this name next |
-//! | `asked` | it was told nothing of the kind |
-//! | `wait 15s`, `wait 200ms` | time passes; the server is woken exactly when it asked to be |
+//! | `layers v over base` | composes the view `v` of these layers, topmost first |
+//! | `assign 2 v` | the application assigns the view `v` to stream 2 |
+//! | `close`, `shutdown` | the client closes its stream; the server shuts down |
+//! | `ready` | the application reports that the resources are loaded |
+//! | `drain 10s grace 1s` | the server ends its streams over 10 seconds, waiting 1 second for answers |
+//! | `closed 14` | expects that the server ended the stream with this status code; the next step opens a new stream |
+//! | `open` | expects that the server has not ended the stream |
+//! | `lag cds 3 pending 1 2 rejected 4` | expects the streams that have not accepted the third effective change |
+//! | `tell cds 3`, `told cds 3`, `untold` | requests a convergence event; expects it; expects none |
+//! | `sync cds a:synced b:notsent` | expects this server-side client status of a type |
+//! | `wanted eds a`, `unwanted eds a` | expects this name next in an on-demand event |
+//! | `asked` | expects no on-demand event |
+//! | `wait 15s`, `wait 200ms` | time passes; the server is woken exactly at its deadlines |
 //!
-//! A number before `>`, `<`, `close`, `closed` or `open` chooses the stream, as in `2> cds`; it is opened when it first
-//! says something. A name's value is its bytes, so that a response can be read back.
+//! A number before `>`, `<`, `close`, `closed` or `open` selects the stream, as in `2> cds`. A
+//! stream opens with its first request. A resource's payload is `name=value`, so that responses can
+//! be read.
 //!
-//! A resource in a response is `a~10s=1` if it comes with a TTL, and `a~10s` if it is a heartbeat, without
-//! content. A client whose first step has a `t` before `>` announces that it understands these, one with a
-//! `u` that it does but for wrappers.
+//! A resource in a response is `a~10s=1` if it has a TTL, and `a~10s` if it is a heartbeat. A
+//! client whose first step has a `t` before `>` announces TTL support, with a `u` TTL support
+//! without wrappers.
 //!
-//! A stream whose first step has a `d` before `>` is an incremental one (with both, `td>`):
+//! A stream whose first step has a `d` before `>` is incremental (`td>` combines both):
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `d> cds +a -b` | the client subscribes to `a` and unsubscribes `b`, with no nonce |
-//! | `d> cds ack +a`, `d> cds nack` | the same, answering the response received last |
-//! | `d> cds has:a=1 has:b@old` | it says that it has `a` in the version that the content `1` has, and `b` in version `old` |
-//! | `d> cds nonce:7 loc:a` | the same with a nonce of the script's choice; subscribes to `a` by locator |
-//! | `d> cds loc:a;env=x -loc:b;env=x` | it subscribes to `a` and unsubscribes `b` by locators with a dynamic parameter |
-//! | `d< cds first a=1 -b` | the next response: its type, its cause, resources and removed names in any order |
-//! | `d< cds first ?a` | the same, with a resource that has only a name |
+//! | `d> cds +a -b` | subscribes to `a` and unsubscribes from `b`, without a nonce |
+//! | `d> cds ack +a`, `d> cds nack` | answers the last received response |
+//! | `d> cds has:a=1 has:b@old` | states `a` in the version of content `1`, and `b` in version `old` |
+//! | `d> cds nonce:7 loc:a` | with an explicit nonce; subscribes to `a` by locator |
+//! | `d> cds loc:a;env=x -loc:b;env=x` | subscribes and unsubscribes by locators with a dynamic parameter |
+//! | `d< cds first a=1 -b` | expects a response: type, cause, then resources and removed names in any order |
+//! | `d< cds first ?a` | expects a resource with only a name |
 
+mod messages;
 pub(crate) mod model;
 mod operation;
 mod received;
-mod talk;
 mod transaction;
 
 pub(crate) use received::{Received, Response};
@@ -77,15 +78,15 @@ use xds_core::{
 
 pub(crate) const SEED: u64 = 0x5eed;
 
-/// The type URL of a short name, as `cds`, or of the same in version 2, as `cds2`; other names stand for types
-/// of their own.
+/// Returns the type URL of a short name such as `cds`, or its version 2 URL for `cds2`. Other names
+/// are custom types.
 pub(crate) fn url(short: &str) -> String {
     let older = short.strip_suffix('2').and_then(types::by_short_name).and_then(types::older_name);
     let known = older.or_else(|| types::by_short_name(short));
     known.map_or_else(|| format!("type.test/{short}"), String::from)
 }
 
-/// What a resource is encoded as in these tests.
+/// Returns the encoding of a resource in these tests.
 pub(crate) fn payload(name: &str, content: &str) -> Bytes {
     Bytes::from(format!("{name}={content}"))
 }
@@ -94,14 +95,14 @@ pub(crate) fn payload(name: &str, content: &str) -> Bytes {
 pub(crate) struct Rig {
     pub(crate) server: Server,
     pub(crate) now: Time,
-    /// Everything that came out so far and was not taken.
+    /// Outputs that were not taken yet.
     pub(crate) outputs: Vec<ServerOutput>,
     streams: BTreeMap<u32, Peer>,
-    /// The version in which each content of a resource was received, as type and `name=content`.
+    /// Received version of each content, by type and `name=content`.
     versions: BTreeMap<(String, String), String>,
 }
 
-/// One stream as its client knows it.
+/// One stream from its client's perspective.
 #[derive(Clone, Debug)]
 struct Peer {
     id: StreamId,
@@ -116,12 +117,12 @@ struct Held {
     nonce: String,
     version: String,
     accepted: String,
-    /// The versions in which resources were received last.
+    /// Last received version of each resource.
     resources: BTreeMap<String, String>,
 }
 
 impl Peer {
-    /// What the first request says of the client.
+    /// Returns the node for the first request.
     fn node(&mut self, number: u32) -> Option<Node> {
         let is_first = !core::mem::replace(&mut self.node_sent, true);
         is_first.then(|| Node {
@@ -153,7 +154,7 @@ impl Rig {
         }
     }
 
-    /// Runs a script in a fresh default rig.
+    /// Runs a script with a default server.
     pub(crate) fn script(lines: &str) -> Self {
         let mut rig = Self::default();
         rig.run(lines);
@@ -265,14 +266,14 @@ impl Rig {
         self.drain();
     }
 
-    /// The client will say that it has a feature, in its first request.
+    /// Adds a client feature to the first request.
     pub(crate) fn announce(&mut self, stream: u32, feature: &str) {
         self.stream(stream);
         let peer = self.streams.get_mut(&stream).expect("an open stream");
         peer.features.push(feature.into());
     }
 
-    /// Lets time pass as a driver does that sleeps exactly to the next deadline.
+    /// Lets time pass like a driver that sleeps exactly to the next deadline.
     pub(crate) fn wait(&mut self, duration: Duration) {
         let until = self.now.after(duration);
         self.drain();
@@ -284,14 +285,14 @@ impl Rig {
         self.now = until;
     }
 
-    /// Applies a transaction written as in a script.
+    /// Applies a transaction in script notation.
     pub(crate) fn set(&mut self, changes: &str) -> xds_core::server::Applied {
         let applied = self.server.apply(transaction(changes), self.now);
         self.drain();
         applied.expect("a good transaction")
     }
 
-    /// Opens the stream unless it is.
+    /// Opens the stream if it does not exist.
     pub(crate) fn stream(&mut self, number: u32) -> StreamId {
         self.stream_in(number, Variant::StateOfTheWorld)
     }
@@ -316,7 +317,7 @@ impl Rig {
         self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
     }
 
-    /// The nonce the client last received for a type.
+    /// Returns the last received nonce of a type.
     pub(crate) fn nonce(&self, stream: u32, short: &str) -> String {
         self.streams
             .get(&stream)
@@ -332,7 +333,7 @@ impl Rig {
         assert!(next.is_none_or(|it| it.why != Timer::QueuedOutput), "nothing is queued (rule 4)");
     }
 
-    /// Takes what was observed so far.
+    /// Takes the observations so far.
     pub(crate) fn observations(&mut self) -> Vec<Observation> {
         core::mem::take(&mut self.outputs)
             .into_iter()
@@ -343,7 +344,7 @@ impl Rig {
             .collect()
     }
 
-    /// Takes what came out so far, but for observations.
+    /// Takes the outputs so far except observations.
     pub(crate) fn effects(&mut self) -> Vec<ServerOutput> {
         core::mem::take(&mut self.outputs)
             .into_iter()
@@ -352,7 +353,7 @@ impl Rig {
     }
 }
 
-/// A first request for everything of a type, from this node.
+/// Returns a first wildcard request of a type from this node.
 pub(crate) fn request_of(node: &str, short: &str) -> DiscoveryRequest {
     DiscoveryRequest {
         node: Some(Node { id: node.into(), ..Node::default() }),
@@ -361,12 +362,12 @@ pub(crate) fn request_of(node: &str, short: &str) -> DiscoveryRequest {
     }
 }
 
-/// The default, but for this in the rules of all types.
+/// Returns the default configuration with a change to the rules of all types.
 pub(crate) fn every_type(change: impl FnMut(&mut xds_core::server::TypeConfig)) -> ServerConfig {
     ServerConfig::default().with_every_type(change)
 }
 
-/// Runs every script and reports what the ones that passed cover.
+/// Runs every script, each with a default server, and prints the ids it covers.
 pub(crate) fn run_all(cases: &[(&str, &str)]) {
     run_all_with(&ServerConfig::default(), cases);
 }

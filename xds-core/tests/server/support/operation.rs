@@ -1,4 +1,4 @@
-//! Steps about what operators see: who lags, what is wanted, how streams ended.
+//! Script steps about operations: convergence, on-demand events, closed streams.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use xds_core::{
 use super::{Rig, url};
 
 impl Rig {
-    /// The next thing that the application was told to be wanted, or no longer.
+    /// Takes the next on-demand event.
     pub(super) fn asked(&mut self) -> Option<(&'static str, TypeUrl, ResourceName)> {
         let is_want = |output: &ServerOutput| {
             matches!(output, ServerOutput::Wanted { .. } | ServerOutput::Unwanted { .. })
@@ -28,7 +28,7 @@ impl Rig {
         Some((what, type_url, name))
     }
 
-    /// What client status discovery tells of a client's resources of a type, as `name:status`.
+    /// Returns the server-side client status of a type as `name:status`.
     pub(crate) fn sync(&self, stream: u32, short: &str) -> BTreeSet<String> {
         let status = self.server.client_status(self.streams[&stream].id).expect("an open stream");
         let of_type = status.resources().filter(|it| it.type_url.as_str() == url(short));
@@ -69,7 +69,7 @@ impl Rig {
         assert_eq!(got.is_complete(), wanted.is_empty());
     }
 
-    /// Why the server ended a stream, if it did; told once.
+    /// Takes the reason why the server ended a stream, if it did.
     pub(crate) fn take_close(&mut self, stream: u32) -> Option<CloseReason> {
         let id = self.streams.get(&stream).expect("a stream").id;
         let is_close = |output: &ServerOutput| matches!(output, ServerOutput::Close(closed, _) if *closed == id);

@@ -1,4 +1,4 @@
-//! Responses as a client sees them, and resources as scripts write them.
+//! Received responses, and resources in script notation.
 
 use bytes::Bytes;
 use prost::{Message as _, Name as _};
@@ -7,11 +7,11 @@ use xds_core::{
     server::ServerTransmit,
 };
 
-/// A response as a client sees it.
+/// A response as received by a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) transmit: ServerTransmit,
-    /// What may be shared with others.
+    /// The part of the response that may be shared between clients.
     pub(crate) body: Bytes,
     pub(crate) response: Response,
 }
@@ -49,7 +49,7 @@ impl Received {
         }
     }
 
-    /// The response, if the stream is one of the state of the world.
+    /// Returns the response of a state-of-the-world stream.
     pub(crate) fn full(&self) -> &DiscoveryResponse {
         match &self.response {
             Response::StateOfTheWorld(response) => response,
@@ -68,18 +68,19 @@ pub(super) fn text(any: &Any) -> String {
     String::from_utf8_lossy(&any.value).into_owned()
 }
 
-/// What is in a wrapper, if it is one.
+/// Returns the wrapper, if the resource is wrapped.
 pub(super) fn unpack(any: &Any) -> Option<Resource> {
     (any.type_url == Resource::type_url())
         .then(|| Resource::decode(any.value.clone()).expect("a resource"))
 }
 
-/// Whether a resource says that there is none (X05).
+/// Whether a wrapper reports a missing resource.
+// X05
 pub(super) fn is_absence(resource: &Resource) -> bool {
     resource.resource.is_none() && resource.ttl.is_none()
 }
 
-/// A resource as scripts write it.
+/// Returns a resource in script notation.
 pub(super) fn text_of(resource: &Resource) -> String {
     if is_absence(resource) {
         return format!("?{}", resource.name);

@@ -1,4 +1,4 @@
-//! Transactions as scripts write them.
+//! Transactions in script notation.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use xds_core::server::{ResourceOptions, StatusCode, Transaction};
 
 use super::{payload, received::name_of, url};
 
-/// A transaction written as in a script.
+/// Parses a transaction.
 pub(crate) fn transaction(changes: &str) -> Transaction {
     match changes.strip_prefix('@').and_then(|changes| changes.split_once(' ')) {
         Some((view, changes)) => transaction_in(view, changes),
@@ -14,7 +14,7 @@ pub(crate) fn transaction(changes: &str) -> Transaction {
     }
 }
 
-/// The same on a view.
+/// Parses a transaction on a view.
 pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
     let mut transaction = Transaction::in_view(view);
     for part in changes.split(';') {
@@ -55,7 +55,7 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
     transaction
 }
 
-/// A duration written as in a script: `15s` or `200ms`.
+/// Parses a duration such as `15s` or `200ms`.
 pub(super) fn duration(text: &str) -> Duration {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).expect("a unit"));
     let number = number.parse().expect("a number");

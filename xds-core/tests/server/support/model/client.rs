@@ -1,4 +1,4 @@
-//! A client of the model: what it asked for, holds, and has seen.
+//! A client of the model: its subscriptions, its resources and its history.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,11 +24,11 @@ pub(crate) struct Subscription {
     pub(crate) nonce: String,
     pub(crate) version: String,
     pub(crate) accepted: String,
-    /// Whether it has forgotten nothing of what it accepted last.
+    /// Whether the client still holds everything of the last accepted response.
     pub(crate) holds: Holds,
-    /// What the client holds, by name.
+    /// Resources that the client holds, by name.
     pub(crate) view: BTreeMap<String, String>,
-    /// The responses on their way, with what there was when each was rendered.
+    /// Responses in flight, with the counters at the time each was rendered.
     pub(crate) inbox: VecDeque<(DiscoveryResponse, Moment)>,
     pub(crate) seen: Seen,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Asked {
 pub(crate) struct Interest {
     pub(crate) names: BTreeSet<String>,
     pub(crate) everything: bool,
-    /// A name was listed before.
+    /// Whether any name was listed before.
     pub(crate) explicit: bool,
 }
 
@@ -65,33 +65,33 @@ impl Interest {
     }
 }
 
-/// What there was when the last response was rendered, to tell whether the next has a reason.
+/// Counters at the last response, to check that the next one has a reason.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) responses: u64,
     pub(crate) changes: u64,
-    /// Lists sent that said something new, and those at the last response.
+    /// Number of requests with a changed list, now and at the last response.
     pub(crate) lists: u64,
     pub(crate) lists_then: u64,
-    /// Whether the newest list was dropped, so that the next answer says something new.
+    /// Whether the server dropped the newest list as stale.
     pub(crate) unheard: bool,
-    /// Responses with clusters on the stream, and those at the last response.
+    /// Number of CDS responses on the stream, now and at the last response.
     pub(crate) clusters: u64,
     pub(crate) clusters_then: u64,
     pub(crate) rejected: Option<Rejected>,
-    /// With what the last response was rejected, if it was.
+    /// The error of the last NACK, if the last response was rejected.
     pub(crate) error: Option<Status>,
-    /// Resources in rejected responses, and responses that had one of them by itself.
+    /// Number of resources in rejected responses, and of isolated retries.
     pub(crate) suspects: usize,
     pub(crate) recoveries: usize,
-    /// Whether the last response had a resource that was deleted before, which is to be told yet.
+    /// Whether the last response had a deleted resource whose removal is pending.
     pub(crate) lingering: bool,
 }
 
-/// How many changes, lists and responses with clusters there were.
+/// Number of changes, lists and CDS responses.
 pub(crate) type Moment = (u64, u64, u64);
 
-/// The response rejected last, and what there was when it was rendered.
+/// The last rejected response, with the counters when it was rendered.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Rejected {
     pub(crate) resources: Vec<Bytes>,

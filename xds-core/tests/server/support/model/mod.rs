@@ -1,9 +1,9 @@
-//! The simplest possible idea of what must come out of a server, next to a real one.
+//! A minimal model of the server's responses, checked against a real server.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `ops.rs` | what may happen: random steps and configurations |
-//! | `client.rs` | what one client asked for, holds, and has seen |
+//! | `ops.rs` | random steps and configurations |
+//! | `client.rs` | one client: its subscriptions, resources and history |
 
 pub(crate) mod client;
 pub(crate) mod ops;
@@ -34,10 +34,10 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     pub(crate) store: BTreeMap<(usize, usize), u8>,
-    /// Effective changes per type.
+    /// Number of effective changes per type.
     pub(crate) changes: [u64; TYPES.len()],
     pub(crate) drains: Drains,
-    /// Everything that came out, in order.
+    /// Every output in order.
     pub(crate) transcript: Vec<String>,
     pub(crate) frames: Vec<Bytes>,
     pub(crate) requests: usize,
@@ -45,16 +45,16 @@ pub(crate) struct World {
     window: usize,
     nack_recovery: NackRecovery,
     versions: VersionMode,
-    /// So many changes have one label, where versions are labels.
+    /// Number of changes that share a label, with label versions.
     pub(crate) changes_of_a_label: u64,
-    /// Whether all types send everything each time.
+    /// Whether the responses of all types are complete.
     repeats: bool,
-    /// Whether what is deleted may be sent until what refers to it was.
+    /// Whether a deleted resource may still be sent while its removal is deferred.
     lets_linger: bool,
     now: Time,
 }
 
-/// When outputs are polled; it must make no difference (rule 3).
+/// Polling of outputs, which must not affect the result (rule 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drains {
     Always,
@@ -71,7 +71,7 @@ impl World {
         seed: u64,
         drains: Drains,
     ) -> Self {
-        // Some of these clients never ask for anything.
+        // Some of these clients never send a request.
         config.limits.first_request = None;
         let rules = config.type_defaults.others;
         let lets_linger = !matches!(config.ordering, OrderingPolicy::Off);
@@ -153,7 +153,7 @@ impl World {
         let touched: BTreeSet<_> = before.keys().chain(self.store.keys()).filter(differs).collect();
         let mut types: BTreeSet<usize> = touched.iter().map(|(ty, _)| *ty).collect();
         if matches!(self.versions, VersionMode::Caller | VersionMode::Label) {
-            // The same resources in another version are a change as well.
+            // The same resources with another version are a change, too.
             if self.changes_of_a_label < u64::MAX {
                 types.extend(changes.iter().map(|(ty, ..)| *ty));
             }
@@ -192,8 +192,8 @@ impl World {
             subscription.holds = Holds::APart;
         }
         if subscription.seen.responses == 0 && !subscription.interest.everything {
-            // What it holds from an earlier stream it was promised nothing about, unless it comes
-            // back for all of it: a deletion meanwhile is silent if nothing it names exists (M39).
+            // Resources of an earlier stream are not kept up to date, except for a wildcard
+            // subscription: a removal is not reported if none of the listed names exists (M39).
             subscription.view.clear();
         }
         let nonce = match nonce {
@@ -201,8 +201,8 @@ impl World {
             Nonce::Blank => String::new(),
         };
         let version = subscription.accepted.clone();
-        // A list that crosses a response is stale unless it names no nonce: the server drops it, so
-        // the client must not count on it having been heard.
+        // A list that crosses a response is stale unless it has no nonce: the server drops it, and
+        // the client must repeat it.
         let heard = subscription.inbox.is_empty() || nonce.is_empty();
         self.send(client, ty, nonce, version, None, heard);
     }
@@ -262,13 +262,13 @@ impl World {
         let seen = &mut subscription.seen;
         let resources: Vec<_> = response.resources.iter().map(|any| any.value.clone()).collect();
         match sent.cause {
-            // A later part of a response has the reason of the first one.
+            // Later parts of a split response have the reason of the first part.
             _ if self.split == Split::Yes && seen.responses > 0 => {}
             Cause::First => assert_eq!(seen.responses, 0),
             Cause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
             Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
             Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
-            // Without what it has dropped, or what has gone without a word, of which it was sent something.
+            // Without dropped resources and unreported removals that had been sent.
             Cause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
                 let moment = (self.changes[ty], seen.lists, seen.clusters);
                 assert!(seen.rejected.as_ref().is_some_and(|rejected| moment > rejected.after));
@@ -295,7 +295,7 @@ impl World {
         if sent.cause != Cause::Recovery {
             seen.clusters_then = seen.clusters;
         }
-        // What this response can have that the client did not ask for is nothing.
+        // Unsubscribed resources are not checked here.
         let names: Vec<_> = resources.iter().map(|value| name_of(value)).collect();
         let unique: BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len(), "duplicates (M81)");
@@ -303,7 +303,7 @@ impl World {
         for (name, value) in names.iter().zip(&resources) {
             let index = NAMES.iter().position(|known| known == name).unwrap();
             let exists = self.store.contains_key(&(ty, index));
-            // What the client accepted last may be older.
+            // The last accepted version may be older.
             let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
             if sent.cause == Cause::Recovery && repeats {
                 seen.lingering |= !exists;
@@ -366,7 +366,7 @@ impl World {
         subscription.seen.error = error.clone();
         let (nonce, version) = (response.nonce, subscription.accepted.clone());
         self.send(client, ty, nonce, version, error, true);
-        // An answer that repeats the list says nothing new about it; one after a dropped list does.
+        // An ACK repeats the list, which is no news unless an earlier list was dropped.
         let seen = &mut self.clients[client].subscriptions[ty].seen;
         if !unheard {
             seen.lists = lists;
@@ -374,8 +374,8 @@ impl World {
         true
     }
 
-    /// A new stream. The client forgets what it holds, except that a full state it accepted for the
-    /// wildcard alone it may keep and say so.
+    /// Opens a new stream. The client forgets its resources, except a complete state that it
+    /// accepted for a wildcard subscription, whose version it states.
     fn reconnect(&mut self, client: usize) {
         let Client { stream, node_sent, subscriptions, .. } = &mut self.clients[client];
         self.server.handle_event(StreamEvent::Closed(*stream), self.now);
@@ -398,8 +398,8 @@ impl World {
                 continue;
             }
             interest.explicit = interest.everything || !interest.names.is_empty();
-            // An empty first list means everything again where the legacy wildcard is known (X02);
-            // a client without interest says nothing at all.
+            // An empty first list means the legacy wildcard where that exists (X02); a client
+            // without subscriptions sends no request.
             if !interest.explicit {
                 *asked = Asked::Never;
                 view.clear();
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// Lets everybody finish, in a bounded number of steps, and whatever waits for somebody give up.
+    /// Lets all clients and all timers finish, in a bounded number of steps.
     pub(crate) fn settle(&mut self) {
         for _ in 0..300 {
             let mut progress = false;
@@ -427,7 +427,7 @@ impl World {
                 }
             }
             if !progress {
-                // Until it is, what is due next is what is queued.
+                // Until drained, the next deadline is queued output.
                 self.drain();
                 let Some(due) = self.server.poll_timeout() else { return };
                 self.now = self.now.max(due.at);
@@ -450,7 +450,7 @@ impl World {
                     .collect();
                 let mut view = subscription.view.clone();
                 if !matches!(TYPES[ty], "cds" | "lds") {
-                    // Deletions are silent there.
+                    // Removals of these types are not reported.
                     view.retain(|name, _| exists.contains_key(name));
                 }
                 assert_eq!(view, exists, "{}", TYPES[ty]);

@@ -1,4 +1,4 @@
-//! What may happen in the model: random steps, and the configurations and clients they happen to.
+//! Random steps, configurations and clients of the model.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use xds_core::{
     types,
 };
 
-/// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
+/// Complete responses, the dependent endpoints, complete responses by name, and a custom type.
 pub(crate) const TYPES: [&str; 4] = ["cds", "eds", "lds", "own"];
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Apply(Vec<(usize, usize, Option<u8>)>),
-    /// A client lists names: a bit per name, and one for the wildcard.
+    /// A client lists names: one bit per name, and one for the wildcard.
     List {
         client: usize,
         ty: usize,
@@ -48,7 +48,7 @@ pub(crate) enum Nonce {
     Blank,
 }
 
-/// What happens to clients, among types. With few of them, races are found sooner.
+/// Steps of these clients and types. Small ranges find races sooner.
 pub(crate) fn op(clients: Range<usize>, types: Range<usize>) -> impl Strategy<Value = Op> {
     let (client, ty) = (clients, types);
     prop_oneof![
@@ -63,7 +63,7 @@ pub(crate) fn op(clients: Range<usize>, types: Range<usize>) -> impl Strategy<Va
     ]
 }
 
-/// The policies that change what is sent, and a limit that splits responses.
+/// Policies that affect responses, and a limit that splits them.
 pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     let recovery = prop_oneof![
         Just(NackRecovery::ResendBatch),
@@ -110,8 +110,8 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     })
 }
 
-/// Clusters of the content `2` name endpoints of their own name. No client of the model cares: whoever asks
-/// for these in time does so by chance, and all others are waited for until the time is up.
+/// Clusters of content `2` reference endpoints of their own name. Clients of the model request
+/// these only by chance; otherwise the server waits until its timeout.
 #[derive(Debug)]
 struct Namesakes;
 
@@ -136,7 +136,7 @@ fn gated(on_stuck: OnStuck, references: Option<Arc<dyn ReferenceExtractor>>) -> 
     OrderingPolicy::AckGated(gated)
 }
 
-/// Policies that gate, with references and without.
+/// Make-before-break policies, with and without references.
 pub(crate) fn gates() -> impl Strategy<Value = OrderingPolicy> {
     let references = prop_oneof![Just(None), Just(Some(()))];
     let on_stuck = prop_oneof![Just(OnStuck::Hold), Just(OnStuck::Continue)];
@@ -152,11 +152,11 @@ pub(crate) enum Split {
     Yes,
 }
 
-/// What a client does with a response.
+/// A client's answers to responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
     Accepts,
     Rejects,
-    /// Accepts every other one.
+    /// Accepts every other response.
     Wavers,
 }
