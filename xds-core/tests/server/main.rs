@@ -2,7 +2,6 @@
 
 mod support;
 
-mod ack_gated;
 mod alias_interactions;
 mod aliases;
 mod aliases_model;
@@ -30,6 +29,7 @@ mod layers;
 mod lifecycle;
 mod locators;
 mod make_before_break;
+mod make_before_break_cases;
 mod make_before_break_removals;
 mod missing_resources;
 mod model;
@@ -42,8 +42,8 @@ mod pending_removals;
 mod policies;
 mod presets;
 mod readiness;
-mod rejected_and_gone;
 mod rejected_changes;
+mod rejected_deletions;
 mod rejection_report;
 mod resource_errors;
 mod response_window;

@@ -1,6 +1,6 @@
 //! A server without a network, driven by short scripts of requests and expected responses.
 //!
-//! Each line is one step. `#` starts a comment.
+//! Each line is one step, or several separated by `|`. `#` starts a comment.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -63,7 +63,10 @@ use transaction::duration;
 pub(crate) use transaction::{transaction, transaction_in};
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -163,8 +166,8 @@ impl Rig {
 
     pub(crate) fn run(&mut self, lines: &str) {
         for line in lines.lines() {
-            let step = line.split('#').next().unwrap_or_default().trim();
-            if !step.is_empty() {
+            let steps = line.split('#').next().unwrap_or_default();
+            for step in steps.split('|').map(str::trim).filter(|step| !step.is_empty()) {
                 self.step(step);
             }
         }
@@ -378,4 +381,27 @@ pub(crate) fn run_all_with(config: &ServerConfig, cases: &[(&str, &str)]) {
         Rig::new(config.clone()).run(script);
         println!("covers: {covers}");
     }
+}
+
+/// Runs the cases of a table, each with its own server, and prints the ids that they cover.
+///
+/// A case is a line `== name [IDS]` and a script, which may contain names of `starts`.
+pub(crate) fn run_table(config: &ServerConfig, starts: &[(&str, &str)], table: &str) {
+    for case in table.split("== ").skip(1) {
+        let (title, script) = case.split_once('\n').expect("a title and a script");
+        let (name, covers) = title.split_once(" [").expect("`name [IDS]`");
+        let script = expanded(starts, script);
+        let run = || Rig::new(config.clone()).run(&script);
+        let passed = catch_unwind(AssertUnwindSafe(run)).is_ok();
+        assert!(passed, "case failed: {name}");
+        println!("covers: {}", covers.trim_end_matches(']'));
+    }
+}
+
+/// Returns a script in which each line that is a name of `starts` is replaced by its script.
+pub(crate) fn expanded(starts: &[(&str, &str)], script: &str) -> String {
+    starts.iter().fold(script.to_owned(), |script, (name, start)| {
+        let lines = script.lines().map(|line| if line.trim() == *name { *start } else { line });
+        lines.collect::<Vec<_>>().join("\n")
+    })
 }

@@ -1,18 +1,18 @@
-//! Make before break behind the client's ACKs: what waits for what, and what stays meanwhile.
+//! Make before break: order of updates by the client's ACKs, and deferred removals.
 //!
-//! In these scripts a cluster whose content begins with `eds` names endpoints: those of its own name, or
-//! those behind a colon, as in `c=eds:e`.
+//! In these scripts a cluster whose content begins with `eds` references the endpoints of its own
+//! name, or those after a colon, as in `c=eds:e`.
 
-mod answers;
-mod asking;
-mod lingering;
-mod moved;
-mod moved_and_rejected;
-mod repointed;
-mod steps;
-mod stuck;
+mod answer_times;
+mod changed_eds_targets;
+mod deferred_removals;
+mod eds_requests;
+mod stuck_clients;
+mod update_order;
+mod view_changes;
+mod view_changes_after_nack;
 
-use crate::support::{Rig, run_all_with};
+use crate::support::{Rig, expanded, run_all_with, run_table};
 use core::time::Duration;
 use std::sync::Arc;
 use xds_core::{
@@ -55,12 +55,12 @@ fn gated(change: impl FnOnce(&mut AckGated)) -> ServerConfig {
     config
 }
 
-/// With a stage timeout that leaves room for other things to happen meanwhile.
+/// Returns a configuration with a stage timeout longer than the other intervals of the test.
 fn patient() -> ServerConfig {
     gated(|policy| policy.stage_timeout = Duration::from_secs(15))
 }
 
-/// What was held back too long, as the held type, what of it, the type waited for, and why.
+/// Takes the observed holds as held type, held part, awaited type and reason.
 fn held(rig: &mut Rig) -> Vec<(String, HeldBack, String, HeldBy)> {
     let short = |url: &str| types::short_name(url).unwrap_or(url).to_owned();
     let held = |observation| match observation {
@@ -73,51 +73,40 @@ fn held(rig: &mut Rig) -> Vec<(String, HeldBack, String, HeldBy)> {
     rig.observations().into_iter().filter_map(held).collect()
 }
 
-/// A client with a listener, a route, a cluster and its endpoints, all accepted.
+/// A client with a listener, a route, a cluster and its endpoints, all ACKed.
 const SETTLED: &str = "
     set cds a=1; eds a=1; lds l=1; rds r=1
+    > cds   | < cds first a=1
     > cds
-    < cds first a=1
-    > cds
+    > eds a | < eds first a=1
     > eds a
-    < eds first a=1
-    > eds a
+    > lds   | < lds first l=1
     > lds
-    < lds first l=1
-    > lds
-    > rds r
-    < rds first r=1
-    > rds r
-    <
+    > rds r | < rds first r=1
+    > rds r | <
 ";
 
-const SETTLED_INCREMENTALLY: &str = "
+/// The incremental equivalent of [`SETTLED`].
+const SETTLED_DELTA: &str = "
     set cds a=1; eds a=1; lds l=1; rds r=1
-    d> cds +*
-    d< cds first a=1
+    d> cds +*  | d< cds first a=1
     d> cds ack
-    d> eds +a
-    d< eds first a=1
+    d> eds +a  | d< eds first a=1
     d> eds ack
-    d> lds +*
-    d< lds first l=1
+    d> lds +*  | d< lds first l=1
     d> lds ack
-    d> rds +r
-    d< rds first r=1
-    d> rds ack
-    d<
+    d> rds +r  | d< rds first r=1
+    d> rds ack | d<
 ";
 
-fn settled(rest: &str) -> String {
-    format!("{SETTLED}{rest}")
+const STARTS: [(&str, &str); 2] = [("settled", SETTLED), ("settled-delta", SETTLED_DELTA)];
+
+/// Returns a script with `settled` and `settled-delta` expanded.
+fn started(script: &str) -> String {
+    expanded(&STARTS, script)
 }
 
-fn settled_incrementally(rest: &str) -> String {
-    format!("{SETTLED_INCREMENTALLY}{rest}")
-}
-
-fn run(cases: &[(&str, String)]) {
-    for (covers, script) in cases {
-        run_all_with(&gated(|_| ()), &[(*covers, script.as_str())]);
-    }
+/// Runs a table of cases that may begin with `settled` or `settled-delta`.
+fn run(table: &str) {
+    run_table(&gated(|_| ()), &STARTS, table);
 }

@@ -1,0 +1,129 @@
+//! Clusters that change their EDS service: a proxy warms the cluster with the new endpoints and
+//! uses the old ones meanwhile, so these stay.
+// M147
+
+use super::*;
+
+/// An incremental client with a cluster that references the endpoints `e`, all ACKed.
+const USING_E: &str = "
+    set cds a=eds:e; eds e=1
+    d> cds +*  | d< cds first a=eds:e
+    d> cds ack
+    d> eds +e  | d< eds first e=1
+    d> eds ack | d<
+";
+
+/// The cluster references `f` afterwards, which the client has ACKed.
+const USING_F: &str = "
+    using-e
+    set cds a=eds:f; eds -e f=1 | d< cds changed a=eds:f | d<
+    d> cds ack                  | d<  # it still uses e
+";
+
+const STARTS: [(&str, &str); 2] = [("using-f", USING_F), ("using-e", USING_E)];
+
+fn started(script: &str) -> String {
+    expanded(&STARTS, script)
+}
+
+#[test]
+fn old_endpoints_stay_until_replacement_is_acked() {
+    let table = "
+        == old endpoints stay until the new ones are ACKed [M147 M151 IS17]
+        using-f
+        d> eds +f  | d< eds resubscribed f=1 | d<
+        d> eds ack | d< eds changed -e
+        d> eds ack | d<
+        == EDS request before the CDS ACK [M147]
+        using-e
+        set cds a=eds:f; eds -e f=1 | d< cds changed a=eds:f
+        d> eds +f                   | d< eds resubscribed f=1
+        d> cds ack                  | d<
+        d> eds ack                  | d< eds changed -e
+        == client unsubscribes from the old endpoints itself [M147]
+        using-f
+        d> eds +f -e | d< eds resubscribed f=1
+        d> eds ack   | d<
+        == NACKed endpoints keep the old ones [M147 M148]
+        using-f
+        d> eds +f   | d< eds resubscribed f=1
+        d> eds nack | d<
+        wait 60s    | d<
+        set eds f=2 | d< eds changed f=2 | d<
+        d> eds ack  | d< eds changed -e
+        == newest target counts [M147 M149]
+        using-f
+        d> eds +f  | d< eds resubscribed f=1
+        set cds a=eds:g; eds -f g=1
+        d> eds ack | d< cds changed a=eds:g
+        d> cds ack | d<
+        d> eds +g  | d< eds resubscribed g=1 | d<
+        d> eds ack | d< eds changed -e -f
+        d> eds ack | d<
+        ";
+    for cds in ["*", "a"] {
+        let starts =
+            STARTS.map(|(name, start)| (name, start.replace("cds +*", &format!("cds +{cds}"))));
+        let starts = starts.each_ref().map(|(name, start)| (*name, start.as_str()));
+        run_table(&gated(|_| ()), &starts, table);
+    }
+    println!("covers: M147 IS17");
+}
+
+#[test]
+fn endpoints_without_replacement_are_removed_with_cluster() {
+    run_table(
+        &gated(|_| ()),
+        &STARTS,
+        "
+        == cluster without EDS releases its endpoints [M147]
+        using-e
+        set cds a=1; eds -e | d< cds changed a=1 | d<
+        d> cds ack          | d< eds changed -e
+        d> eds ack          | d<
+        == removed cluster releases its endpoints [M147]
+        using-e
+        set cds b=1 -a; eds -e | d< cds changed b=1 -a | d<
+        d> cds ack             | d< eds changed -e
+        d> eds ack             | d<
+        == cluster deferred for routes keeps the endpoints in use [M147 M149]
+        set cds a=eds:e; eds e=1; rds r=1
+        d> cds +*                       | d< cds first a=eds:e
+        d> cds ack
+        d> eds +e                       | d< eds first e=1
+        d> eds ack
+        d> rds +r                       | d< rds first r=1
+        d> rds ack
+        set cds a=eds:f; eds -e f=1     | d< cds changed a=eds:f
+        d> cds ack
+        set cds b=1 -a; eds -f; rds r=2 | d< cds changed b=1
+        d> cds ack                      | d< rds changed r=2 | d<
+        d> rds ack                      | d< cds changed -a
+        d> cds ack                      | d< eds changed -e
+        d> eds ack                      | d<
+        ",
+    );
+}
+
+// M148, IS17: a missing EDS request is awaited until the timeout, and a missing ACK as the policy
+// says.
+#[test]
+fn missing_eds_request_is_awaited_until_timeout() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(&started("using-f\nwait 4s\nd<"));
+    assert_eq!(held(&mut rig), []);
+    rig.run("wait 1s\nd< eds changed -e\nd> eds ack\nd<");
+    let not_asked = HeldBy::NotAsked("f".into());
+    assert_eq!(held(&mut rig), [("eds".into(), HeldBack::Deletions, "eds".into(), not_asked)]);
+
+    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Hold));
+    rig.run(&started("using-f\nd> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s\nd<"));
+    let rejected = ("eds".to_owned(), HeldBack::Deletions, "eds".to_owned(), HeldBy::Rejected);
+    assert_eq!(held(&mut rig), core::slice::from_ref(&rejected));
+
+    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Continue));
+    rig.run(&started("using-f\nd> eds +f\nd< eds resubscribed f=1\nd> eds nack\nwait 5s"));
+    rig.run("d< eds changed -e\nd> eds ack\nd<");
+    assert_eq!(held(&mut rig), [rejected]);
+    println!("covers: M148 IS17");
+}
