@@ -210,7 +210,7 @@ fn invalid_layers_are_refused() {
 // M222, M224: layered views use no memory without subscribers.
 // M223, M224: a client changes to a layer that has nothing of the type.
 #[test]
-fn view_change_from_layered_view_to_its_layer() {
+fn view_change_to_layer_sends_later_layer_updates() {
     run_all_with(
         &asked(),
         &[(
