@@ -207,7 +207,6 @@ fn invalid_layers_are_refused() {
     println!("covers: M218 M224 B57");
 }
 
-// M222, M224: layered views use no memory without subscribers.
 // M223, M224: a client changes to a layer that has nothing of the type.
 #[test]
 fn view_change_to_layer_sends_later_layer_updates() {
@@ -232,6 +231,7 @@ fn view_change_to_layer_sends_later_layer_updates() {
     );
 }
 
+// M222, M224: layered views use no memory without subscribers.
 #[test]
 fn layered_views_share_stored_resources() {
     let mut rig = Rig::new(asked());
