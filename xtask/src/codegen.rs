@@ -13,22 +13,22 @@ use prost_build::{Config, Module};
 use protox::prost_reflect::prost_types::FileDescriptorProto;
 
 use crate::descriptors;
-use crate::error::Error;
+use crate::repository::error::Error;
+use crate::repository::tree::Tree;
 use crate::services;
-use crate::tree::Tree;
 
 /// Crate with generated code.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum GeneratedCrate {
     /// Transport messages: the types that services use, and the well-known types.
     Core,
     /// Resources: all other types. They use the core's types where they refer to them.
     Routing,
 }
 
-const PARTS: [Part; 2] = [Part::Core, Part::Routing];
+const PARTS: [GeneratedCrate; 2] = [GeneratedCrate::Core, GeneratedCrate::Routing];
 
-impl Part {
+impl GeneratedCrate {
     /// Output folder, relative to the workspace's root.
     const fn output(self) -> &'static str {
         match self {
@@ -120,12 +120,12 @@ pub(crate) fn check(root: &Path) -> Result<String, Error> {
         Some(difference) => differences.push(difference),
     }
     if !differences.is_empty() {
-        return Err(Error::Stale { differences });
+        return Err(Error::Stale { outputs: OUTPUTS, differences });
     }
     Ok(lines.join("\n"))
 }
 
-fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
+fn generate(root: &Path, part: GeneratedCrate) -> Result<Tree, Error> {
     let schema = root.join(SCHEMA);
     let mut compiler = protox::Compiler::new([&schema])?;
     compiler.include_source_info(true).include_imports(true);
@@ -139,13 +139,14 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
     let of_the_core = files_of_the_core(&files);
     files.retain(|file| of_the_core.contains(file.name()) || !has_only_descriptors(file.name()));
     let mut config = config();
-    if part == Part::Routing {
+    if part == GeneratedCrate::Routing {
         for file in files.iter().filter(|file| of_the_core.contains(file.name())) {
             take_from_the_core(&mut config, file);
         }
     }
-    let is_of_part =
-        |file: &FileDescriptorProto| of_the_core.contains(file.name()) == (part == Part::Core);
+    let is_of_part = |file: &FileDescriptorProto| {
+        of_the_core.contains(file.name()) == (part == GeneratedCrate::Core)
+    };
     let wanted: BTreeSet<Module> = files
         .iter()
         .filter(|file| is_of_part(file))
@@ -157,7 +158,7 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
         .filter(|file| !ONLY_ANNOTATIONS.contains(&file.package()) || is_well_known(file.name()))
         .filter(|file| !SAME_BYTES.contains(&file.package()))
         .filter(|file| !file.message_type.is_empty() || !file.enum_type.is_empty())
-        .filter(|file| part == Part::Routing || is_of_part(file))
+        .filter(|file| part == GeneratedCrate::Routing || is_of_part(file))
         .map(|file| (Module::from_protobuf_package_name(file.package()), file))
         .collect();
     let packages = config.generate(requests).map_err(Error::Generate)?;
@@ -169,7 +170,7 @@ fn generate(root: &Path, part: Part) -> Result<Tree, Error> {
         .collect();
     let mut tree = lay_out(&packages);
     let mut modules = String::new();
-    if part == Part::Core {
+    if part == GeneratedCrate::Core {
         tree.0.insert(SERVICES.to_owned(), format!("{HEADER}{services}"));
         modules += "pub(crate) mod services;\n";
     }
@@ -305,7 +306,8 @@ fn indent(depth: usize) -> String {
 /// Returns a file as generated from the schema.
 #[cfg(test)]
 pub(crate) fn generated(path: &str) -> String {
-    let tree = generate(&crate::root(), Part::Core).expect("the schema compiles");
+    let tree =
+        generate(&crate::repository::root(), GeneratedCrate::Core).expect("the schema compiles");
     tree.0.get(path).cloned().unwrap_or_default()
 }
 
@@ -316,7 +318,7 @@ mod tests {
     use super::*;
 
     fn root() -> PathBuf {
-        crate::root()
+        crate::repository::root()
     }
 
     /// Checks that the checked-in code matches `proto/`.
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_core_knows_no_resources() {
-        let tree = generate(&root(), Part::Core).expect("the schema compiles");
+        let tree = generate(&root(), GeneratedCrate::Core).expect("the schema compiles");
         assert!(tree.0.contains_key("envoy/service/discovery/v3.rs"));
         assert!(!tree.0.contains_key("envoy/config/route/v3.rs"));
         assert!(!tree.0["envoy/config/core/v3.rs"].contains("struct Address"));

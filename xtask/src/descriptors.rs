@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::codegen::{SCHEMA, schema_files};
-use crate::error::Error;
-use crate::tree::{Difference, at};
+use crate::repository::error::Error;
+use crate::repository::tree::{Difference, at};
 
 /// Output file, relative to the workspace's root.
 pub(crate) const OUTPUT: &str = "xds-format/src/schema/xds_types.bin";
@@ -57,7 +57,7 @@ mod tests {
     /// Validation rules are extensions, which decoding into generated types would lose.
     #[test]
     fn the_set_is_complete_and_keeps_constraints() {
-        let set = generate(&crate::root()).expect("the schema compiles");
+        let set = generate(&crate::repository::root()).expect("the schema compiles");
         let pool = DescriptorPool::decode(&*set).expect("a complete set");
         let rules = pool.get_extension_by_name("validate.rules").expect("it is imported");
         let matcher =

@@ -9,23 +9,27 @@
 //! `coverage` runs the tests and lists the requirements that passing tests cover. `mutants` applies
 //! known bugs to a copy of the repository and checks that the tests fail. `sizes` counts the lines
 //! of code of the adapters.
+//!
+//! `rule` prints the rule of an id, and `requirements` generates the document with all
+//! rules.
 
 mod codegen;
 mod coverage;
 mod descriptors;
-mod error;
 mod mutants;
 #[cfg(test)]
 mod public_api;
+mod repository;
+mod rules;
 mod services;
 mod sizes;
-mod tree;
+mod source;
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use error::Error;
+use repository::{error::Error, root};
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -40,6 +44,8 @@ commands:
   mutants [NUMBER..]
                  put each bug of tests/mutants/ into a copy of the checkout, list the tests that
                  find it, fail if none does
+  rule ID..      print what each id means, its public sources, and the code and tests that cite it
+  requirements   regenerate docs/REQUIREMENTS.md from tests/coverage/
   sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
@@ -57,14 +63,18 @@ fn main() -> ExitCode {
             Ok::<Vec<u32>, _>(numbers) => mutants::run(&root(), &numbers).map(Some),
             Err(_) => Err(Error::Usage { given: args.join(" ") }),
         },
+        ["rule", ids @ ..] if !ids.is_empty() => rules::lookup::run(&root(), ids).map(Some),
+        ["requirements"] => rules::requirements::write(&root()).map(Some),
         ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),
     };
 
     match outcome {
-        Ok(Some(summary)) => println!("{summary}"),
-        Ok(None) => println!("{USAGE}"),
+        // A reader such as `head` may have closed the output.
+        Ok(summary) => {
+            let _ = writeln!(io::stdout(), "{}", summary.as_deref().unwrap_or(USAGE));
+        }
         Err(error) => {
             eprintln!("error: {error}");
             if matches!(error, Error::Usage { .. }) {
@@ -74,10 +84,4 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Returns the workspace's root, whatever the working directory is.
-fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask lies in the workspace's root").to_path_buf()
 }

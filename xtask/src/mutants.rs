@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::tree::at;
+use crate::repository::error::Error;
+use crate::repository::tree::at;
 
 /// Folder with the patches.
 const FOLDER: &str = "tests/mutants";
@@ -293,16 +293,16 @@ mod tests {
 
     #[test]
     fn every_checked_in_patch_has_a_number_of_its_own_and_says_what_it_breaks() {
-        let mutants = read_all(&crate::root().join(FOLDER)).unwrap();
+        let mutants = read_all(&crate::repository::root().join(FOLDER)).unwrap();
         assert!(mutants.windows(2).all(|pair| pair[0].number < pair[1].number));
         assert!(mutants.iter().all(|mutant| !mutant.ids.is_empty() && !mutant.shown_by.is_empty()));
     }
 
     #[test]
     fn every_checked_in_patch_applies_to_the_code_as_it_is() {
-        for mutant in read_all(&crate::root().join(FOLDER)).unwrap() {
+        for mutant in read_all(&crate::repository::root().join(FOLDER)).unwrap() {
             let mut git = Command::new("git");
-            git.args(["apply", "--check"]).arg(&mutant.path).current_dir(crate::root());
+            git.args(["apply", "--check"]).arg(&mutant.path).current_dir(crate::repository::root());
             let checked = output(&mut git).unwrap();
             let why = String::from_utf8_lossy(&checked.stderr);
             assert!(checked.status.success(), "renew {}: {why}", mutant.name);

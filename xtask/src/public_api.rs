@@ -39,7 +39,7 @@ fn names_a_library(line: &str) -> bool {
 
 #[test]
 fn the_core_names_no_type_of_prost_or_tonic_in_public() {
-    let source = crate::root().join("xds-core/src");
+    let source = crate::repository::root().join("xds-core/src");
     let mut files = Vec::new();
     sources(&source, &mut files);
     assert!(files.len() > 100, "{}", files.len());
@@ -58,8 +58,8 @@ fn the_core_names_no_type_of_prost_or_tonic_in_public() {
     }
     assert_eq!(found, [""; 0]);
 
-    let manifest =
-        fs::read_to_string(crate::root().join("xds-core/Cargo.toml")).expect("a manifest");
+    let manifest = fs::read_to_string(crate::repository::root().join("xds-core/Cargo.toml"))
+        .expect("a manifest");
     assert!(!manifest.contains("tonic") && !manifest.contains("package ="), "{manifest}");
     println!("covers: S4.061");
 }

@@ -8,7 +8,7 @@ use protox::prost_reflect::{
     DescriptorPool, DynamicMessage, ExtensionDescriptor, MethodDescriptor, ServiceDescriptor, Value,
 };
 
-use crate::error::Error;
+use crate::repository::error::Error;
 
 /// Discovery service. The path of a missing method is empty.
 #[derive(Debug, Default, PartialEq, Eq)]

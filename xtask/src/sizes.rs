@@ -6,10 +6,10 @@
 use core::fmt::Write as _;
 use std::path::Path;
 
-use crate::{error::Error, tree::Tree};
+use crate::repository::{error::Error, tree::Tree};
 
 /// Part of an adapter.
-struct Part {
+struct Measured {
     name: &'static str,
     /// Intended maximum number of lines, if any.
     aim: Option<usize>,
@@ -17,15 +17,15 @@ struct Part {
     files: &'static [&'static str],
 }
 
-const fn part(name: &'static str, aim: usize, files: &'static [&'static str]) -> Part {
-    Part { name, aim: Some(aim), files }
+const fn part(name: &'static str, aim: usize, files: &'static [&'static str]) -> Measured {
+    Measured { name, aim: Some(aim), files }
 }
 
-const fn apart(name: &'static str, files: &'static [&'static str]) -> Part {
-    Part { name, aim: None, files }
+const fn apart(name: &'static str, files: &'static [&'static str]) -> Measured {
+    Measured { name, aim: None, files }
 }
 
-const PARTS: [Part; 18] = [
+const PARTS: [Measured; 18] = [
     part(
         "gRPC client: driver loop and transport",
         450,
@@ -119,7 +119,7 @@ pub(crate) fn table(root: &Path) -> Result<String, Error> {
 /// Returns the part with the longest path that matches the file.
 fn part_of(path: &str) -> Option<usize> {
     let covers = |file: &&&str| path == **file || (file.ends_with('/') && path.starts_with(**file));
-    let longest = |part: &Part| part.files.iter().filter(covers).map(|file| file.len()).max();
+    let longest = |part: &Measured| part.files.iter().filter(covers).map(|file| file.len()).max();
     let found = PARTS.iter().enumerate().filter_map(|(at, part)| Some((longest(part)?, at)));
     found.max().map(|(_, at)| at)
 }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_part_has_files_and_no_name_is_stale() {
-        let root = crate::root();
+        let root = crate::repository::root();
         for file in PARTS.iter().flat_map(|part| part.files) {
             assert!(root.join(file).exists(), "{file}");
         }

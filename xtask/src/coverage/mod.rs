@@ -2,11 +2,10 @@
 //!
 //! The listing is based on tests that ran and passed, not on a text search: every test program is
 //! run, and only the ids printed by passing tests count ([`suites`]). They are compared with the
-//! list of all ids in `tests/coverage/catalogue.txt` ([`catalogue`]). An id that must be covered
+//! list of all ids in `tests/coverage/catalogue/` ([`crate::rules`]). An id that must be covered
 //! and is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]). Scenarios of the state
 //! machine must be covered by protocol scripts ([`scripted`]).
 
-mod catalogue;
 mod reasons;
 mod report;
 mod scripted;
@@ -15,15 +14,14 @@ mod suites;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use catalogue::Catalogue;
 use reasons::Reasons;
 use report::{Findings, Report};
 use scripted::Scripted;
 
-use crate::error::Error;
+use crate::repository::error::Error;
+use crate::repository::read;
+use crate::rules::load_catalogue;
 
-/// File with every id and its tier or tags.
-const CATALOGUE: &str = "tests/coverage/catalogue.txt";
 /// File with the reasons why ids are not covered.
 const REASONS: &str = "tests/coverage/reasons.txt";
 /// File with the reasons why scenarios have no protocol script.
@@ -75,9 +73,10 @@ impl Options {
 
 /// Runs the tests, or reads their output, and prints the listing. Returns the table as the summary.
 pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
-    let catalogue = Catalogue::parse(&read(root, CATALOGUE)?).map_err(in_file(CATALOGUE))?;
-    let reasons = Reasons::parse(&read(root, REASONS)?).map_err(in_file(REASONS))?;
-    let without = Reasons::parse(&read(root, WITHOUT_SCRIPT)?).map_err(in_file(WITHOUT_SCRIPT))?;
+    let catalogue = load_catalogue(root)?;
+    let reasons = Reasons::parse(&read(root, REASONS)?).map_err(|it| it.in_file(REASONS))?;
+    let without = Reasons::parse(&read(root, WITHOUT_SCRIPT)?);
+    let without = without.map_err(|it| it.in_file(WITHOUT_SCRIPT))?;
 
     let results = match options.log {
         Some(path) => match fs::read(&path) {
@@ -103,23 +102,6 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
     Err(Error::Coverage { findings: lines })
 }
 
-/// Line of a file that cannot be parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct BadLine {
-    /// Line number, from 1.
-    line: usize,
-    why: String,
-}
-
-fn read(root: &Path, path: &str) -> Result<String, Error> {
-    let path = root.join(path);
-    fs::read_to_string(&path).map_err(|source| Error::File { path, source })
-}
-
-fn in_file(path: &'static str) -> impl FnOnce(BadLine) -> Error {
-    move |BadLine { line, why }| Error::Line { path, line, why }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,8 +124,8 @@ mod tests {
     /// Checks the checked-in files against each other without running tests.
     #[test]
     fn every_id_with_a_reason_is_in_the_catalogue_and_has_to_be_shown() {
-        let root = crate::root();
-        let catalogue = Catalogue::parse(&read(&root, CATALOGUE).unwrap()).unwrap();
+        let root = crate::repository::root();
+        let catalogue = load_catalogue(&root).unwrap();
         let reasons = Reasons::parse(&read(&root, REASONS).unwrap()).unwrap();
         for (id, reason) in reasons.iter() {
             assert!(catalogue.must_be_shown(id), "{id} needs no reason such as `{reason}`");

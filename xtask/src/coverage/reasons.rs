@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! [load reporting comes later]
-//! S9.001 S9.002
+//! S3.001 S3.002
 //! ```
 
 use std::collections::BTreeMap;
 
-use super::BadLine;
+use crate::repository::BadLine;
 
 /// Reasons by id.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
-use super::catalogue::{Catalogue, Item, Theme};
 use super::reasons::Reasons;
 use super::suites::Results;
 use super::{Listing, Strictness};
+use crate::rules::{Catalogue, Item, Theme};
 
 /// Coverage of a run.
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl<'a> Report<'a> {
             (State::Reason(reason), _) => format!("not covered: {reason}"),
             (State::Missing, _) => "NOT COVERED".into(),
         };
-        let label = [&*item.id, &*item.tags, &*item.words].join(" ");
-        Some(format!("  {}: {state}\n", label.trim_end().trim_end_matches(" -")))
+        let tags = if item.tags == "-" { String::new() } else { format!(" {}", item.tags) };
+        Some(format!("  {}{tags} {}: {state}\n", item.id, item.sentence.trim_end_matches('.')))
     }
 
     fn state(&self, theme: &Theme, item: &Item) -> State<'a> {
@@ -181,12 +181,12 @@ mod tests {
     fn catalogue() -> Catalogue {
         Catalogue::parse(
             "theme UN A,B unsubscribe\n\
-             UN-01 A One of several\n\
-             UN-02 A The last\n\
-             UN-12 B Twice\n\
+             UN-01 A [d]\n  One of several.\n\
+             UN-02 A [d]\n  The last.\n\
+             UN-12 B [d]\n  Twice.\n\
              theme IC - invariants\n\
-             IC1 -\n\
-             IC2 -\n",
+             IC1 - [d]\n  Always.\n\
+             IC2 - [d]\n  Never.\n",
         )
         .unwrap()
     }
@@ -213,7 +213,7 @@ mod tests {
              UN-02 A The last: NOT COVERED\n  \
              UN-12 B Twice: not covered: server\n\n\
              IC: invariants\n  \
-             IC1: sim (c)\n\n"
+             IC1 Always: sim (c)\n\n"
         );
         assert_eq!(
             report.listing(Listing::Missing),

@@ -3,9 +3,9 @@
 //! These are the scenarios of tier A. A scenario that no script can express has a reason in
 //! `tests/coverage/without-script.txt` and a test in Rust.
 
-use super::catalogue::{Catalogue, Item};
 use super::reasons::Reasons;
 use super::suites::Results;
+use crate::rules::{Catalogue, Item};
 
 /// Tier of the scenarios that need a script.
 const TIER: &str = "A";
@@ -76,11 +76,11 @@ mod tests {
     fn only_a_script_counts_or_a_reason_for_having_none() {
         let catalogue = Catalogue::parse(
             "theme UN A,B unsubscribe\n\
-             UN-01 A One\n\
-             UN-02 A Two\n\
-             UN-03 A Three\n\
-             UN-04 A Four\n\
-             UN-12 B Twelve\n",
+             UN-01 A [d]\n  One.\n\
+             UN-02 A [d]\n  Two.\n\
+             UN-03 A [d]\n  Three.\n\
+             UN-04 A [d]\n  Four.\n\
+             UN-12 B [d]\n  Twelve.\n",
         )
         .unwrap();
         let mut results = Results::default();

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::repository::error::Error;
 
 /// Results of all tests.
 #[derive(Debug, Default, PartialEq, Eq)]

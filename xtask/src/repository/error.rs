@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::tree::Difference;
+use super::tree::Difference;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -23,17 +23,16 @@ pub(crate) enum Error {
     File { path: PathBuf, source: io::Error },
 
     #[error(
-        "{} differ from what proto/ generates; run `cargo xtask gen` and commit the result{}",
-        crate::codegen::OUTPUTS,
+        "{outputs} differ from what proto/ generates; run `cargo xtask gen` and commit the result{}",
         differences.iter().map(|difference| format!("\n  {difference}")).collect::<String>()
     )]
-    Stale { differences: Vec<Difference> },
+    Stale { outputs: &'static str, differences: Vec<Difference> },
 
     #[error("the tests do not build")]
     Build,
 
     #[error("{path}, line {line}: {why}")]
-    Line { path: &'static str, line: usize, why: String },
+    Line { path: String, line: usize, why: String },
 
     #[error(
         "coverage{}",
@@ -46,4 +45,11 @@ pub(crate) enum Error {
         findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
     )]
     Mutants { findings: Vec<String> },
+
+    #[error("{id} is not in the catalogue{}", did_you_mean(near))]
+    Rule { id: String, near: Vec<String> },
+}
+
+fn did_you_mean(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
 }

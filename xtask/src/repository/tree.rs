@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use super::error::Error;
 
 /// Contents by path relative to the folder, with `/` as the separator on every platform.
 #[derive(Debug, Default, PartialEq, Eq)]
