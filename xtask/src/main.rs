@@ -11,7 +11,8 @@
 //! of code of the adapters.
 //!
 //! `rule` prints the rule of an id, and `requirements` generates the document with all
-//! rules.
+//! rules. `structure` checks the layout of the crates; a test does the same on every
+//! `cargo test --workspace`.
 
 mod codegen;
 mod coverage;
@@ -24,6 +25,7 @@ mod rules;
 mod services;
 mod sizes;
 mod source;
+mod structure;
 
 use std::env;
 use std::io::{self, Write as _};
@@ -46,6 +48,9 @@ commands:
                  find it, fail if none does
   rule ID..      print what each id means, its public sources, and the code and tests that cite it
   requirements   regenerate docs/REQUIREMENTS.md from tests/coverage/
+  structure [--all] [--prune]
+                 list imports against the order of folders, circles and repeated type names.
+                 --all lists the exceptions too; --prune removes those that are not needed
   sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
@@ -65,6 +70,9 @@ fn main() -> ExitCode {
         },
         ["rule", ids @ ..] if !ids.is_empty() => rules::lookup::run(&root(), ids).map(Some),
         ["requirements"] => rules::requirements::write(&root()).map(Some),
+        ["structure"] => structure::run(&root(), structure::Mode::Check).map(Some),
+        ["structure", "--all"] => structure::run(&root(), structure::Mode::All).map(Some),
+        ["structure", "--prune"] => structure::run(&root(), structure::Mode::Prune).map(Some),
         ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),

@@ -48,6 +48,12 @@ pub(crate) enum Error {
 
     #[error("{id} is not in the catalogue{}", did_you_mean(near))]
     Rule { id: String, near: Vec<String> },
+
+    #[error(
+        "structure{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Structure { findings: Vec<String> },
 }
 
 fn did_you_mean(near: &[String]) -> String {

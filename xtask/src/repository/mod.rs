@@ -1,6 +1,7 @@
 //! Files of the checkout, and the errors of commands that read and write them.
 
 pub(crate) mod error;
+pub(crate) mod exceptions;
 pub(crate) mod tree;
 
 use std::fs;
