@@ -11,12 +11,13 @@
 //! of code of the adapters.
 //!
 //! `rule` prints the rule of an id, and `requirements` generates the document with all
-//! rules. `structure` checks the layout of the crates; a test does the same on every
-//! `cargo test --workspace`.
+//! rules. `structure` and `language` check the layout of the crates and the wording of their
+//! documentation; tests do the same on every `cargo test --workspace`.
 
 mod codegen;
 mod coverage;
 mod descriptors;
+mod language;
 mod mutants;
 #[cfg(test)]
 mod public_api;
@@ -51,6 +52,10 @@ commands:
   structure [--all] [--prune]
                  list imports against the order of folders, circles and repeated type names.
                  --all lists the exceptions too; --prune removes those that are not needed
+  language [--all] [--prune] [PATH..]
+                 list doc comments and type names that break the rules of wording.
+                 --all lists the exceptions too, or PATH those of some files;
+                 --prune lowers the accepted numbers to the present ones
   sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
@@ -73,6 +78,10 @@ fn main() -> ExitCode {
         ["structure"] => structure::run(&root(), structure::Mode::Check).map(Some),
         ["structure", "--all"] => structure::run(&root(), structure::Mode::All).map(Some),
         ["structure", "--prune"] => structure::run(&root(), structure::Mode::Prune).map(Some),
+        ["language", rest @ ..] => match language::LanguageOptions::parse(rest) {
+            Some(options) => language::run(&root(), &options).map(Some),
+            None => Err(Error::Usage { given: args.join(" ") }),
+        },
         ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),

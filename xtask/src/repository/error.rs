@@ -54,6 +54,12 @@ pub(crate) enum Error {
         findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
     )]
     Structure { findings: Vec<String> },
+
+    #[error(
+        "language{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Language { findings: Vec<String> },
 }
 
 fn did_you_mean(near: &[String]) -> String {
