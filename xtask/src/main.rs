@@ -29,10 +29,9 @@ mod source;
 mod structure;
 
 use std::env;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use repository::{error::Error, root};
+use repository::{error::Error, print, root};
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -88,10 +87,7 @@ fn main() -> ExitCode {
     };
 
     match outcome {
-        // A reader such as `head` may have closed the output.
-        Ok(summary) => {
-            let _ = writeln!(io::stdout(), "{}", summary.as_deref().unwrap_or(USAGE));
-        }
+        Ok(summary) => print(summary.as_deref().unwrap_or(USAGE)),
         Err(error) => {
             eprintln!("error: {error}");
             if matches!(error, Error::Usage { .. }) {

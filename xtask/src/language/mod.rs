@@ -12,8 +12,8 @@ use std::path::Path;
 
 use crate::repository::error::Error;
 use crate::repository::exceptions::{Correction, Exceptions, corrected};
-use crate::repository::read;
 use crate::repository::tree::at;
+use crate::repository::{print, read};
 use crate::rules::{Ids, load_catalogue};
 use crate::source::files;
 use rules::{RULES, Violation, Words};
@@ -72,13 +72,13 @@ pub(crate) fn run(root: &Path, options: &LanguageOptions<'_>) -> Result<String, 
     }
     for violation in report.listed(options) {
         let Violation { rule, path, line, text } = violation;
-        println!("{path}:{line}: {}: {text}", rule.name());
+        print(&format!("{path}:{line}: {}: {text}", rule.name()));
     }
     let findings = report.findings();
     if findings.is_empty() {
         return Ok(report.summary());
     }
-    println!("{}", report.summary());
+    print(&report.summary());
     Err(Error::Language { findings })
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod exceptions;
 pub(crate) mod tree;
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use error::Error;
@@ -41,4 +42,9 @@ pub(crate) fn read(root: &Path, path: &str) -> Result<String, Error> {
 pub(crate) fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Prints a line. A reader such as `head` may have closed the output, which is no error.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
 }

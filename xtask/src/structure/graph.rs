@@ -69,13 +69,14 @@ impl Names<'_> {
     }
 }
 
-/// Returns the path without `crate`, `self` and `super`.
+/// Returns the path from the root of the crate.
 fn absolute(path: &[String], module: &[String]) -> Vec<String> {
     let ups = path.iter().take_while(|segment| *segment == "super").count();
     let (base, rest) = match path.first().map(String::as_str) {
         Some("crate") => (&[][..], &path[1..]),
         Some("self") => (module, &path[1..]),
-        _ => (&module[..module.len().saturating_sub(ups)], &path[ups..]),
+        Some("super") => (&module[..module.len().saturating_sub(ups)], &path[ups..]),
+        _ => (module, path),
     };
     [base, rest].concat()
 }

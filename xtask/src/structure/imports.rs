@@ -3,7 +3,7 @@
 /// Path with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// Segments; the first is `crate`, `self` or `super`.
+    /// Segments; the first is `crate`, `self`, `super` or a module that the file declares.
     pub(crate) path: Vec<String>,
     /// Name after `as`.
     pub(crate) alias: Option<String>,
@@ -16,11 +16,16 @@ pub(crate) struct Import {
 /// Returns the paths inside the crate that some code names. Comments must have been removed.
 pub(crate) fn imports(code: &str) -> Vec<Import> {
     let mut found = Vec::new();
+    let declared = code.lines().filter_map(|line| {
+        let (_, item) = without_visibility(line);
+        item.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    let roots: Vec<&str> = ["crate", "self", "super"].into_iter().chain(declared).collect();
     let mut lines = code.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let (is_reexport, rest) = without_visibility(line.trim_start());
         let Some(tree) = rest.strip_prefix("use ") else {
-            found.extend(paths_inside(line, index + 1));
+            found.extend(paths_inside(line, index + 1, &roots));
             continue;
         };
         let mut tree = tree.to_owned();
@@ -30,7 +35,7 @@ pub(crate) fn imports(code: &str) -> Vec<Import> {
         }
         let tokens = tokens(tree.split(';').next().unwrap_or_default());
         let leaves = leaves(&mut tokens.iter().map(String::as_str).peekable(), &[]);
-        let inside = leaves.into_iter().filter(|(path, _)| is_inside(path));
+        let inside = leaves.into_iter().filter(|(path, _)| roots.contains(&path[0].as_str()));
         found.extend(inside.map(|(path, alias)| Import {
             path,
             alias,
@@ -49,10 +54,6 @@ pub(crate) fn without_visibility(item: &str) -> (bool, &str) {
         None => rest,
     };
     rest.strip_prefix(' ').map_or((false, item), |rest| (true, rest))
-}
-
-fn is_inside(path: &[String]) -> bool {
-    path.first().is_some_and(|first| ["crate", "self", "super"].contains(&first.as_str()))
 }
 
 fn is_word(c: char) -> bool {
@@ -114,24 +115,22 @@ fn leaves<'a>(
     vec![(path, None)]
 }
 
-/// Returns the paths in a line of other code that begin with `crate`, `self` or `super`.
-fn paths_inside(line: &str, number: usize) -> Vec<Import> {
+/// Returns the paths in a line of other code that begin with one of `roots`.
+fn paths_inside(line: &str, number: usize, roots: &[&str]) -> Vec<Import> {
     let mut found = Vec::new();
-    for keyword in ["crate::", "self::", "super::"] {
-        for (start, _) in line.match_indices(keyword) {
-            let is_start = !line[..start].ends_with(|c| is_word(c) || c == ':' || c == '$');
-            if !is_start {
-                continue;
-            }
-            let length =
-                line[start..].find(|c| !is_word(c) && c != ':').unwrap_or(line.len() - start);
-            let text = &line[start..start + length];
-            let path: Vec<String> =
-                text.split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect();
-            // A keyword without a name is part of a string.
-            if path.len() > 1 {
-                found.push(Import { path, alias: None, is_reexport: false, line: number });
-            }
+    for (end, _) in line.match_indices("::") {
+        let start = line[..end].rfind(|c| !is_word(c)).map_or(0, |it| it + 1);
+        let is_start = !line[..start].ends_with([':', '$', '.', '\'']);
+        if !is_start || !roots.contains(&&line[start..end]) {
+            continue;
+        }
+        let length = line[start..].find(|c| !is_word(c) && c != ':').unwrap_or(line.len() - start);
+        let text = &line[start..start + length];
+        let path: Vec<String> =
+            text.split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        // A keyword without a name is part of a string.
+        if path.len() > 1 {
+            found.push(Import { path, alias: None, is_reexport: false, line: number });
         }
     }
     found
@@ -177,5 +176,12 @@ pub(crate) use self::h::I;
     fn paths_in_other_code_count() {
         let code = "fn f(x: &crate::a::B) -> super::C {\n    $crate::d::e()\n}\n";
         assert_eq!(paths(code), ["1: crate::a::B", "1: super::C"]);
+    }
+
+    #[test]
+    fn paths_through_declared_modules_count() {
+        let code =
+            "mod a;\npub(crate) mod b;\nuse a::X;\npub use b::Y;\nfn f() {\n    b::g(c::h);\n}\n";
+        assert_eq!(paths(code), ["3: a::X", "4: pub b::Y", "6: b::g"]);
     }
 }

@@ -16,8 +16,8 @@ pub(crate) use type_names::types;
 
 use crate::repository::error::Error;
 use crate::repository::exceptions::{Exceptions, corrected};
-use crate::repository::read;
 use crate::repository::tree::at;
+use crate::repository::{print, read};
 use crate::source::{crates, files};
 use folders::FolderOrders;
 use report::{Lists, Structure};
@@ -55,13 +55,13 @@ pub(crate) fn run(root: &Path, mode: Mode) -> Result<String, Error> {
         return Ok(report.summary());
     }
     for line in report.lines(mode == Mode::All) {
-        println!("{line}");
+        print(&line);
     }
     let findings = report.findings(&lists);
     if findings.is_empty() {
         return Ok(report.summary());
     }
-    println!("{}", report.summary());
+    print(&report.summary());
     Err(Error::Structure { findings })
 }
 
