@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::proto::Any;
 
-use crate::judge::Judge;
+use crate::validation::Judge;
 
 /// Configuration of an extension: its type and the encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]

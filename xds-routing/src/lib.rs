@@ -82,9 +82,6 @@ pub mod dependencies;
 pub mod endpoint;
 pub mod extensions;
 pub mod filters;
-#[cfg(feature = "handle")]
-mod handle;
-mod judge;
 pub mod lb;
 pub mod listener;
 mod matching;
@@ -97,11 +94,13 @@ pub mod router;
 pub mod rules;
 mod scalars;
 pub mod service_config;
+mod validation;
 pub mod warming;
 
-pub use judge::{InvalidField, InvalidResource};
-pub use matching::{Call, NoRoute};
+pub use matching::Call;
 pub use random::Random;
 pub use resource_types::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
+pub use route::NoRoute;
 pub use rules::Rules;
 pub use scalars::SocketAddress;
+pub use validation::{InvalidField, InvalidResource};

@@ -6,12 +6,12 @@ use alloc::string::{String, ToString as _};
 use xds_core::proto;
 
 use crate::{
-    judge::Judge,
     proto::envoy::config::core::v3::{
         Address, ConfigSource, address,
         config_source::ConfigSourceSpecifier,
         socket_address::{PortSpecifier, Protocol},
     },
+    validation::Judge,
 };
 
 /// Maximum number of seconds of a protobuf `Duration`: about 10,000 years.

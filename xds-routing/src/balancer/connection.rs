@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use xds_core::Time;
 
-use super::{BalancerTimes, ConnectionEvent};
+use super::BalancerTimes;
 use crate::{random::Random, scalars::SocketAddress};
 
 /// Identifier of the connection to an endpoint, including its reconnections. Never reused for
@@ -22,6 +22,18 @@ pub struct ConnectionId(u64);
 /// the connections assigns. Equal addresses with different ways are different endpoints (gRFC A75).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Way(pub u32);
+
+/// Event of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// The connection was established.
+    Connected,
+    /// The connection attempt failed, for this reason.
+    Failed(String),
+    /// The connection was lost.
+    Closed,
+}
 
 /// Endpoint: the way to connect, and the addresses.
 pub(super) type Peer = (Way, Vec<SocketAddress>);

@@ -14,34 +14,37 @@
 //! | connections and their backoff | `connection.rs` |
 //! | picker | `picker.rs` |
 //! | counters of active calls, for shared limits | `counters.rs` |
-//! | clusters and endpoints from a configuration | `sources.rs` |
+//! | clusters and their endpoints as priorities | `sources.rs` |
+//! | clusters and endpoints from a configuration | `configure.rs` |
 //!
 //! Two [policies](crate::cluster::BalancingPolicy) are implemented: round robin within a locality
 //! that is chosen by weight, and round robin over all localities of a priority. Calls to a cluster
 //! with any other policy fail.
 
+mod configure;
 mod connection;
 mod counters;
 mod picker;
 mod priority;
 mod sources;
+mod times;
 
 use alloc::{
     collections::{BTreeSet, VecDeque},
     format,
-    string::String,
     sync::Arc,
     vec::Vec,
 };
-use core::{sync::atomic::AtomicU32, time::Duration};
+use core::sync::atomic::AtomicU32;
 
 use xds_core::{ResourceName, Time};
 
 pub use self::{
-    connection::{ConnectionId, Way},
+    connection::{ConnectionEvent, ConnectionId, Way},
     counters::CallCounters,
     picker::{CallPermit, EndpointPick, Picker, Trial},
     sources::{Source, can_balance, leaves},
+    times::BalancerTimes,
 };
 use self::{
     connection::{Connections, Link},
@@ -50,34 +53,6 @@ use self::{
     priority::Priorities,
 };
 use crate::{random::Random, scalars::SocketAddress};
-
-/// Timeouts and backoff of a balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BalancerTimes {
-    /// Time for a priority to become ready before the next one is tried in parallel. Default: 10 s.
-    pub failover: Duration,
-    /// Time for which the connections of a priority are kept while a higher priority serves.
-    /// Default: 15 min.
-    pub keep: Duration,
-    /// Backoff after the first failure, from the beginning of one attempt to the next. It grows by
-    /// 60% with each failure and has a jitter of 20%. Default: 1 s.
-    pub first_backoff: Duration,
-    /// Maximum backoff, before jitter. Default: 2 min.
-    pub longest_backoff: Duration,
-}
-
-impl Default for BalancerTimes {
-    /// Returns gRPC's values: 10 s, 15 min, 1 s, 2 min.
-    fn default() -> Self {
-        Self {
-            failover: Duration::from_secs(10),
-            keep: Duration::from_secs(15 * 60),
-            first_backoff: Duration::from_secs(1),
-            longest_backoff: Duration::from_secs(120),
-        }
-    }
-}
 
 /// Instruction to the owner of the connections.
 #[derive(Clone, Debug)]
@@ -92,18 +67,6 @@ pub enum BalancerOutput {
     /// Use this picker from now on, also for waiting calls. Precedes the
     /// [`Disconnect`](Self::Disconnect)s that follow from it.
     Pick(Picker),
-}
-
-/// Event of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectionEvent {
-    /// The connection was established.
-    Connected,
-    /// The connection attempt failed, for this reason.
-    Failed(String),
-    /// The connection was lost.
-    Closed,
 }
 
 type Counted = ((ResourceName, Option<ResourceName>), Arc<AtomicU32>);

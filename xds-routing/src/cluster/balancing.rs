@@ -9,7 +9,6 @@ use alloc::boxed::Box;
 
 use crate::{
     extensions::{ExtensionConfig, decode, judge_extension},
-    judge::Judge,
     proto::envoy::{
         config::cluster::v3::{
             self as schema,
@@ -18,6 +17,7 @@ use crate::{
         extensions::load_balancing_policies as policies,
     },
     scalars::judge_duration,
+    validation::Judge,
 };
 use xds_core::proto::{Any, UInt64Value};
 

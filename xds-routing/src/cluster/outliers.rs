@@ -7,7 +7,9 @@ use core::time::Duration;
 
 use xds_core::proto::UInt32Value;
 
-use crate::{judge::Judge, proto::envoy::config::cluster::v3 as schema, scalars::judge_duration};
+use crate::{
+    proto::envoy::config::cluster::v3 as schema, scalars::judge_duration, validation::Judge,
+};
 
 /// Configuration of outlier detection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     extensions::decode,
-    judge::Judge,
     listener::judge_upstream,
     proto::envoy::{
         config::{
@@ -26,6 +25,7 @@ use crate::{
         },
     },
     scalars::{HostForm, SocketAddress, judge_address, judge_duration, judge_source},
+    validation::Judge,
 };
 
 const AGGREGATE: &str = "type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig";

@@ -82,6 +82,7 @@
 // S3.020, S3.096-S3.098
 
 mod configuration;
+mod dependency_error;
 mod error;
 mod followed;
 mod graph;
@@ -89,9 +90,6 @@ mod graph;
 mod handle_watches;
 mod manager;
 mod note;
-mod on_client;
-#[cfg(feature = "handle")]
-mod on_handle;
 mod outbox;
 mod root;
 mod watches;
@@ -101,17 +99,18 @@ use xds_core::{ResourceName, types};
 #[cfg(feature = "handle")]
 pub(crate) use self::handle_watches::{HandleWatches, WatchNews};
 #[cfg(feature = "handle")]
-pub use self::on_handle::HandleDependencies;
+pub use self::manager::HandleDependencies;
 pub(crate) use self::watches::Watches;
 pub use self::{
     configuration::{
         Children, ClusterConfiguration, Configuration, Endpoints, FollowedClusters,
         LeafConfiguration,
     },
-    error::{ClusterError, ConfigurationError, DependencyError},
-    manager::{DependencyManager, DependencyOutput},
+    dependency_error::DependencyError,
+    error::{ClusterError, ConfigurationError},
+    manager::{ClientDependencies, DependencyManager},
     note::ResolutionNote,
-    on_client::ClientDependencies,
+    outbox::DependencyOutput,
 };
 
 /// Maximum nesting depth of aggregate clusters, including the one that a route names ([gRFC A37]).

@@ -1,9 +1,24 @@
-//! Watches to start and to end.
+//! Outputs: watches to start and to end, and configurations.
 
 use alloc::collections::BTreeSet;
 
-use super::{Dependency, DependencyKind, DependencyOutput};
 use xds_core::ResourceName;
+
+use super::{Configuration, ConfigurationError, Dependency, DependencyKind};
+
+/// Output of a [`DependencyManager`](super::DependencyManager).
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub enum DependencyOutput {
+    /// Start this watch, and pass every notice to [`DependencyManager::handle_notice`](super::DependencyManager::handle_notice).
+    Watch(Dependency),
+    /// End this watch.
+    Unwatch(Dependency),
+    /// Use this configuration from now on, or fail all calls with this error. Replaces the previous
+    /// one.
+    Configuration(Result<Configuration, ConfigurationError>),
+}
 
 /// Set of pending watch outputs. They are returned sorted by kind and name, new watches before
 /// ended ones.

@@ -9,7 +9,6 @@ use xds_core::{
 
 use super::{ClusterLoadAssignment, Drop, Endpoint, Health, Locality};
 use crate::{
-    judge::Judge,
     pattern::Fraction,
     proto::envoy::config::{
         core::v3::HealthStatus,
@@ -19,6 +18,7 @@ use crate::{
         },
     },
     scalars::{HostForm, SocketAddress, judge_address},
+    validation::Judge,
 };
 
 pub(crate) fn judge_endpoints(

@@ -12,7 +12,6 @@ use core::{
 };
 
 use crate::{
-    judge::Judge,
     pattern::Headers,
     proto::envoy::{
         extensions::filters::{
@@ -23,6 +22,7 @@ use crate::{
     },
     random::Random,
     scalars::judge_duration,
+    validation::Judge,
 };
 
 /// Configuration of the fault injection filter.

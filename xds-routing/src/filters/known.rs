@@ -6,7 +6,6 @@ use xds_core::proto::Any;
 use super::{FilterConfig, faults::judge_faults};
 use crate::{
     extensions::{ExtensionConfig, decode, is_object},
-    judge::Judge,
     proto::envoy::extensions::{
         filters::http::{
             fault::v3::HttpFault,
@@ -20,6 +19,7 @@ use crate::{
     },
     rules::{FAULT, RBAC, RBAC_OVERRIDE, ROUTER, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE},
     scalars::judge_duration,
+    validation::Judge,
 };
 
 const OWN: [&str; 6] =

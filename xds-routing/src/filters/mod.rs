@@ -23,7 +23,6 @@ pub use self::faults::{
 };
 use crate::{
     extensions::{ExtensionConfig, decode, judge_extension},
-    judge::Judge,
     proto::envoy::{
         config::route::v3::FilterConfig as FilterConfigSchema,
         extensions::filters::network::http_connection_manager::v3::{
@@ -31,6 +30,7 @@ use crate::{
         },
     },
     rules::{FilterPlace, Side},
+    validation::Judge,
 };
 
 /// HTTP filter of a listener.

@@ -13,12 +13,12 @@ use xds_core::Time;
 
 use super::children::{ChildChange, Children, ConnectivityState, KEPT};
 use crate::{
-    judge::{InvalidResource, Judge, Trust},
     matching::{Call, RouteIndex},
     pattern::Headers,
     random::Random,
     route::RouteMatch,
     rules::Rules,
+    validation::{InvalidResource, Judge, Trust},
 };
 
 /// Route of the policy: the calls it matches, and their action.

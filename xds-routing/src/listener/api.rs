@@ -6,7 +6,6 @@ use super::{HttpConnections, Routes};
 use crate::{
     extensions::decode,
     filters::judge_http_filters,
-    judge::Judge,
     proto::envoy::{
         config::listener::v3::ApiListener,
         extensions::filters::network::http_connection_manager::v3::{
@@ -16,6 +15,7 @@ use crate::{
     route::judge_route_configuration,
     rules::Side,
     scalars::{judge_duration, judge_source},
+    validation::Judge,
 };
 
 pub(super) const HTTP_CONNECTION_MANAGER: &str = "type.googleapis.com/\

@@ -11,12 +11,12 @@ use super::{
     tls::{TlsContext, judge_downstream},
 };
 use crate::{
-    judge::Judge,
     proto::envoy::config::{
         core::v3 as core_schema,
         listener::v3::{self as schema, filter::ConfigType, filter_chain_match},
     },
     rules::Side,
+    validation::Judge,
 };
 
 /// Filter chain: the handling of the connections that match.

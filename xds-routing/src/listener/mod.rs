@@ -22,10 +22,10 @@ pub use self::{
 };
 use crate::{
     filters::HttpFilter,
-    judge::Judge,
     proto::envoy::config::listener::v3 as schema,
     route::RouteConfiguration,
     scalars::{SocketAddress, judge_own_address},
+    validation::Judge,
 };
 
 /// Validated listener.

@@ -8,7 +8,6 @@ use xds_core::ResourceName;
 
 use crate::{
     extensions::decode,
-    judge::Judge,
     pattern::TextMatcher,
     proto::envoy::{
         config::core::v3::{TransportSocket, transport_socket::ConfigType},
@@ -18,6 +17,7 @@ use crate::{
         },
     },
     route::judge_text,
+    validation::Judge,
 };
 
 /// TLS of connections.

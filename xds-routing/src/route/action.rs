@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{
     extensions::ExtensionConfig,
-    judge::{Judge, Trust},
     pattern::Rewrite,
     proto::envoy::config::route::v3::{self as schema},
     rules::UnknownClusters,
     scalars::{duration, judge_duration},
+    validation::{Judge, Trust},
 };
 use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::PolicySpecifier};
 

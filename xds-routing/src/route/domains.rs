@@ -6,8 +6,6 @@ use alloc::{
     vec::Vec,
 };
 
-use super::VirtualHost;
-
 /// Domain pattern of a virtual host. Comparison ignores ASCII case; patterns are stored in lower
 /// case.
 ///
@@ -98,9 +96,10 @@ pub(crate) struct DomainIndex {
 }
 
 impl DomainIndex {
-    pub(crate) fn new(hosts: &[VirtualHost]) -> Self {
+    /// Creates the index from the domains of each virtual host.
+    pub(crate) fn new<'a>(hosts: impl Iterator<Item = &'a [DomainPattern]>) -> Self {
         let mut index = Self::default();
-        for (host, domains) in hosts.iter().map(VirtualHost::domains).enumerate() {
+        for (host, domains) in hosts.enumerate() {
             for domain in domains {
                 match domain {
                     DomainPattern::Exact(name) => {

@@ -3,12 +3,12 @@
 use alloc::{string::String, vec::Vec};
 
 use crate::{
-    judge::Judge,
     matching::Call,
     pattern::{Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, PathMatcher, TextMatcher},
     proto::envoy::config::route::v3::{self as schema, header_matcher::HeaderMatchSpecifier},
     random::Random,
     rules::CaseInsensitive,
+    validation::Judge,
 };
 use schema::route_match::PathSpecifier;
 use xds_core::proto::{

@@ -8,15 +8,19 @@
 //! |---|---|
 //! | domain patterns, virtual hosts | `domains.rs`, [`RouteConfiguration::virtual_host`] |
 //! | route matches | `matches.rs` |
+//! | the route of a call | `find.rs`, [`VirtualHost::find`] |
 //! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
+//! | skipped routes | `skipped.rs` |
 //! | validation | `validate.rs` and the `judge` functions next to each value |
 //! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;
 mod domains;
+mod find;
 mod matches;
 mod renew;
 mod retry;
+mod skipped;
 mod validate;
 mod weights;
 
@@ -28,12 +32,14 @@ use self::domains::DomainIndex;
 pub use self::{
     action::{Action, ClusterChoice, Forward, HashPolicy, HashSource, HostRewrite},
     domains::DomainPattern,
+    find::NoRoute,
     matches::RouteMatch,
     retry::{RetryPolicy, RetryableStatus},
+    skipped::{PassedOver, WhyPassedOver},
     weights::{WeightedCluster, WeightedClusters},
 };
 pub(crate) use self::{matches::judge_text, validate::judge_route_configuration};
-use crate::{filters::FilterOverrides, judge::Trust, matching::RouteIndex};
+use crate::{filters::FilterOverrides, matching::RouteIndex, validation::Trust};
 
 /// Validated route configuration.
 #[derive(Clone, Debug)]
@@ -173,33 +179,4 @@ pub struct Route {
     pub overrides: FilterOverrides,
     /// Whether the route contains expressions, which count against the limits of the resource.
     pub(crate) has_expressions: bool,
-}
-
-/// Route that no call uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PassedOver {
-    /// Index of the route in the resource.
-    pub route: usize,
-    /// Reason for skipping it.
-    pub why: WhyPassedOver,
-}
-
-/// Reason for skipping a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WhyPassedOver {
-    /// The route matches query parameters, which gRPC calls do not have.
-    // S2.090
-    QueryParameters,
-    /// The route is otherwise invalid, but cannot match any gRPC path (`/service/method`).
-    Path,
-    /// The cluster is named by a header.
-    // S2.099
-    ClusterHeader,
-    /// The cluster specifier is absent or unknown.
-    // X31
-    UnknownClusterSpecifier,
-    /// The cluster is chosen by an optional plugin that is not supported.
-    OptionalPlugin,
 }

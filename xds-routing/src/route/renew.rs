@@ -16,18 +16,18 @@ use prost::{
     },
 };
 
-use super::{Route, RouteConfiguration, VirtualHost, validate::judge_with};
+use super::{
+    RouteConfiguration, VirtualHost,
+    validate::{Plan, judge_with},
+};
 use crate::{
-    judge::{InvalidResource, Judge, Trust},
     proto::envoy::config::route::v3 as schema,
     rules::{Routing, Rules},
+    validation::{InvalidResource, Judge, Trust},
 };
 
 const VIRTUAL_HOSTS: u32 = 2;
 const ROUTES: u32 = 3;
-
-/// Routes of a virtual host in order: a reused one, or `None` for the next one to validate.
-pub(super) type Plan<'a> = Vec<Option<&'a Route>>;
 
 impl RouteConfiguration {
     /// Decodes and validates a resource as [`from_bytes`](Self::from_bytes) does, and reuses

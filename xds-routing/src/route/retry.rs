@@ -4,7 +4,9 @@
 
 use core::time::Duration;
 
-use crate::{judge::Judge, proto::envoy::config::route::v3 as schema, scalars::judge_duration};
+use crate::{
+    proto::envoy::config::route::v3 as schema, scalars::judge_duration, validation::Judge,
+};
 
 /// Retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]

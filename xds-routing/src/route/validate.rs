@@ -11,19 +11,21 @@ use super::{
     action::{Action, Plugins, judge_forward},
     domains::DomainIndex,
     matches::{can_match, judge_match},
-    renew::Plan,
     retry::{RetryPolicy, judge_retry},
 };
 use crate::{
     extensions::judge_extension,
     filters::judge_overrides,
-    judge::Judge,
     matching::RouteIndex,
     proto::envoy::config::route::v3::{
         self as schema, route_action::ClusterSpecifier, route_match::PathSpecifier,
     },
     rules::{OtherActions, Routing},
+    validation::Judge,
 };
+
+/// Routes of a virtual host in order: a reused one, or `None` for the next one to validate.
+pub(super) type Plan<'a> = Vec<Option<&'a Route>>;
 
 pub(crate) fn judge_route_configuration(
     schema: &schema::RouteConfiguration,
@@ -47,7 +49,7 @@ pub(super) fn judge_with(
         virtual_hosts.extend(host);
     }
     let overrides = judge_overrides(&schema.typed_per_filter_config, judge)?;
-    let index = DomainIndex::new(&virtual_hosts);
+    let index = DomainIndex::new(virtual_hosts.iter().map(VirtualHost::domains));
     let name = ResourceName::from(schema.name.as_str());
     let trust = judge.trust;
     Some(RouteConfiguration { name, virtual_hosts, overrides, index, trust })

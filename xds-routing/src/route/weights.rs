@@ -6,10 +6,10 @@ use xds_core::ResourceName;
 
 use crate::{
     filters::{FilterOverrides, judge_overrides},
-    judge::Judge,
     proto::envoy::config::route::v3 as schema,
     random::Random,
     rules::TotalWeight,
+    validation::Judge,
 };
 
 /// Weighted clusters of a route. There is at least one, and every weight is positive.

@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 
 use serde_json::{Map, Value};
 
-use crate::judge::Judge;
+use crate::validation::Judge;
 
 /// Fields of a JSON object.
 #[derive(Clone, Copy, Debug)]

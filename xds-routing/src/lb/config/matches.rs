@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::fields::{Fields, one_of};
 use crate::{
-    judge::Judge,
     pattern::{
         Fraction, FullMatch, HeaderMatcher, HeaderTest, LetterCase, PathMatcher, TextMatcher,
     },
     route::RouteMatch,
+    validation::Judge,
 };
 
 /// Reads the matchers of a route: one for the path, any number for headers, and an optional

@@ -25,8 +25,8 @@ use super::{
     weighted_target::Target,
 };
 use crate::{
-    judge::{InvalidResource, Judge, Trust},
     rules::Rules,
+    validation::{InvalidResource, Judge, Trust},
 };
 
 /// Policy with a valid configuration.

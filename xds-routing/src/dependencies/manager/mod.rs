@@ -1,4 +1,8 @@
-//! State machine of the dependency manager.
+//! State machine of the dependency manager, and its adapters to a client core and to a handle.
+
+mod on_client;
+#[cfg(feature = "handle")]
+mod on_handle;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -12,6 +16,9 @@ use xds_core::{
     client::{InvalidWatch, Notice, WatchError},
 };
 
+pub use self::on_client::ClientDependencies;
+#[cfg(feature = "handle")]
+pub use self::on_handle::HandleDependencies;
 use super::{
     Children, ClusterConfiguration, ClusterError, Configuration, ConfigurationError, Dependency,
     DependencyError, DependencyKind, Endpoints, FollowedClusters, LeafConfiguration,
@@ -19,27 +26,13 @@ use super::{
     configuration::ClusterMap,
     followed::News,
     graph::{Graph, Leafless},
-    outbox::Outbox,
+    outbox::{DependencyOutput, Outbox},
     root::{Root, RootState},
 };
 use crate::{
     Rules,
     cluster::{Cluster, Discovery},
 };
-
-/// Output of a [`DependencyManager`].
-#[derive(Clone, Debug, PartialEq)]
-#[must_use]
-#[non_exhaustive]
-pub enum DependencyOutput {
-    /// Start this watch, and pass every notice to [`DependencyManager::handle_notice`].
-    Watch(Dependency),
-    /// End this watch.
-    Unwatch(Dependency),
-    /// Use this configuration from now on, or fail all calls with this error. Replaces the previous
-    /// one.
-    Configuration(Result<Configuration, ConfigurationError>),
-}
 
 /// Tracks the resources that a listener leads to. See the [module](super).
 ///

@@ -2,9 +2,9 @@
 
 use xds_core::{Client, ResourceName, Time, WatchId, client::Notice};
 
-use super::{
-    Configuration, ConfigurationError, Dependency, DependencyManager, DependencyOutput,
-    watches::Watches,
+use super::DependencyManager;
+use crate::dependencies::{
+    Configuration, ConfigurationError, Dependency, DependencyOutput, Watches,
 };
 
 /// [`DependencyManager`] with its watches on a client core. The driver passes every notice; notices

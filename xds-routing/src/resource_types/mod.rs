@@ -2,6 +2,9 @@
 //! invalid one is NACKed with the paths of its invalid fields, a valid one reaches watchers as a
 //! typed value.
 
+#[cfg(feature = "handle")]
+mod handle;
+
 use alloc::sync::Arc;
 
 use bytes::Bytes;
@@ -15,11 +18,11 @@ use xds_core::{
 use crate::{
     cluster::{Cluster, judge_cluster},
     endpoint::{ClusterLoadAssignment, judge_endpoints},
-    judge::{InvalidResource, Judge, Trust},
     listener::{Listener, judge_listener},
     proto::envoy::config,
     route::{RouteConfiguration, judge_route_configuration},
     rules::Rules,
+    validation::{InvalidResource, Judge, Trust},
 };
 
 fn trust_in(context: &Context<'_>) -> Trust {

@@ -8,9 +8,9 @@ use core::{
 use xds_core::ResourceName;
 use xds_handle::ClientHandle;
 
-use super::{
-    Configuration, ConfigurationError, DependencyManager, DependencyOutput,
-    handle_watches::{HandleWatches, WatchNews},
+use super::DependencyManager;
+use crate::dependencies::{
+    Configuration, ConfigurationError, DependencyOutput, HandleWatches, WatchNews,
 };
 
 /// [`DependencyManager`] with its watches on a running client, as an asynchronous sequence of

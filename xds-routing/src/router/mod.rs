@@ -24,10 +24,10 @@ use xds_core::ResourceName;
 use crate::{
     filters::{Fault, FaultInjection, FilterConfig, FilterOverrides},
     listener::HttpConnections,
-    matching::{Call, NoRoute},
+    matching::Call,
     pattern::Headers,
     random::Random,
-    route::{Action, ClusterChoice, Forward, Route, RouteConfiguration, VirtualHost},
+    route::{Action, ClusterChoice, Forward, NoRoute, Route, RouteConfiguration, VirtualHost},
 };
 
 /// Failure of a call that no endpoint answers. The status is UNAVAILABLE, or INTERNAL for a bug of
