@@ -1,28 +1,15 @@
-//! Conversion of a configuration to the configuration of an `xds-core` client.
+//! Conversion of a gRPC bootstrap to the configuration of an `xds-core` client.
 //!
 //! It covers servers, authorities, the node, and the features that guards disable. It does not
-//! cover credentials and gRPC services: each server has only a transport id for them, which the
-//! adapter resolves ([`Bootstrap::all_servers`], [`EnvoyBootstrap::transports`]).
+//! cover credentials: each server has only a transport id for them, which the adapter resolves
+//! ([`Bootstrap::all_servers`]).
 
-use thiserror::Error;
-use xds_core::{
-    TypeUrl,
-    client::{
-        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, FilePolicy,
-        InvalidRequestRate, ManagementServer, Node, PollPolicy, Profile, ReportedErrors,
-        RequestRate, ServerFeature, Streams,
-    },
-    service::Variant,
-    types,
+use xds_core::client::{
+    Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
+    ReportedErrors, ServerFeature,
 };
 
-use crate::{
-    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, PathSource, Specifier},
-    grpc::Bootstrap,
-    guards::Guards,
-    node::NodeIdentity,
-    server::XdsServer,
-};
+use crate::{grpc::Bootstrap, guards::Guards, node::NodeIdentity, server::XdsServer};
 
 impl Bootstrap {
     /// Returns the client configuration of the bootstrap, with gRPC's profile and without resource
@@ -78,189 +65,6 @@ impl XdsServer {
             });
         }
         server
-    }
-}
-
-/// Error for a configuration that the core does not support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Inexpressible {
-    /// The configuration has no source for listeners or clusters, or no aggregated stream for a
-    /// source that uses it.
-    #[error("neither listeners nor clusters have a source")]
-    NoSource,
-    /// The node lacks a field that Envoy requires.
-    // BS-15
-    #[error("{0} must not be empty")]
-    Node(&'static str),
-    /// The rate limit of requests is invalid.
-    #[error("rate_limit_settings: {0}")]
-    RequestRate(#[from] InvalidRequestRate),
-}
-
-impl EnvoyBootstrap {
-    /// Returns the configuration of a client that obtains listeners and clusters as Envoy does,
-    /// without resource types.
-    ///
-    /// The URI of a server is the cluster name or the target of its first service. All services are
-    /// in [`EnvoyBootstrap::transports`], under the transport id of the server.
-    ///
-    /// Listeners and clusters each have their own source: a server over gRPC or REST, or a file.
-    /// Resources of other types have sources that listeners and clusters name. Unless the
-    /// application sets these ([`ClientConfig::with_source`]), the resources come from the
-    /// aggregated stream if there is one, otherwise from the source of listeners (or of clusters,
-    /// if listeners have none).
-    ///
-    /// The does-not-exist timeout of listeners and clusters is the `initial_fetch_timeout` of their
-    /// source. For other types it is 15 s, the default of a source, unless the application sets it
-    /// ([`ClientConfig::with_does_not_exist_after`]).
-    ///
-    /// Each authority that a source names uses that source. All other authorities use
-    /// `default_config_source`. Each has the timeout of its source.
-    ///
-    /// Envoy validates resources against the constraints of its schema, which this crate does not
-    /// know. To do the same, call `with_validated_types` of the adapters after registering the
-    /// types.
-    ///
-    /// # Errors
-    ///
-    /// If there is no source, a source is not supported, or the node has no id or cluster. Files do
-    /// not need the node.
-    // S0.052, B20, BS-15, X39
-    pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
-        let server = |source: &ConfigSource| self.management_server(source);
-        let of_types = [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)];
-        let of_types = of_types
-            .into_iter()
-            .filter_map(|(type_url, source)| Some((type_url, source.as_ref()?)))
-            .map(|(type_url, source)| Ok((type_url, source, server(source)?)))
-            .collect::<Result<Vec<_>, Inexpressible>>()?;
-        let (_, _, first) = of_types.first().ok_or(Inexpressible::NoSource)?;
-        // An aggregated stream has one API version: that of the first type on it.
-        let aggregated = |(_, source, _): &&(_, &ConfigSource, _)| {
-            matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. })
-        };
-        let of_others = match (&self.ads, of_types.iter().find(aggregated)) {
-            (Some(_), Some((_, _, server))) => server.clone(),
-            (Some(ads), None) => self.api_server(ads, Streams::Aggregated)?,
-            (None, _) => first.clone(),
-        };
-        if let Some(field) = self.node.missing_for_envoy().filter(|_| self.asks_servers()) {
-            return Err(Inexpressible::Node(field));
-        }
-        let mut config = ClientConfig::new(self.node.to_node(), of_others.clone());
-        config = config.with_profile(Profile::envoy());
-        for (type_url, source, server) in of_types {
-            config = config.with_does_not_exist_after(type_url, source.initial_fetch_timeout);
-            if server != of_others {
-                config = config.with_source(type_url, server);
-            }
-        }
-        for source in &self.config_sources {
-            for name in &source.authorities {
-                let server = server(source)?;
-                let authority = Authority::new(name.as_str()).with_server(server);
-                let after = source.initial_fetch_timeout;
-                config = config.with_authority(authority.with_missing_after(after));
-            }
-        }
-        if let Some(source) = &self.default_config_source {
-            config = config.with_other_authorities(server(source)?);
-            config.others_missing_after = source.initial_fetch_timeout.into();
-        }
-        Ok(config)
-    }
-
-    /// Returns the configuration of a client for another source, named by a listener or cluster
-    /// ([`NestedSource`](crate::envoy::NestedSource)).
-    ///
-    /// Returns `None` if the client of [`EnvoyBootstrap::client_config`] is to be used: for the
-    /// source `ads`, and for `self` if the origin is unknown.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`EnvoyBootstrap::client_config`] that concern this source.
-    pub fn nested_client_config(
-        &self,
-        type_url: &TypeUrl,
-        source: &ConfigSource,
-    ) -> Result<Option<ClientConfig>, Inexpressible> {
-        if matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. }) {
-            return Ok(None);
-        }
-        let is_file = matches!(source.specifier, Specifier::Path(_));
-        if let Some(field) = self.node.missing_for_envoy().filter(|_| !is_file) {
-            return Err(Inexpressible::Node(field));
-        }
-        let config = ClientConfig::new(self.node.to_node(), self.management_server(source)?);
-        let config = config.with_profile(Profile::envoy());
-        let after = source.initial_fetch_timeout;
-        Ok(Some(config.with_does_not_exist_after(type_url.clone(), after)))
-    }
-
-    /// Whether any source is a server, which receives the node. Files do not.
-    fn asks_servers(&self) -> bool {
-        let named = [&self.lds, &self.cds, &self.default_config_source].into_iter().flatten();
-        let mut sources = named.chain(&self.config_sources);
-        self.ads.is_some() || sources.any(|it| !matches!(it.specifier, Specifier::Path(_)))
-    }
-
-    /// Returns the server of a source, with its protocol variant and streams.
-    // S0.053, S0.054
-    fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
-        let mut server = match &source.specifier {
-            Specifier::Path(file) => file.management_server(),
-            Specifier::Api(api) if api.api_type.is_aggregated() => {
-                self.api_server(api, Streams::Aggregated)?
-            }
-            Specifier::Api(api) => self.api_server(api, Streams::PerType)?,
-            Specifier::Ads | Specifier::SelfServer { .. } => {
-                let ads = self.ads.as_ref().ok_or(Inexpressible::NoSource)?;
-                self.api_server(ads, Streams::Aggregated)?
-            }
-        };
-        server.resource_api = source.resource_api_version.spoken();
-        Ok(server)
-    }
-
-    fn api_server(
-        &self,
-        api: &ApiConfigSource,
-        streams: Streams,
-    ) -> Result<ManagementServer, Inexpressible> {
-        let uri = api.target(0).ok_or(Inexpressible::NoSource)?.name();
-        let variant = match api.api_type.is_incremental() {
-            true => Variant::Incremental,
-            false => Variant::StateOfTheWorld,
-        };
-        let mut server = ManagementServer::new(uri)
-            .with_variant(variant)
-            .with_streams(streams)
-            .with_node_in(api.node)
-            .with_transport(self.transport_id(api));
-        server.transport_api = api.transport_api_version.spoken();
-        if let Some(rest) = &api.rest {
-            let policy = PollPolicy::envoy(rest.refresh_delay);
-            server = server.with_polls(policy.with_request_timeout(rest.request_timeout));
-        }
-        if let Some(limit) = &api.rate_limit {
-            let rate = RequestRate::new(limit.max_tokens, limit.fill_rate)?;
-            server = server.with_request_rate(rate);
-        }
-        Ok(server)
-    }
-}
-
-impl PathSource {
-    /// Returns the file as a server of the core, with its path as the URI and for all types.
-    // S0.010
-    #[must_use]
-    pub fn management_server(&self) -> ManagementServer {
-        let mut policy = FilePolicy::default();
-        if let Some(directory) = &self.watched_directory {
-            policy = policy.with_watched_directory(directory.to_string_lossy());
-        }
-        ManagementServer::new(self.path.to_string_lossy()).with_files(policy)
     }
 }
 

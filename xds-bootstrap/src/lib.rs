@@ -82,10 +82,10 @@ mod source;
 mod transport;
 
 pub use credentials::{CallCredentials, ChannelCredentials, IdentityFiles, TlsFiles};
+pub use envoy::Inexpressible;
 pub use error::{BootstrapError, ErrorKind, Warning, WarningKind};
 pub use grpc::{AllowedService, AuthorityEntry, Bootstrap, CertificateProvider, UnknownAuthority};
 pub use guards::{Guard, Guards};
-pub use into_client::Inexpressible;
 pub use json::RawJson;
 pub use node::NodeIdentity;
 pub use server::XdsServer;

@@ -85,17 +85,14 @@
 
 #![deny(missing_docs)]
 
-mod check;
 mod compat;
-mod deprecated;
-mod document;
 mod encode;
 mod error;
 mod format;
-mod name;
 mod options;
 mod parse;
 mod print;
+mod resource;
 mod schema;
 mod suggest;
 mod time;
@@ -106,18 +103,19 @@ mod wire;
 /// Reflection library that provides the descriptors of [`Schema::pool`] and [`Schema::message`].
 pub use prost_reflect;
 
-pub use check::{decode_check, unprintable};
 pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
-pub use deprecated::{Deprecated, deprecated_uses};
-pub use document::{Document, Resource, Wrapper};
 pub use error::{ErrorKind, FormatError, Position};
 pub use format::Format;
-pub use name::resource_name;
 pub use options::{Leniency, ParseOptions, UnknownFields};
 pub use parse::{YamlFile, encode_message, encode_message_with, parse, parse_with};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, UNKNOWN_TYPE, UnknownTypes,
     has_sensitive_fields, message_to_json, to_json, to_json_string, to_text, to_yaml,
 };
+pub use resource::{
+    check::{decode_check, unprintable},
+    document::{Document, Resource, Wrapper},
+    name::resource_name,
+};
 pub use schema::Schema;
-pub use validate::Validator;
+pub use validate::{Deprecated, Validator, deprecated_uses};

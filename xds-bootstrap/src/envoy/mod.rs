@@ -15,10 +15,12 @@
 
 mod api;
 mod bootstrap;
+mod into_client;
 mod message;
 mod nested;
 mod source;
 mod static_resources;
+mod transport;
 mod upstream;
 
 pub use api::{
@@ -26,6 +28,7 @@ pub use api::{
     Rest, Target,
 };
 pub use bootstrap::EnvoyBootstrap;
+pub use into_client::Inexpressible;
 pub use nested::{NestedSource, Wanted};
 pub use source::{ConfigSource, PathSource, Specifier};
 pub use static_resources::StaticResource;

@@ -14,7 +14,6 @@ pub(crate) use well_known::{WellKnown, of as well_known_of, read_seconds};
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
-use crate::check::MAX_TOTAL_DEPTH;
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::options::{ParseOptions, UnknownFields};
 use crate::schema::Schema;
@@ -29,6 +28,10 @@ pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
 /// Maximum depth of nested messages, as in the common decoders. An `Any` starts the count anew,
 /// because it is decoded separately.
 pub(crate) const MAX_MESSAGE_DEPTH: usize = 100;
+
+/// Maximum depth of nested messages, counted across `Any`s. Each `Any` may nest
+/// [`MAX_MESSAGE_DEPTH`] messages anew.
+pub(crate) const MAX_TOTAL_DEPTH: usize = 300;
 
 /// Rules by which a tree is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use super::Result;
 use super::collector::{Collector, Place};
-use crate::check;
-use crate::document::{
+use crate::error::{ErrorKind, Fault, Path};
+use crate::resource::check;
+use crate::resource::document::{
     RESPONSE_NONCE, RESPONSE_RESOURCES, RESPONSE_TYPE_URL, RESPONSE_VERSION_INFO, read_any,
 };
-use crate::error::{ErrorKind, Fault, Path};
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::wire::{Fields, Payload, WireError};
 

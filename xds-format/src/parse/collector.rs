@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use crate::document::{
+use crate::encode::read_seconds;
+use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::resource::document::{
     Document, RESPONSE_NONCE, RESPONSE_TYPE_URL, RESPONSE_VERSION_INFO, Resource, WRAPPER_ALIASES,
     WRAPPER_NAME, WRAPPER_RESOURCE, WRAPPER_TTL, WRAPPER_VERSION, Wrapper, read_any,
 };
-use crate::encode::read_seconds;
-use crate::error::{ErrorKind, Fault, Path, abbreviate};
-use crate::name::name_of;
+use crate::resource::name::name_of;
 use crate::schema::{DISCOVERY_RESPONSE, RESOURCE_WRAPPER, Schema};
 use crate::wire::{Fields, Payload, WireError, last_string};
 

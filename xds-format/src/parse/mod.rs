@@ -9,12 +9,12 @@ mod yaml_file;
 pub use self::yaml_file::YamlFile;
 
 use self::collector::Collector;
-use crate::check;
-use crate::document::Document;
 use crate::encode::{At, Dialect, Encoder};
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::format::Format;
 use crate::options::ParseOptions;
+use crate::resource::check;
+use crate::resource::document::Document;
 use crate::schema::Schema;
 use crate::tree::{json, text as text_tree, yaml};
 

@@ -3,10 +3,10 @@
 use super::collector::{Collector, Place};
 use super::{Result, binary};
 
-use crate::check;
 use crate::encode::{At, Dialect, Encoder};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::options::ParseOptions;
+use crate::resource::check;
 use crate::schema::{DISCOVERY_RESPONSE, Schema};
 use crate::tree::{Value, text as text_tree};
 

@@ -7,8 +7,8 @@ mod yaml;
 
 use prost_reflect::{DynamicMessage, MapKey, MessageDescriptor, Value};
 
-use crate::check;
 use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::resource::check;
 use crate::schema::Schema;
 
 pub use redact::has_sensitive_fields;

@@ -1,7 +1,8 @@
-//! Validation against the constraints in the schema: the option `validate.rules` of
-//! protoc-gen-validate.
+//! Validation against the constraints in the schema, the option `validate.rules` of
+//! protoc-gen-validate, and detection of deprecated fields.
 // S4.027
 
+mod deprecated;
 mod number;
 mod plan;
 mod rules;
@@ -9,6 +10,7 @@ mod text;
 mod tighten;
 mod walk;
 
+pub use deprecated::{Deprecated, deprecated_uses};
 pub(crate) use plan::Options;
 pub(crate) use rules::FieldRules;
 pub(crate) use tighten::tightened;
@@ -22,8 +24,8 @@ use prost_reflect::DynamicMessage;
 
 use self::plan::Plans;
 use self::walk::Walk;
-use crate::check;
 use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::resource::check;
 use crate::schema::Schema;
 
 /// Maximum number of violations reported for a resource.

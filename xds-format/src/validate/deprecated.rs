@@ -7,9 +7,9 @@ use prost_reflect::{
     DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, ReflectMessage as _, Value,
 };
 
-use crate::check;
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::print::sorted;
+use crate::resource::check;
 use crate::schema::Schema;
 
 /// A deprecated field or enum value used by a resource.

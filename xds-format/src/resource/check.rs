@@ -2,17 +2,13 @@
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
-use crate::document::read_any;
-use crate::encode::MAX_MESSAGE_DEPTH;
+use super::document::read_any;
+use crate::encode::{MAX_MESSAGE_DEPTH, MAX_TOTAL_DEPTH};
 use crate::error::{ErrorKind, Fault, FormatError, Path, abbreviate};
 use crate::schema::Schema;
 use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
 
 type Result<T> = core::result::Result<T, Box<Fault>>;
-
-/// Maximum depth of nested messages, counted across `Any`s. Each `Any` may nest
-/// [`MAX_MESSAGE_DEPTH`] messages anew.
-pub(crate) const MAX_TOTAL_DEPTH: usize = 300;
 
 /// Maximum number of unprintable `Any`s listed for a resource.
 const MOST_UNPRINTABLE: usize = 100;
