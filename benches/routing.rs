@@ -67,7 +67,7 @@ fn table(routes: usize, changed: Option<usize>) -> Bytes {
     table.encode_to_vec().into()
 }
 
-fn judged(bytes: &Bytes) -> RouteConfiguration {
+fn validated(bytes: &Bytes) -> RouteConfiguration {
     RouteConfiguration::from_bytes(bytes, &Rules::default()).expect("a valid table")
 }
 
@@ -99,7 +99,7 @@ fn main() {
     let indexed = SIZES.map(|routes| format!("{CALLS} calls, {routes} routes by their index"));
     let scanned = SIZES.map(|routes| format!("{CALLS} calls, {routes} routes one by one"));
     for (place, routes) in SIZES.into_iter().enumerate() {
-        let (config, paths) = (judged(&table(routes, None)), paths(routes));
+        let (config, paths) = (validated(&table(routes, None)), paths(routes));
         let host = config.virtual_hosts().first().expect("a host");
         let mut random = Random::new(1);
         for path in &paths {
@@ -132,8 +132,8 @@ fn main() {
         || next.clone(),
         |bytes| schema::RouteConfiguration::decode(bytes).expect("a table"),
     );
-    ratios.measure(&mut group, rebuilt, || next.clone(), |bytes| judged(black_box(&bytes)));
-    let (before, after) = (judged(&first), judged(&next));
+    ratios.measure(&mut group, rebuilt, || next.clone(), |bytes| validated(black_box(&bytes)));
+    let (before, after) = (validated(&first), validated(&next));
     let renewed = "one of 10,000 routes judged, all indexed";
     let after_it = |bytes: &Bytes| {
         RouteConfiguration::from_bytes_after((&first, &before), bytes, &Rules::default())

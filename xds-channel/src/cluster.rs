@@ -18,8 +18,10 @@ use tokio::{
 use tonic::body::Body;
 use xds_core::{ResourceName, Time};
 use xds_routing::{
-    balancer::{Balancer, BalancerOutput, ConnectionEvent, ConnectionId, Picker, Way, leaves},
-    dependencies::{ClusterConfiguration, FollowedClusters},
+    balancer::{
+        Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, Picker, leaves,
+    },
+    dependencies::{ClusterConfiguration, ResolvedClusters},
     router::Failure,
 };
 
@@ -138,7 +140,7 @@ impl Cluster {
     }
 
     /// Applies the known configuration of the cluster.
-    pub(crate) fn configure(&mut self, clusters: &FollowedClusters, now: Time) {
+    pub(crate) fn configure(&mut self, clusters: &ResolvedClusters, now: Time) {
         // A cluster kept by calls may not be subscribed yet, if it was unsubscribed and is needed
         // again.
         if !clusters.by_name().contains_key(&self.name) {
@@ -266,23 +268,23 @@ struct Ways {
     last: u32,
 }
 
-type KnownWays = BTreeMap<Way, Option<ClusterTls>>;
+type KnownWays = BTreeMap<ConnectorId, Option<ClusterTls>>;
 
 impl Ways {
     /// Returns the number of the settings, the same as before if they are known.
-    fn number(&mut self, tls: Option<ClusterTls>, before: &KnownWays) -> Way {
+    fn number(&mut self, tls: Option<ClusterTls>, before: &KnownWays) -> ConnectorId {
         let mut all = self.known.iter().chain(before);
         let way = all.find_map(|(way, known)| (*known == tls).then_some(*way));
         let way = way.unwrap_or_else(|| {
             self.last = self.last.saturating_add(1);
-            Way(self.last)
+            ConnectorId(self.last)
         });
         self.known.insert(way, tls);
         way
     }
 
     /// Returns the settings of a number; `None` if they are no longer used.
-    fn tls(&self, way: Way) -> Option<Option<ClusterTls>> {
+    fn tls(&self, way: ConnectorId) -> Option<Option<ClusterTls>> {
         self.known.get(&way).cloned()
     }
 }

@@ -17,7 +17,7 @@ use xds_routing::{
     Random,
     balancer::ConnectionId,
     dependencies::{
-        Configuration, DependencyManager, FollowedClusters, HandleDependencies, ResolutionNote,
+        Configuration, DependencyManager, HandleDependencies, ResolutionNote, ResolvedClusters,
     },
     router::Router,
 };
@@ -192,8 +192,8 @@ impl Driver {
             let hold = self.hold(&name);
             holds.insert(name, hold);
         }
-        self.configure_clusters(configuration.followed());
-        let note = configuration.followed().note().clone();
+        self.configure_clusters(configuration.resolved_clusters());
+        let note = configuration.resolved_clusters().note().clone();
         let table = Table { router, clusters: holds, note };
         self.routing.send_replace(Routing::Known(Arc::new(table)));
     }
@@ -209,7 +209,7 @@ impl Driver {
     }
 
     /// Applies cluster configurations. Active calls may need clusters without routes.
-    fn configure_clusters(&mut self, clusters: &FollowedClusters) {
+    fn configure_clusters(&mut self, clusters: &ResolvedClusters) {
         let now = self.clock.now();
         for (cluster, _) in self.clusters.values_mut() {
             cluster.configure(clusters, now);

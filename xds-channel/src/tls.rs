@@ -23,7 +23,7 @@ use webpki::EndEntityCert;
 use xds_grpc::credentials::{Peer, explain_tls_failure};
 use xds_routing::{
     listener::{CertificateProvider, TlsContext, TrustedRoots},
-    pattern::TextMatcher,
+    pattern::StringMatcher,
 };
 
 use crate::certificates::{Provider, Providers};
@@ -37,7 +37,7 @@ pub(crate) struct ClusterTls {
     roots: Option<Arc<Provider>>,
     /// Provider of the client certificate, if one is used.
     identity: Option<Arc<Provider>>,
-    names: Vec<TextMatcher>,
+    names: Vec<StringMatcher>,
 }
 
 // Compares the settings, not the current contents of the providers.
@@ -143,7 +143,7 @@ fn system_roots() -> Result<RootCertStore, String> {
 struct Verifier {
     roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
-    names: Vec<TextMatcher>,
+    names: Vec<StringMatcher>,
 }
 
 impl fmt::Debug for Verifier {
@@ -201,11 +201,11 @@ impl ServerCertVerifier for Verifier {
 
 /// Returns whether a certificate has an allowed name. DNS names and URIs are compared, and IP
 /// addresses with exact matchers.
-fn is_named(certificate: &CertificateDer<'_>, names: &[TextMatcher]) -> Result<bool, Error> {
+fn is_named(certificate: &CertificateDer<'_>, names: &[StringMatcher]) -> Result<bool, Error> {
     let parsed = EndEntityCert::try_from(certificate)
         .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    let is_address = |name: &TextMatcher| match name {
-        TextMatcher::Exact(text, _) => text.parse::<IpAddr>().is_ok_and(|address| {
+    let is_address = |name: &StringMatcher| match name {
+        StringMatcher::Exact(text, _) => text.parse::<IpAddr>().is_ok_and(|address| {
             let name = ServerName::IpAddress(address.into());
             parsed.verify_is_valid_for_subject_name(&name).is_ok()
         }),
@@ -217,12 +217,12 @@ fn is_named(certificate: &CertificateDer<'_>, names: &[TextMatcher]) -> Result<b
 }
 
 /// Matches a DNS name. An exact matcher also matches a wildcard certificate for its parent domain.
-fn is_dns_name(name: &TextMatcher, own: &str) -> bool {
+fn is_dns_name(name: &StringMatcher, own: &str) -> bool {
     match (name, own.strip_prefix("*.")) {
-        (TextMatcher::Exact(text, _), Some(parent)) => text
+        (StringMatcher::Exact(text, _), Some(parent)) => text
             .split_once('.')
             .is_some_and(|(word, rest)| !word.is_empty() && rest.eq_ignore_ascii_case(parent)),
-        (TextMatcher::Exact(text, _), None) => text.eq_ignore_ascii_case(own),
+        (StringMatcher::Exact(text, _), None) => text.eq_ignore_ascii_case(own),
         _ => name.matches(own),
     }
 }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn names_of_certificates_may_be_for_all_words() {
-        let exactly = |text: &str| TextMatcher::Exact(text.into(), LetterCase::Sensitive);
+        let exactly = |text: &str| StringMatcher::Exact(text.into(), LetterCase::Sensitive);
         for (name, own, fits) in [
             ("a.example", "a.example", true),
             ("a.example", "A.Example", true),
@@ -247,7 +247,7 @@ mod tests {
         ] {
             assert_eq!(is_dns_name(&exactly(name), own), fits, "{name} {own}");
         }
-        let suffix = TextMatcher::Suffix(".example".into(), LetterCase::Sensitive);
+        let suffix = StringMatcher::Suffix(".example".into(), LetterCase::Sensitive);
         assert!(is_dns_name(&suffix, "*.example"), "all else takes it as text");
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::proto::Any;
 
-use crate::validation::Judge;
+use crate::validation::Validator;
 
 /// Configuration of an extension: its type and the encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,20 +30,23 @@ const TYPED_STRUCTS: [&str; 2] =
     ["type.googleapis.com/xds.type.v3.TypedStruct", "type.googleapis.com/udpa.type.v1.TypedStruct"];
 
 /// Validates the type of an extension's configuration.
-pub(crate) fn judge_extension(config: &Any, judge: &mut Judge<'_>) -> Option<ExtensionConfig> {
+pub(crate) fn validate_extension(
+    config: &Any,
+    validator: &mut Validator<'_>,
+) -> Option<ExtensionConfig> {
     let mut type_url = config.type_url.clone();
     if is_object(config) {
         match TypedStruct::decode(config.value.clone()) {
             Ok(object) => type_url = object.type_url,
             Err(why) => {
-                judge.fault_in("value", why);
+                validator.error_in("value", why);
                 return None;
             }
         }
     }
     let name = type_url.rsplit_once('/').map(|(_, name)| name);
     if name.is_none_or(str::is_empty) {
-        judge.fault_in("type_url", format_args!("`{type_url}` names no type"));
+        validator.error_in("type_url", format_args!("`{type_url}` names no type"));
         return None;
     }
     Some(ExtensionConfig { type_url, value: Bytes::copy_from_slice(&config.value) })
@@ -57,11 +60,11 @@ pub(crate) fn is_object(config: &Any) -> bool {
 /// Decodes an extension's configuration as the message `M`.
 pub(crate) fn decode<M: prost::Message + Default>(
     value: &Bytes,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<M> {
     let decoded = M::decode(value.clone());
     if let Err(why) = &decoded {
-        judge.fault_in("value", why);
+        validator.error_in("value", why);
     }
     decoded.ok()
 }

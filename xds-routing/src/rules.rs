@@ -8,7 +8,7 @@ use crate::pattern::ExpressionLimits;
 ///
 /// [`Rules::default`] follows current gRPC: [gRFC A28] as amended by later proposals, with gRPC's
 /// HTTP filters: the router, [fault injection](crate::filters::FaultInjection) and, for servers,
-/// RBAC. [`Rules::of_the_draft`] follows the first version of A28, for comparisons.
+/// RBAC. [`Rules::initial_a28`] follows the first version of A28, for comparisons.
 ///
 /// [gRFC A28]:
 ///     https://github.com/grpc/proposal/blob/master/A28-xds-traffic-splitting-and-routing.md
@@ -69,7 +69,7 @@ pub enum Routing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseInsensitive {
     /// Paths and prefixes match case-insensitively.
-    Honoured,
+    Accepted,
     /// The resource is rejected, as in the first version of A28.
     // S2.094
     Rejected,
@@ -88,7 +88,7 @@ pub enum OtherActions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownClusters {
     /// The route is skipped (gRFC A28 as amended).
-    PassedOver,
+    Skipped,
     /// The resource is rejected, as in the first version of A28. A route with `cluster_header` is
     /// skipped nevertheless.
     Rejected,
@@ -212,9 +212,9 @@ impl Default for Rules {
         let filters = filters.map(|(url, kind)| (String::from(url), kind));
         Self {
             routing: Routing::Full,
-            case_insensitive: CaseInsensitive::Honoured,
+            case_insensitive: CaseInsensitive::Accepted,
             other_actions: OtherActions::FailCalls,
-            unknown_clusters: UnknownClusters::PassedOver,
+            unknown_clusters: UnknownClusters::Skipped,
             total_weight: TotalWeight::Sum,
             expressions: ExpressionLimits::default(),
             http_filters: filters.into(),
@@ -251,7 +251,7 @@ impl Rules {
 
     /// Creates the rules of the first version of A28.
     #[must_use]
-    pub fn of_the_draft() -> Self {
+    pub fn initial_a28() -> Self {
         Self {
             case_insensitive: CaseInsensitive::Rejected,
             other_actions: OtherActions::Rejected,

@@ -11,7 +11,7 @@ use crate::{
         config_source::ConfigSourceSpecifier,
         socket_address::{PortSpecifier, Protocol},
     },
-    validation::Judge,
+    validation::Validator,
 };
 
 /// Maximum number of seconds of a protobuf `Duration`: about 10,000 years.
@@ -25,10 +25,13 @@ pub(crate) fn duration(duration: &proto::Duration) -> Option<Duration> {
 }
 
 /// Validates a duration, which must not be negative.
-pub(crate) fn judge_duration(stated: &proto::Duration, judge: &mut Judge<'_>) -> Option<Duration> {
+pub(crate) fn validate_duration(
+    stated: &proto::Duration,
+    validator: &mut Validator<'_>,
+) -> Option<Duration> {
     let valid = duration(stated);
     if valid.is_none() {
-        judge.fault("must be a duration from zero to 315576000000 seconds");
+        validator.error("must be a duration from zero to 315576000000 seconds");
     }
     valid
 }
@@ -67,23 +70,23 @@ pub(crate) enum HostForm {
     Name,
 }
 
-pub(crate) fn judge_address(
+pub(crate) fn validate_address(
     address: Option<&Address>,
     form: HostForm,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<SocketAddress> {
     let Some(address::Address::SocketAddress(socket)) = address.and_then(|it| it.address.as_ref())
     else {
-        judge.fault_in("socket_address", "must be set");
+        validator.error_in("socket_address", "must be set");
         return None;
     };
-    judge.field("socket_address", |judge| {
+    validator.field("socket_address", |validator| {
         let port = match socket.port_specifier {
             Some(PortSpecifier::PortValue(port)) => u16::try_from(port).ok(),
             _ => None,
         };
         if port.is_none() {
-            judge.fault_in("port_value", "must be a number up to 65535");
+            validator.error_in("port_value", "must be a number up to 65535");
         }
         let host = match form {
             // Equal addresses may be written differently. This gives them one form.
@@ -91,16 +94,16 @@ pub(crate) fn judge_address(
                 Ok(address) => address.to_string(),
                 Err(_) => {
                     let why = format_args!("`{}` is no IP address", socket.address);
-                    judge.fault_in("address", why);
+                    validator.error_in("address", why);
                     return None;
                 }
             },
             HostForm::Name => {
                 if socket.address.is_empty() {
-                    judge.fault_in("address", "must not be empty");
+                    validator.error_in("address", "must not be empty");
                 }
                 if !socket.resolver_name.is_empty() {
-                    judge.fault_in("resolver_name", "not supported by gRPC");
+                    validator.error_in("resolver_name", "not supported by gRPC");
                 }
                 socket.address.clone()
             }
@@ -111,30 +114,33 @@ pub(crate) fn judge_address(
 
 /// Validates the address of a server listener. The server compares it with its own address, so the
 /// host stays text, and an absent port becomes 0, which matches no real port (gRFC A36).
-pub(crate) fn judge_own_address(address: &Address, judge: &mut Judge<'_>) -> Option<SocketAddress> {
+pub(crate) fn validate_listen_address(
+    address: &Address,
+    validator: &mut Validator<'_>,
+) -> Option<SocketAddress> {
     let Some(address::Address::SocketAddress(socket)) = address.address.as_ref() else {
-        judge.fault_in("socket_address", "must be set");
+        validator.error_in("socket_address", "must be set");
         return None;
     };
-    judge.field("socket_address", |judge| {
+    validator.field("socket_address", |validator| {
         if socket.protocol != Protocol::Tcp as i32 {
-            judge.fault_in("protocol", "must be TCP");
+            validator.error_in("protocol", "must be TCP");
         }
         let port = match socket.port_specifier {
             Some(PortSpecifier::PortValue(port)) => u16::try_from(port).ok(),
             _ => Some(0),
         };
         if port.is_none() {
-            judge.fault_in("port_value", "must be a number up to 65535");
+            validator.error_in("port_value", "must be a number up to 65535");
         }
         Some(SocketAddress::new(socket.address.clone(), port?))
     })
 }
 
 /// Validates a config source: gRPC supports ADS and `self` only (gRFC A47).
-pub(crate) fn judge_source(source: Option<&ConfigSource>, judge: &mut Judge<'_>) {
+pub(crate) fn validate_source(source: Option<&ConfigSource>, validator: &mut Validator<'_>) {
     match source.and_then(|source| source.config_source_specifier.as_ref()) {
         Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)) => {}
-        None => judge.fault("must be ads or self"),
+        None => validator.error("must be ads or self"),
     }
 }

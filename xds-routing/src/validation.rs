@@ -87,7 +87,7 @@ impl fmt::Display for Omitted {
 
 /// Validation of one resource.
 #[derive(Debug)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct Validator<'a> {
     pub(crate) rules: &'a Rules,
     path: String,
     fields: Vec<InvalidField>,
@@ -95,7 +95,7 @@ pub(crate) struct Judge<'a> {
     /// Compiled expressions, sorted, so that equal ones are compiled once.
     expressions: Vec<FullMatch>,
     /// Number of requests for an expression or a rewrite, including repeated ones.
-    asked_expressions: usize,
+    requested_expressions: usize,
     /// Number of compiled expressions, including those of rewrites.
     expression_count: usize,
     /// Compiled size in bytes that is still available.
@@ -115,7 +115,7 @@ pub(crate) enum Trust {
 /// Maximum number of errors that a rejection lists.
 const LISTED: usize = 10;
 
-impl<'a> Judge<'a> {
+impl<'a> Validator<'a> {
     pub(crate) const fn new(rules: &'a Rules, trust: Trust) -> Self {
         Self {
             rules,
@@ -123,7 +123,7 @@ impl<'a> Judge<'a> {
             fields: Vec::new(),
             omitted: 0,
             expressions: Vec::new(),
-            asked_expressions: 0,
+            requested_expressions: 0,
             expression_count: 0,
             expression_room: rules.expressions.total,
             trust,
@@ -162,7 +162,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Records an error at the current path.
-    pub(crate) fn fault(&mut self, problem: impl fmt::Display) {
+    pub(crate) fn error(&mut self, problem: impl fmt::Display) {
         if self.fields.len() >= LISTED {
             self.omitted += 1;
             return;
@@ -171,12 +171,12 @@ impl<'a> Judge<'a> {
     }
 
     /// Records an error in a field of the current message.
-    pub(crate) fn fault_in(&mut self, name: &str, problem: impl fmt::Display) {
-        self.field(name, |judge| judge.fault(problem));
+    pub(crate) fn error_in(&mut self, name: &str, problem: impl fmt::Display) {
+        self.field(name, |validator| validator.error(problem));
     }
 
     /// Runs a validation and discards its errors. Returns `None` if there were any.
-    pub(crate) fn without_faults<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(crate) fn without_errors<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.fields.len(), self.omitted);
         let done = work(self);
         let is_valid = before == (self.fields.len(), self.omitted);
@@ -187,7 +187,7 @@ impl<'a> Judge<'a> {
 
     /// Returns the compiled expression, or `None` after recording an error.
     pub(crate) fn expression(&mut self, pattern: &str) -> Option<FullMatch> {
-        self.asked_expressions += 1;
+        self.requested_expressions += 1;
         let place = self.expressions.binary_search_by(|known| known.pattern().cmp(pattern));
         let place = match place {
             Ok(known) => return self.expressions.get(known).cloned(),
@@ -200,7 +200,7 @@ impl<'a> Judge<'a> {
 
     /// Returns the compiled rewrite, or `None` after recording an error.
     pub(crate) fn rewrite(&mut self, pattern: &str, substitution: &str) -> Option<Rewrite> {
-        self.asked_expressions += 1;
+        self.requested_expressions += 1;
         self.compiled(|limits| Rewrite::new(pattern, substitution, limits))
     }
 
@@ -211,13 +211,13 @@ impl<'a> Judge<'a> {
     ) -> Option<T> {
         let count = self.rules.expressions.count;
         if self.expression_count >= count {
-            self.fault(format_args!("more than {count} different expressions in one resource"));
+            self.error(format_args!("more than {count} different expressions in one resource"));
             return None;
         }
         let room = self.expression_room;
         let size = self.rules.expressions.size.min(room);
         if room < SMALLEST_EXPRESSION {
-            self.fault_of_all_expressions();
+            self.total_size_error();
             return None;
         }
         match compile(&ExpressionLimits { size, ..self.rules.expressions }) {
@@ -229,24 +229,24 @@ impl<'a> Judge<'a> {
             Err(InvalidExpression::TooLarge { .. }) if size < self.rules.expressions.size => {
                 // No further expression is compiled.
                 self.expression_room = 0;
-                self.fault_of_all_expressions();
+                self.total_size_error();
                 None
             }
             Err(problem) => {
-                self.fault(problem);
+                self.error(problem);
                 None
             }
         }
     }
 
     /// Returns the number of requests for an expression or a rewrite.
-    pub(crate) const fn asked_expressions(&self) -> usize {
-        self.asked_expressions
+    pub(crate) const fn requested_expressions(&self) -> usize {
+        self.requested_expressions
     }
 
-    fn fault_of_all_expressions(&mut self) {
+    fn total_size_error(&mut self) {
         let total = self.rules.expressions.total;
-        self.fault(format_args!(
+        self.error(format_args!(
             "the expressions of the resource exceed {total} bytes when compiled"
         ));
     }

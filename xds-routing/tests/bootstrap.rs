@@ -29,18 +29,20 @@ fn the_guard_of_routing_decides_what_becomes_of_a_split() {
         route(path("/s/m"), weighted(&[("a", 1), ("b", 1)])),
         route(prefix(""), cluster("last")),
     ]);
-    let judge = |schema, rules: &Rules| {
-        let judged = RouteConfiguration::from_schema(schema, rules);
-        judged.map(|it| it.virtual_hosts()[0].routes().len()).map_err(|invalid| invalid.to_string())
+    let validator = |schema, rules: &Rules| {
+        let validated = RouteConfiguration::from_schema(schema, rules);
+        validated
+            .map(|it| it.virtual_hosts()[0].routes().len())
+            .map_err(|invalid| invalid.to_string())
     };
     for on in [None, Some("true"), Some("of no meaning")] {
-        assert_eq!(judge(&split, &rules(on)), Ok(1), "{on:?}");
-        assert_eq!(judge(&earlier, &rules(on)), Ok(2), "{on:?}");
+        assert_eq!(validator(&split, &rules(on)), Ok(1), "{on:?}");
+        assert_eq!(validator(&earlier, &rules(on)), Ok(2), "{on:?}");
     }
     let off = rules(Some("false"));
     let why = "virtual_hosts[0].routes[0].route.cluster: must be set, since calls are not split";
-    assert_eq!(judge(&split, &off), Err(why.into()));
-    assert_eq!(judge(&earlier, &off), Ok(1));
+    assert_eq!(validator(&split, &off), Err(why.into()));
+    assert_eq!(validator(&earlier, &off), Ok(1));
     println!("covers: S2.065 S2.066");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use xds_routing::{
     Rules,
-    lb::{InvalidPolicy, LeafConfig, PolicyConfig, PolicyRegistry},
+    lb::{InvalidPolicy, LeafPolicyConfig, PolicyConfig, PolicyRegistry},
     pattern::ExpressionLimits,
 };
 
@@ -63,8 +63,10 @@ fn what_is_valid_becomes_a_tree() {
     assert_eq!(second.fraction.map(|it| it.millionths()), Some(5));
     assert_eq!(routing.routes()[0].matches.headers.len(), 0);
     let leaf = |config: &PolicyConfig| match config {
-        PolicyConfig::Leaf(LeafConfig::Cluster(name)) => format!("cluster {name}"),
-        PolicyConfig::Leaf(LeafConfig::Named { policy, config }) => format!("{policy} {config}"),
+        PolicyConfig::Leaf(LeafPolicyConfig::Cluster(name)) => format!("cluster {name}"),
+        PolicyConfig::Leaf(LeafPolicyConfig::Named { policy, config }) => {
+            format!("{policy} {config}")
+        }
         other => panic!("{other:?}"),
     };
     assert_eq!(leaf(&routing.actions()["one"]), "cluster c");
@@ -169,7 +171,7 @@ fn routes_and_actions_have_to_fit() {
 #[test]
 fn the_first_policy_that_is_known_is_taken_and_no_other_looked_at() {
     let of = |list: Value| match policies(list) {
-        Ok(PolicyConfig::Leaf(LeafConfig::Named { policy, .. })) => policy,
+        Ok(PolicyConfig::Leaf(LeafPolicyConfig::Named { policy, .. })) => policy,
         Ok(other) => panic!("{other:?}"),
         Err(why) => why,
     };

@@ -35,7 +35,7 @@ fn pick(policy: &Policy, path: &str) -> Result<&'static str, String> {
     match policy.pick(&Call::new(path, &[]), &mut Random::new(0)) {
         RoutedPick::Child(picker) => Ok(picker),
         RoutedPick::Queue => Err("queue".into()),
-        RoutedPick::Nobody(why) => Err(why.to_string()),
+        RoutedPick::NoRoute(why) => Err(why.to_string()),
     }
 }
 

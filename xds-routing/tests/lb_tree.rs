@@ -16,7 +16,7 @@ use xds_routing::{
     Call, Random, Rules,
     lb::{
         ConnectivityState::{self, *},
-        LeafChange, LeafConfig, LeafId, PolicyConfig, PolicyRegistry, PolicyTree, TreePick,
+        LeafChange, LeafId, LeafPolicyConfig, PolicyConfig, PolicyRegistry, PolicyTree, TreePick,
     },
     listener::{HttpConnections, Listener},
     proto::envoy::{
@@ -24,7 +24,7 @@ use xds_routing::{
         r#type::v3::fractional_percent::DenominatorType,
     },
     route::RouteConfiguration,
-    router::{Router, Target},
+    router::{CallTarget, Router},
     service_config::ServiceConfigs,
 };
 
@@ -51,8 +51,8 @@ impl Clusters {
     }
 
     fn follow(&mut self) {
-        let name = |config: LeafConfig| match config {
-            LeafConfig::Cluster(name) => name.to_string(),
+        let name = |config: LeafPolicyConfig| match config {
+            LeafPolicyConfig::Cluster(name) => name.to_string(),
             other => panic!("{other:?}"),
         };
         while let Some(change) = self.tree.poll_change() {
@@ -327,7 +327,7 @@ proptest! {
                 let picked = clusters.pick(&call, &mut of_tree).ok();
                 let decided = router.decide(&call, None, &mut of_router).ok();
                 let decided = decided.map(|decision| match decision.target {
-                    Target::Cluster { name, .. } => name.to_string(),
+                    CallTarget::Cluster { name, .. } => name.to_string(),
                     other => panic!("{other:?}"),
                 });
                 prop_assert_eq!(picked, decided);

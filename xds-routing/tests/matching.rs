@@ -172,7 +172,7 @@ fn a_fraction_is_a_share_of_the_calls() {
     assert_eq!(share(2_000_000), 20_000);
     let quarter = share(250_000);
     assert!((4_750..5_250).contains(&quarter), "{quarter}");
-    assert_eq!(Fraction::of_a_million(2_000_000), Fraction::ALL);
+    assert_eq!(Fraction::from_millionths(2_000_000), Fraction::ALL);
     let unset = valid(vec![route(prefix(""), cluster("c"))]);
     assert!(goes(&unset, "/s/m", &[]).is_some());
     println!("covers: S2.029 S2.030 S2.031 S2.032 X24");
@@ -181,7 +181,7 @@ fn a_fraction_is_a_share_of_the_calls() {
 #[test]
 fn the_host_is_the_most_specific_one() {
     let named = |domains: &[&str]| host(domains, vec![route(prefix(""), cluster("c"))]);
-    let config = judged(&routes(
+    let config = validated(&routes(
         "r",
         vec![
             named(&["*"]),
@@ -205,7 +205,7 @@ fn the_host_is_the_most_specific_one() {
     assert_eq!(found(".bar.com"), "foo.bar.*,*.com");
     assert_eq!(found("other"), "*");
 
-    let one = judged(&routes("r", vec![named(&["a"])])).unwrap();
+    let one = validated(&routes("r", vec![named(&["a"])])).unwrap();
     assert!(one.virtual_host("b").is_none());
     println!("covers: S2.067 S2.069");
 }
@@ -311,7 +311,7 @@ proptest! {
             let domains: Vec<_> = domains.iter().map(String::as_str).collect();
             host(&domains, vec![])
         });
-        let config = judged(&routes("r", hosts.collect())).unwrap();
+        let config = validated(&routes("r", hosts.collect())).unwrap();
         for name in names {
             let found = config.virtual_host(&name).map(core::ptr::from_ref);
             prop_assert_eq!(found, naive_host(&config, &name).map(core::ptr::from_ref));

@@ -29,7 +29,7 @@ use xds_routing::{
         r#type::v3::FractionalPercent,
     },
     route::RouteConfiguration,
-    router::{ClusterChange, ClusterReferences, Failure, Router, Target},
+    router::{CallTarget, ClusterChange, ClusterReferences, Failure, Router},
 };
 
 fn seconds(seconds: i64) -> DurationSchema {
@@ -57,7 +57,7 @@ fn names(list: &[&str]) -> std::collections::BTreeSet<ResourceName> {
 #[test]
 fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
     let config = Arc::new(
-        judged(&routes(
+        validated(&routes(
             "routes",
             vec![
                 host(
@@ -78,7 +78,7 @@ fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
     let mut decide = |router: &Router, path: &str| {
         let decision = router.decide(&Call::new(path, &[]), None, &mut random)?;
         match decision.target {
-            Target::Cluster { name, .. } => Ok::<_, Failure>(name.to_string()),
+            CallTarget::Cluster { name, .. } => Ok::<_, Failure>(name.to_string()),
             other => panic!("{other:?}"),
         }
     };
@@ -189,14 +189,14 @@ fn settings_of_filters_come_from_the_nearest_place() {
     table.typed_per_filter_config.extend(settings(3));
     table.virtual_hosts[0].typed_per_filter_config.extend(settings(2));
     table.virtual_hosts[0].routes[0].typed_per_filter_config.extend(settings(1));
-    let router = router(judged(&table).unwrap(), None);
+    let router = router(validated(&table).unwrap(), None);
     let mut random = Random::new(1);
     let decision = router.decide(&Call::new("/s/m", &[]), None, &mut random).unwrap();
     // Weighted cluster, route, virtual host, route configuration.
     for place in 0..4 {
         let found = decision.filter_override(&place.to_string()).expect("one");
         let FilterConfig::Faults(faults) = found else { panic!("{found:?}") };
-        assert_eq!(faults.most_active, number(place).map(|it| it.value));
+        assert_eq!(faults.max_active_faults, number(place).map(|it| it.value));
     }
     assert_eq!(decision.filter_override("4"), None);
     println!("covers: B28");
@@ -206,8 +206,8 @@ fn percent(numerator: u32) -> Option<FractionalPercent> {
     Some(FractionalPercent { numerator, denominator: 0 })
 }
 
-fn held_up(how_long: FaultDelaySecifier, share: u32) -> HttpFault {
-    let delay = FaultDelay { fault_delay_secifier: Some(how_long), percentage: percent(share) };
+fn held_up(length: FaultDelaySecifier, share: u32) -> HttpFault {
+    let delay = FaultDelay { fault_delay_secifier: Some(length), percentage: percent(share) };
     HttpFault { delay: Some(delay), ..HttpFault::default() }
 }
 

@@ -200,13 +200,13 @@ fn a_canary_keeps_its_name() {
 /// action, and the map of actions, each once.
 #[test]
 fn routes_and_actions_are_lists_of_their_own() {
-    let mut passed_over = route(prefix("/q"), cluster("never"));
+    let mut skipped_routes = route(prefix("/q"), cluster("never"));
     let parameter = QueryParameterMatcher { name: "q".into() };
-    passed_over.r#match.as_mut().unwrap().query_parameters = vec![parameter];
+    skipped_routes.r#match.as_mut().unwrap().query_parameters = vec![parameter];
     let exact = with_header(path("/s/m"), "h", Header::ExactMatch("v".into()));
     let config = routing(vec![
         route(exact, cluster("a")),
-        passed_over,
+        skipped_routes,
         route(prefix("/s"), weighted(&[("a", 1), ("b", 2)])),
         route(prefix(""), cluster("a")),
     ]);

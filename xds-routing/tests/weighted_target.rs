@@ -79,7 +79,7 @@ fn the_state_is_that_of_all_children() {
     assert_eq!(with(&[("a", 1, Connecting)]).pick(&mut random), Pick::Queue);
     assert_eq!(with(&[("a", 1, Idle)]).pick(&mut random), Pick::Wake);
     assert_eq!(with(&[("a", 1, TransientFailure)]).pick(&mut random), Pick::Child(&"a"));
-    assert_eq!(Policy::default().pick(&mut random), Pick::Nobody);
+    assert_eq!(Policy::default().pick(&mut random), Pick::NoChildren);
 
     // Reconnection does not delay calls.
     let mut failing = with(&[("a", 1, TransientFailure)]);

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use xds_routing::{
     Call, Random,
     dependencies::{Children, Configuration, DependencyManager, Endpoints, HandleDependencies},
-    router::{Failure, Target},
+    router::{CallTarget, Failure},
 };
 use xds_tokio::ClientHandle;
 
@@ -60,7 +60,7 @@ impl Routing {
         let router = configuration.router();
         let call = Call::new(&call.path, &metadata[..]);
         let decision = router.decide(&call, None, &mut self.random).map_err(code)?;
-        let Target::Cluster { name, .. } = decision.target else { return Err(UNAVAILABLE) };
+        let CallTarget::Cluster { name, .. } = decision.target else { return Err(UNAVAILABLE) };
         let cluster = configuration.cluster(name).map_err(code)?;
         let Children::Leaf(leaf) = &cluster.children else { return Err(UNAVAILABLE) };
         let Endpoints::Known(endpoints) = &leaf.endpoints else { return Err(UNAVAILABLE) };

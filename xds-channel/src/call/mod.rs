@@ -16,10 +16,10 @@ use tokio::{
 use tonic::{Status, body::Body};
 use xds_routing::{
     Call,
-    balancer::{CallPermit, ConnectionId, EndpointPick, Trial},
+    balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
     dependencies::ClusterConfiguration,
     filters::Fault,
-    router::{Failure, Target},
+    router::{CallTarget, Failure},
 };
 
 use crate::{
@@ -71,7 +71,7 @@ async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<Ca
         parts,
         body: Replay::new(body),
         deadline,
-        trial: Trial::First,
+        trial: PickAttempt::First,
         refused_by: None,
     };
     let sending = send(&shared, &hold, outgoing, patience);
@@ -135,7 +135,7 @@ fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, 
     let call = Call::new(path, &metadata);
     let stated = stated_timeout(&request.headers);
     let decision = table.router.decide(&call, stated, &mut shared.random())?;
-    let Target::Cluster { name, .. } = decision.target else {
+    let CallTarget::Cluster { name, .. } = decision.target else {
         return Err(Failure::UnsupportedAction(decision.route.name.clone()));
     };
     let hold = table.clusters.get(name).ok_or_else(|| Failure::UnknownCluster(name.clone()))?;
@@ -161,7 +161,7 @@ struct Outgoing {
     body: Replay,
     deadline: Option<Instant>,
     /// Whether the drop decision was made already.
-    trial: Trial,
+    trial: PickAttempt,
     /// Connection on which the server refused the request unprocessed.
     refused_by: Option<ConnectionId>,
 }
@@ -245,7 +245,7 @@ fn pick(
     for _ in 1..picking.connections.len() {
         match &picked {
             EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by => {
-                picked = picking.picker.pick_for(Trial::Again, &mut shared.random());
+                picked = picking.picker.pick_for(PickAttempt::Repeated, &mut shared.random());
             }
             _ => break,
         }
@@ -265,7 +265,7 @@ fn pick(
         }
         _ => return fail(cluster.failure("no endpoint was picked")),
     };
-    outgoing.trial = Trial::Again;
+    outgoing.trial = PickAttempt::Repeated;
     let connection = picking.connections.get(&id).cloned();
     Ok(connection.map(|(connection, scheme)| Found { id, connection, scheme, permit }))
 }

@@ -37,7 +37,7 @@ async fn a_cluster_that_nobody_knows_of_is_internal() {
     };
     let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");
     assert_eq!(status.code(), Code::Internal);
-    let why = "cluster `c` is not known (resolution note: xDS node ID: node-1)";
+    let why = "unknown cluster `c` (resolution note: xDS node ID: node-1)";
     assert_eq!(status.message(), why);
     println!("covers: S3.090 S3.095 B26");
 }
@@ -50,7 +50,7 @@ async fn a_call_that_waited_has_less_time() {
         parts,
         body: Replay::new(body),
         deadline: Some(Instant::now() + Duration::from_secs(20)),
-        trial: Trial::First,
+        trial: PickAttempt::First,
         refused_by: None,
     };
     let told = || {

@@ -10,7 +10,7 @@ use xds_routing::{
 };
 
 use super::*;
-use crate::support::{action, ads, cluster, judged, prefix, route_to, table};
+use crate::support::{action, ads, cluster, prefix, route_to, table, validated};
 
 fn eds(name: &str) -> cds::Cluster {
     cds::Cluster {
@@ -27,7 +27,7 @@ fn eds(name: &str) -> cds::Cluster {
 fn routes(retry_on: &str) -> Arc<RouteConfiguration> {
     let retry = RetryPolicy { retry_on: retry_on.into(), ..RetryPolicy::default() };
     let action = RouteAction { retry_policy: Some(retry), ..action(cluster("c")) };
-    Arc::new(judged(&table(vec![route_to(prefix(""), action)])).expect("a table"))
+    Arc::new(validated(&table(vec![route_to(prefix(""), action)])).expect("a table"))
 }
 
 /// A request is reported when it is new, and again if it was absent in between.

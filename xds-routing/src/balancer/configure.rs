@@ -8,17 +8,17 @@ use alloc::{
 
 use xds_core::{ResourceName, Time, proto::Locality as LocalityName};
 
-use super::{Balancer, Source, Way, leaves};
+use super::{Balancer, ConnectorId, Source, leaves};
 use crate::{
-    dependencies::{Children, ClusterConfiguration, Endpoints, FollowedClusters},
+    dependencies::{Children, ClusterConfiguration, Endpoints, ResolvedClusters},
     endpoint::{ClusterLoadAssignment, Endpoint, Health, Locality},
     router::Failure,
     scalars::SocketAddress,
 };
 
 impl Balancer {
-    /// Sets the clusters from a configuration, like [`update`](Self::update). `way` returns the way
-    /// to connect to the endpoints of each leaf cluster, or the reason why this is impossible.
+    /// Sets the clusters from a configuration, like [`update`](Self::update). `connector` returns
+    /// the connector for the endpoints of each leaf cluster, or the reason why there is none.
     ///
     /// # Errors
     ///
@@ -26,9 +26,9 @@ impl Balancer {
     /// then.
     pub fn configure(
         &mut self,
-        clusters: &FollowedClusters,
+        clusters: &ResolvedClusters,
         cluster: &ResourceName,
-        mut way: impl FnMut(&ClusterConfiguration) -> Result<Way, String>,
+        mut connector: impl FnMut(&ClusterConfiguration) -> Result<ConnectorId, String>,
         now: Time,
     ) -> Result<(), Failure> {
         let cluster = clusters.cluster(cluster)?;
@@ -37,13 +37,13 @@ impl Balancer {
             let Children::Leaf(children) = &leaf.children else { continue };
             let endpoints = match &children.endpoints {
                 Endpoints::Known(endpoints) => Arc::clone(endpoints),
-                Endpoints::Dns(address) => Arc::new(behind(&leaf.cluster.name, address)),
-                Endpoints::Missing => Arc::new(nobody(&leaf.cluster.name)),
+                Endpoints::Dns(address) => Arc::new(dns_assignment(&leaf.cluster.name, address)),
+                Endpoints::Missing => Arc::new(without_endpoints(&leaf.cluster.name)),
             };
-            found.push((leaf, endpoints, way(leaf)));
+            found.push((leaf, endpoints, connector(leaf)));
         }
-        let sources = found.iter().map(|(leaf, endpoints, way)| {
-            Source::new(&leaf.cluster, endpoints).with_way(way.clone())
+        let sources = found.iter().map(|(leaf, endpoints, connector)| {
+            Source::new(&leaf.cluster, endpoints).with_connector(connector.clone())
         });
         self.update(&sources.collect::<Vec<_>>(), now);
         Ok(())
@@ -51,12 +51,12 @@ impl Balancer {
 }
 
 /// Returns an assignment without endpoints.
-fn nobody(cluster: &ResourceName) -> ClusterLoadAssignment {
+fn without_endpoints(cluster: &ResourceName) -> ClusterLoadAssignment {
     ClusterLoadAssignment { name: cluster.clone(), priorities: Vec::new(), drops: Vec::new() }
 }
 
 /// Returns an assignment with one endpoint for a DNS name (gRFC A37).
-fn behind(cluster: &ResourceName, address: &SocketAddress) -> ClusterLoadAssignment {
+fn dns_assignment(cluster: &ResourceName, address: &SocketAddress) -> ClusterLoadAssignment {
     let endpoint = Endpoint {
         addresses: Vec::from([address.clone()]),
         weight: 1,

@@ -1,4 +1,4 @@
-//! Connections to endpoints: one for each address list and way, shared by all priorities and
+//! Connections to endpoints: one for each address list and connector, shared by all priorities and
 //! localities that contain it.
 
 use alloc::{
@@ -18,10 +18,11 @@ use crate::{random::Random, scalars::SocketAddress};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
-/// Way to connect to an endpoint, for example a TLS configuration, as a number that the owner of
-/// the connections assigns. Equal addresses with different ways are different endpoints (gRFC A75).
+/// Identifier of a way to connect to endpoints, for example a TLS configuration. The owner of the
+/// connections assigns it. Equal addresses with different connectors are different endpoints (gRFC
+/// A75).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Way(pub u32);
+pub struct ConnectorId(pub u32);
 
 /// Event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +36,12 @@ pub enum ConnectionEvent {
     Closed,
 }
 
-/// Endpoint: the way to connect, and the addresses.
-pub(super) type Peer = (Way, Vec<SocketAddress>);
+/// Endpoint: the connector and the addresses.
+pub(super) type Peer = (ConnectorId, Vec<SocketAddress>);
 
 /// State of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum ConnectionState {
     /// A connection attempt is in progress or scheduled.
     Connecting,
     Ready,
@@ -52,7 +53,7 @@ pub(super) enum Link {
 #[derive(Clone, Debug)]
 struct Connection {
     peer: Peer,
-    link: Link,
+    state: ConnectionState,
     /// Progress of the connection attempt.
     attempt: Attempt,
     failures: u32,
@@ -76,13 +77,13 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn link(&self, peer: &Peer) -> Option<(ConnectionId, &Link)> {
+    pub(super) fn state(&self, peer: &Peer) -> Option<(ConnectionId, &ConnectionState)> {
         let id = *self.by_peer.get(peer)?;
-        Some((id, &self.by_id.get(&id)?.link))
+        Some((id, &self.by_id.get(&id)?.state))
     }
 
     /// Adds an endpoint if it is unknown.
-    pub(super) fn want(&mut self, peer: &Peer) {
+    pub(super) fn add(&mut self, peer: &Peer) {
         if self.by_peer.contains_key(peer) {
             return;
         }
@@ -91,7 +92,7 @@ impl Connections {
         self.by_peer.insert(peer.clone(), id);
         let connection = Connection {
             peer: peer.clone(),
-            link: Link::Connecting,
+            state: ConnectionState::Connecting,
             attempt: Attempt::Due(Time::ZERO),
             failures: 0,
             began: Time::ZERO,
@@ -100,7 +101,7 @@ impl Connections {
     }
 
     pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
-        self.by_id.get(&id).is_some_and(|connection| connection.link == Link::Ready)
+        self.by_id.get(&id).is_some_and(|connection| connection.state == ConnectionState::Ready)
     }
 
     /// Removes and returns the connections that are neither wanted nor serving.
@@ -155,15 +156,15 @@ impl Connections {
         };
         match event {
             ConnectionEvent::Connected => {
-                connection.link = Link::Ready;
+                connection.state = ConnectionState::Ready;
                 connection.failures = 0;
                 connection.attempt = Attempt::Made;
                 return true;
             }
             // Reconnects at once (A27), but no sooner than the backoff allows.
-            ConnectionEvent::Closed => connection.link = Link::Connecting,
+            ConnectionEvent::Closed => connection.state = ConnectionState::Connecting,
             ConnectionEvent::Failed(why) => {
-                connection.link = Link::Failed(why);
+                connection.state = ConnectionState::Failed(why);
                 connection.failures = connection.failures.saturating_add(1);
             }
         }

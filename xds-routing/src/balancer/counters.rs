@@ -17,9 +17,9 @@ pub trait CallCounters: fmt::Debug + Send + Sync {
 
 /// Separate counters for each balancer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own;
+pub(super) struct UnsharedCounters;
 
-impl CallCounters for Own {
+impl CallCounters for UnsharedCounters {
     fn counter(&self, _: &ResourceName, _: Option<&ResourceName>) -> Arc<AtomicU32> {
         Arc::default()
     }

@@ -40,15 +40,15 @@ use core::sync::atomic::AtomicU32;
 use xds_core::{ResourceName, Time};
 
 pub use self::{
-    connection::{ConnectionEvent, ConnectionId, Way},
+    connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::CallCounters,
-    picker::{CallPermit, EndpointPick, Picker, Trial},
+    picker::{CallPermit, EndpointPick, PickAttempt, Picker},
     sources::{Source, can_balance, leaves},
     times::BalancerTimes,
 };
 use self::{
-    connection::{Connections, Link},
-    counters::Own,
+    connection::{ConnectionState, Connections},
+    counters::UnsharedCounters,
     picker::{Limits, PickLocality},
     priority::Priorities,
 };
@@ -58,9 +58,9 @@ use crate::{random::Random, scalars::SocketAddress};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BalancerOutput {
-    /// Connect in this way to the first of these addresses that answers, and report the outcome to
-    /// [`Balancer::handle_connection`].
-    Connect(ConnectionId, Way, Vec<SocketAddress>),
+    /// Connect with this connector to the first of these addresses that answers, and report the
+    /// outcome to [`Balancer::handle_connection`].
+    Connect(ConnectionId, ConnectorId, Vec<SocketAddress>),
     /// Send no new calls on this connection. Active calls may finish. Events of the connection need
     /// not be reported any more.
     Disconnect(ConnectionId),
@@ -98,7 +98,7 @@ impl Balancer {
             outputs: VecDeque::new(),
             random: Random::new(seed),
             requests: Vec::new(),
-            counters: Arc::new(Own),
+            counters: Arc::new(UnsharedCounters),
             serving: BTreeSet::new(),
         }
     }
@@ -128,8 +128,8 @@ impl Balancer {
                 None => self.counters.counter(&key.0, key.1.as_ref()),
             };
             requests.push((key, Arc::clone(&counter)));
-            let (drops, most) = (source.endpoints.drops.clone(), cluster.max_requests);
-            let limits = Arc::new(Limits { drops, requests: counter, most });
+            let (drops, max) = (source.endpoints.drops.clone(), cluster.max_requests);
+            let limits = Arc::new(Limits { drops, requests: counter, max });
             priorities.extend(source.priorities(&limits));
         }
         self.requests = requests;
@@ -173,13 +173,13 @@ impl Balancer {
     fn settle(&mut self, now: Time) {
         self.priorities.choose(&self.connections, &self.times, now);
         let wanted = self.priorities.wanted();
-        wanted.iter().for_each(|peer| self.connections.want(peer));
+        wanted.iter().for_each(|peer| self.connections.add(peer));
         let picker = self.picker();
         let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
         self.outputs.push_back(BalancerOutput::Pick(picker));
         self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
-        for (id, (way, addresses)) in self.connections.start(now) {
-            self.outputs.push_back(BalancerOutput::Connect(id, way, addresses));
+        for (id, (connector, addresses)) in self.connections.start(now) {
+            self.outputs.push_back(BalancerOutput::Connect(id, connector, addresses));
         }
     }
 
@@ -200,10 +200,10 @@ impl Balancer {
         for locality in &current.localities {
             let mut endpoints = Vec::new();
             for peer in &locality.endpoints {
-                match self.connections.link(peer) {
-                    Some((id, Link::Ready)) => endpoints.push(id),
-                    Some((_, Link::Failed(reason))) => why = Some(reason),
-                    Some((_, Link::Connecting)) | None => is_waiting = true,
+                match self.connections.state(peer) {
+                    Some((id, ConnectionState::Ready)) => endpoints.push(id),
+                    Some((_, ConnectionState::Failed(reason))) => why = Some(reason),
+                    Some((_, ConnectionState::Connecting)) | None => is_waiting = true,
                 }
             }
             if !endpoints.is_empty() {

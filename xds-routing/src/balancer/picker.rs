@@ -4,7 +4,7 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::ConnectionId;
-use crate::{endpoint::Drop as Share, random::Random};
+use crate::{endpoint::DropCategory, random::Random};
 
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
 /// changes. Clones are cheap and share the round-robin position.
@@ -42,10 +42,10 @@ impl PickLocality {
 /// (gRFC A32).
 #[derive(Debug)]
 pub(super) struct Limits {
-    pub(super) drops: Vec<Share>,
+    pub(super) drops: Vec<DropCategory>,
     /// Number of active calls.
     pub(super) requests: Arc<AtomicU32>,
-    pub(super) most: u32,
+    pub(super) max: u32,
 }
 
 /// Result of a pick.
@@ -67,12 +67,12 @@ pub enum EndpointPick<'a> {
 
 /// Whether a call was picked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trial {
+pub enum PickAttempt {
     /// First pick of the call: drop categories apply.
     First,
     /// Repeated pick of a call that was not dropped but reached no endpoint, for example because
     /// its connection was lost. Drop categories do not apply again.
-    Again,
+    Repeated,
 }
 
 /// Permit of an active call, which counts until dropped.
@@ -102,18 +102,18 @@ impl Picker {
     /// a waiting call is not dropped.
     #[must_use]
     pub fn pick(&self, random: &mut Random) -> EndpointPick<'_> {
-        self.pick_for(Trial::First, random)
+        self.pick_for(PickAttempt::First, random)
     }
 
     /// Picks an endpoint for a new or repeated call. Drop categories apply once per call.
     #[must_use]
-    pub fn pick_for(&self, trial: Trial, random: &mut Random) -> EndpointPick<'_> {
+    pub fn pick_for(&self, attempt: PickAttempt, random: &mut Random) -> EndpointPick<'_> {
         let (localities, limits) = match &*self.0 {
             Choice::Queue => return EndpointPick::Queue,
             Choice::Fail(why) => return EndpointPick::Fail(why),
             Choice::Ready(localities, limits) => (localities, limits),
         };
-        if trial == Trial::First
+        if attempt == PickAttempt::First
             && let Some(drop) = limits.drops.iter().find(|drop| drop.share.draw(random))
         {
             return EndpointPick::Drop(&drop.category);
@@ -136,7 +136,7 @@ impl Picker {
 
 impl Limits {
     fn permit(&self) -> Option<CallPermit> {
-        let more = |now: u32| (now < self.most).then_some(now.saturating_add(1));
+        let more = |now: u32| (now < self.max).then_some(now.saturating_add(1));
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         self.requests.fetch_update(set, read, more).ok()?;
         Some(CallPermit(Arc::clone(&self.requests)))

@@ -18,13 +18,13 @@ use xds_core::{ResourceName, Time};
 
 use super::{
     BalancerTimes,
-    connection::{Connections, Link, Peer},
+    connection::{ConnectionState, Connections, Peer},
     picker::Limits,
 };
 
 /// Locality: endpoints with a common weight.
 #[derive(Clone, Debug)]
-pub(super) struct Locality {
+pub(super) struct WeightedPeers {
     pub(super) weight: u32,
     pub(super) endpoints: Vec<Peer>,
 }
@@ -36,7 +36,7 @@ pub(super) type PriorityName = (ResourceName, usize);
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     pub(super) name: PriorityName,
-    pub(super) localities: Vec<Locality>,
+    pub(super) localities: Vec<WeightedPeers>,
     pub(super) limits: Arc<Limits>,
     /// Reason why calls cannot use the cluster, whatever its endpoints.
     pub(super) failure: Option<String>,
@@ -55,14 +55,14 @@ enum Phase {
     /// Started. The priority must become ready by this time.
     Starting(Time),
     /// Was ready, failed, or did not become ready in time.
-    Started(Seen),
+    Started(LastOutcome),
     /// A higher priority is ready. Connections are kept until this time.
-    Kept(Time, Seen),
+    Kept(Time, LastOutcome),
 }
 
 /// Last outcome of a priority. After `Ready`, a reconnection gets a new failover timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum LastOutcome {
     Ready,
     Failure,
 }
@@ -157,10 +157,10 @@ impl Priority {
         let mut state = State::Failed;
         let localities = self.members.localities.iter();
         for peer in localities.flat_map(|locality| &locality.endpoints) {
-            match connections.link(peer) {
-                Some((_, Link::Ready)) => return State::Ready,
-                Some((_, Link::Failed(_))) => {}
-                Some((_, Link::Connecting)) | None => state = State::Connecting,
+            match connections.state(peer) {
+                Some((_, ConnectionState::Ready)) => return State::Ready,
+                Some((_, ConnectionState::Failed(_))) => {}
+                Some((_, ConnectionState::Connecting)) | None => state = State::Connecting,
             }
         }
         state
@@ -170,25 +170,27 @@ impl Priority {
     fn advance(&mut self, state: State, times: &BalancerTimes, now: Time) {
         let begin = || Phase::Starting(now.after(times.failover));
         self.phase = match (state, self.phase) {
-            (State::Ready, _) => Phase::Started(Seen::Ready),
-            (State::Failed, _) => Phase::Started(Seen::Failure),
-            (State::Connecting, Phase::Idle | Phase::Started(Seen::Ready)) => begin(),
-            (State::Connecting, Phase::Kept(_, Seen::Ready)) => begin(),
+            (State::Ready, _) => Phase::Started(LastOutcome::Ready),
+            (State::Failed, _) => Phase::Started(LastOutcome::Failure),
+            (State::Connecting, Phase::Idle | Phase::Started(LastOutcome::Ready)) => begin(),
+            (State::Connecting, Phase::Kept(_, LastOutcome::Ready)) => begin(),
             (State::Connecting, Phase::Starting(until)) if until <= now => {
-                Phase::Started(Seen::Failure)
+                Phase::Started(LastOutcome::Failure)
             }
-            (State::Connecting, Phase::Kept(_, Seen::Failure)) => Phase::Started(Seen::Failure),
+            (State::Connecting, Phase::Kept(_, LastOutcome::Failure)) => {
+                Phase::Started(LastOutcome::Failure)
+            }
             (State::Connecting, phase) => phase,
         };
     }
 
     /// Updates the phase after a higher priority became ready.
     fn keep(&mut self, times: &BalancerTimes, now: Time) {
-        let seen = match self.phase {
+        let outcome = match self.phase {
             Phase::Idle | Phase::Kept(..) => return,
-            Phase::Starting(_) => Seen::Failure,
-            Phase::Started(seen) => seen,
+            Phase::Starting(_) => LastOutcome::Failure,
+            Phase::Started(outcome) => outcome,
         };
-        self.phase = Phase::Kept(now.after(times.keep), seen);
+        self.phase = Phase::Kept(now.after(times.keep), outcome);
     }
 }

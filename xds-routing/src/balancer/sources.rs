@@ -3,13 +3,13 @@
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 
 use super::{
-    Way,
+    ConnectorId,
     picker::Limits,
-    priority::{Locality as Together, Members},
+    priority::{Members, WeightedPeers},
 };
 use crate::{
     cluster::{BalancingPolicy, Cluster},
-    dependencies::{Children, ClusterConfiguration, FollowedClusters},
+    dependencies::{Children, ClusterConfiguration, ResolvedClusters},
     endpoint::ClusterLoadAssignment,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 /// members of an aggregate.
 #[must_use]
 pub fn leaves<'a>(
-    clusters: &'a FollowedClusters,
+    clusters: &'a ResolvedClusters,
     cluster: &'a Arc<ClusterConfiguration>,
 ) -> Vec<&'a Arc<ClusterConfiguration>> {
     match &cluster.children {
@@ -37,8 +37,8 @@ pub struct Source<'a> {
     pub cluster: &'a Cluster,
     /// Endpoints of the cluster.
     pub endpoints: &'a ClusterLoadAssignment,
-    /// Way to connect to the endpoints, or the reason why this is impossible.
-    pub way: Result<Way, String>,
+    /// Connector for the endpoints, or the reason why there is none.
+    pub connector: Result<ConnectorId, String>,
 }
 
 /// Treatment of localities.
@@ -49,21 +49,21 @@ enum Localities {
 }
 
 impl<'a> Source<'a> {
-    /// Creates a source with the default way to connect.
+    /// Creates a source with the default connector.
     #[must_use]
     pub const fn new(cluster: &'a Cluster, endpoints: &'a ClusterLoadAssignment) -> Self {
-        Self { cluster, endpoints, way: Ok(Way(0)) }
+        Self { cluster, endpoints, connector: Ok(ConnectorId(0)) }
     }
 
-    /// Sets the way to connect to the endpoints, or the reason why this is impossible.
+    /// Sets the connector for the endpoints, or the reason why there is none.
     #[must_use]
-    pub fn with_way(self, way: Result<Way, String>) -> Self {
-        Self { way, ..self }
+    pub fn with_connector(self, connector: Result<ConnectorId, String>) -> Self {
+        Self { connector, ..self }
     }
 
     /// Returns the priorities in order, or one that fails if the cluster cannot be used.
     pub(super) fn priorities(&self, limits: &Arc<Limits>) -> Vec<Members> {
-        let (way, how) = match self.usable() {
+        let (connector, how) = match self.usable() {
             Ok(usable) => usable,
             Err(why) => {
                 let (name, limits) = ((self.cluster.name.clone(), 0), Arc::clone(limits));
@@ -73,14 +73,17 @@ impl<'a> Source<'a> {
         };
         let priorities = self.endpoints.priorities.iter().enumerate();
         let members = priorities.map(|(index, localities)| {
-            let mut own: Vec<Together> = Vec::new();
+            let mut own: Vec<WeightedPeers> = Vec::new();
             for locality in localities {
                 let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
-                let peers = endpoints.map(|it| (way, it.addresses.clone()));
+                let peers = endpoints.map(|it| (connector, it.addresses.clone()));
                 match own.last_mut().filter(|_| how == Localities::AreOne) {
                     Some(all) => all.endpoints.extend(peers),
                     None => {
-                        own.push(Together { weight: locality.weight, endpoints: peers.collect() });
+                        own.push(WeightedPeers {
+                            weight: locality.weight,
+                            endpoints: peers.collect(),
+                        });
                     }
                 }
             }
@@ -90,9 +93,9 @@ impl<'a> Source<'a> {
         members.collect()
     }
 
-    fn usable(&self) -> Result<(Way, Localities), String> {
+    fn usable(&self) -> Result<(ConnectorId, Localities), String> {
         let how = localities_of(self.cluster)?;
-        Ok((self.way.clone()?, how))
+        Ok((self.connector.clone()?, how))
     }
 }
 
@@ -105,7 +108,7 @@ pub fn can_balance(cluster: &Cluster) -> bool {
 fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
     match &cluster.balancing {
         BalancingPolicy::RoundRobin => Ok(Localities::AreOne),
-        BalancingPolicy::Localities(inner) if **inner == BalancingPolicy::RoundRobin => {
+        BalancingPolicy::WrrLocality(inner) if **inner == BalancingPolicy::RoundRobin => {
             Ok(Localities::ByWeight)
         }
         _ => {

@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 
 use crate::{
-    extensions::{ExtensionConfig, decode, judge_extension},
+    extensions::{ExtensionConfig, decode, validate_extension},
     proto::envoy::{
         config::cluster::v3::{
             self as schema,
@@ -16,8 +16,8 @@ use crate::{
         },
         extensions::load_balancing_policies as policies,
     },
-    scalars::judge_duration,
-    validation::Judge,
+    scalars::validate_duration,
+    validation::Validator,
 };
 use xds_core::proto::{Any, UInt64Value};
 
@@ -26,7 +26,7 @@ use xds_core::proto::{Any, UInt64Value};
 #[non_exhaustive]
 pub enum BalancingPolicy {
     /// Chooses a locality by weight, then applies the inner policy to its endpoints.
-    Localities(Box<Self>),
+    WrrLocality(Box<Self>),
     /// Round robin.
     RoundRobin,
     /// Ring hash (gRFC A42).
@@ -40,7 +40,7 @@ pub enum BalancingPolicy {
         shuffle: bool,
     },
     /// Client-side weighted round robin, by weights that the endpoints report (gRFC A58).
-    Reported(ExtensionConfig),
+    ClientSideWeightedRoundRobin(ExtensionConfig),
     /// A policy that only the data plane supports ([`Rules::lb_policies`](crate::Rules)).
     Custom(ExtensionConfig),
 }
@@ -61,28 +61,30 @@ const USUAL_RING: u64 = 1_024;
 /// Maximum nesting depth of policies (gRFC A52).
 const DEPTH: usize = 16;
 
-pub(super) fn judge_balancing(
+pub(super) fn validate_balancing(
     cluster: &schema::Cluster,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<BalancingPolicy> {
     if let Some(policy) = cluster.load_balancing_policy.as_ref() {
-        return judge.field("load_balancing_policy", |judge| judge_policies(policy, DEPTH, judge));
+        return validator.field("load_balancing_policy", |validator| {
+            validate_policies(policy, DEPTH, validator)
+        });
     }
     match LbPolicy::try_from(cluster.lb_policy) {
         Ok(LbPolicy::RoundRobin) => {
-            Some(BalancingPolicy::Localities(Box::new(BalancingPolicy::RoundRobin)))
+            Some(BalancingPolicy::WrrLocality(Box::new(BalancingPolicy::RoundRobin)))
         }
         Ok(LbPolicy::RingHash) => {
             let config = match cluster.lb_config.as_ref() {
                 Some(LbConfig::RingHashLbConfig(config)) => *config,
                 _ => schema::cluster::RingHashLbConfig::default(),
             };
-            judge.field("ring_hash_lb_config", |judge| {
+            validator.field("ring_hash_lb_config", |validator| {
                 if config.hash_function != ring_hash_lb_config::HashFunction::XxHash as i32 {
-                    judge.fault_in("hash_function", "must be XX_HASH");
+                    validator.error_in("hash_function", "must be XX_HASH");
                 }
                 let sizes = (config.minimum_ring_size, config.maximum_ring_size);
-                judge_ring(sizes.0.as_ref(), sizes.1.as_ref(), judge)
+                validate_ring(sizes.0.as_ref(), sizes.1.as_ref(), validator)
             })
         }
         Ok(LbPolicy::LeastRequest) => {
@@ -90,43 +92,43 @@ pub(super) fn judge_balancing(
                 Some(LbConfig::LeastRequestLbConfig(config)) => config.choice_count.as_ref(),
                 _ => None,
             };
-            judge.field("least_request_lb_config", |judge| {
-                judge_choice_count(count.map(|it| it.value), judge)
+            validator.field("least_request_lb_config", |validator| {
+                validate_choice_count(count.map(|it| it.value), validator)
             })
         }
         _ => {
-            judge.fault_in("lb_policy", "must be ROUND_ROBIN, RING_HASH or LEAST_REQUEST");
+            validator.error_in("lb_policy", "must be ROUND_ROBIN, RING_HASH or LEAST_REQUEST");
             None
         }
     }
 }
 
 /// Returns the first supported policy of the list. The others are not validated (gRFC A52).
-fn judge_policies(
+fn validate_policies(
     list: &schema::LoadBalancingPolicy,
     depth: usize,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<BalancingPolicy> {
     let Some(depth) = depth.checked_sub(1) else {
-        judge.fault(format_args!("more than {DEPTH} policies inside one another"));
+        validator.error(format_args!("more than {DEPTH} policies inside one another"));
         return None;
     };
     for (index, policy) in list.policies.iter().enumerate() {
         let config = policy.typed_extension_config.as_ref();
-        let known = judge.element("policies", index, |judge| {
-            judge.field("typed_extension_config.typed_config", |judge| {
+        let known = validator.element("policies", index, |validator| {
+            validator.field("typed_extension_config.typed_config", |validator| {
                 let Some(config) = config.and_then(|it| it.typed_config.as_ref()) else {
-                    judge.fault("must be set");
+                    validator.error("must be set");
                     return Known::Yes(None);
                 };
-                judge_policy(config, depth, judge)
+                validate_policy(config, depth, validator)
             })
         });
         if let Known::Yes(policy) = known {
             return policy;
         }
     }
-    judge.fault_in("policies", "none of them is known");
+    validator.error_in("policies", "none of them is known");
     None
 }
 
@@ -135,7 +137,7 @@ enum Known {
     No,
 }
 
-fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
+fn validate_policy(config: &Any, depth: usize, validator: &mut Validator<'_>) -> Known {
     use policies::{
         client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
         least_request::v3::LeastRequest, pick_first::v3::PickFirst,
@@ -145,40 +147,41 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
     let policy = match name {
         "round_robin.v3.RoundRobin" => Some(BalancingPolicy::RoundRobin),
         "wrr_locality.v3.WrrLocality" => {
-            decode::<WrrLocality>(&config.value, judge).and_then(|it| {
-                judge.field("endpoint_picking_policy", |judge| {
+            decode::<WrrLocality>(&config.value, validator).and_then(|it| {
+                validator.field("endpoint_picking_policy", |validator| {
                     let Some(policy) = it.endpoint_picking_policy.as_ref() else {
-                        judge.fault("must be set");
+                        validator.error("must be set");
                         return None;
                     };
-                    let policy = judge_policies(policy, depth, judge)?;
-                    Some(BalancingPolicy::Localities(Box::new(policy)))
+                    let policy = validate_policies(policy, depth, validator)?;
+                    Some(BalancingPolicy::WrrLocality(Box::new(policy)))
                 })
             })
         }
-        "ring_hash.v3.RingHash" => decode::<Ring>(&config.value, judge).and_then(|ring| {
+        "ring_hash.v3.RingHash" => decode::<Ring>(&config.value, validator).and_then(|ring| {
             // The default hash function is xxHash too.
             if ring.hash_function > 1 {
-                judge.fault_in("hash_function", "must be XX_HASH");
+                validator.error_in("hash_function", "must be XX_HASH");
             }
             let (least, most) = (ring.minimum_ring_size, ring.maximum_ring_size);
-            judge_ring(least.as_ref(), most.as_ref(), judge)
+            validate_ring(least.as_ref(), most.as_ref(), validator)
         }),
-        "least_request.v3.LeastRequest" => decode::<LeastRequest>(&config.value, judge)
-            .and_then(|it| judge_choice_count(it.choice_count.map(|it| it.value), judge)),
-        "pick_first.v3.PickFirst" => decode::<PickFirst>(&config.value, judge)
+        "least_request.v3.LeastRequest" => decode::<LeastRequest>(&config.value, validator)
+            .and_then(|it| validate_choice_count(it.choice_count.map(|it| it.value), validator)),
+        "pick_first.v3.PickFirst" => decode::<PickFirst>(&config.value, validator)
             .map(|it| BalancingPolicy::PickFirst { shuffle: it.shuffle_address_list }),
         "client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin" => {
-            decode::<ClientSideWeightedRoundRobin>(&config.value, judge).and_then(|it| {
-                judge_reported(&it, judge);
-                judge_extension(config, judge).map(BalancingPolicy::Reported)
+            decode::<ClientSideWeightedRoundRobin>(&config.value, validator).and_then(|it| {
+                validate_client_side_wrr(&it, validator);
+                validate_extension(config, validator)
+                    .map(BalancingPolicy::ClientSideWeightedRoundRobin)
             })
         }
         _ => {
-            let Some(extension) = judge_extension(config, judge) else {
+            let Some(extension) = validate_extension(config, validator) else {
                 return Known::Yes(None);
             };
-            if !judge.rules.lb_policies.contains(&extension.type_url) {
+            if !validator.rules.lb_policies.contains(&extension.type_url) {
                 return Known::No;
             }
             Some(BalancingPolicy::Custom(extension))
@@ -188,9 +191,9 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
 }
 
 /// Validates the periods and the error penalty of A58.
-fn judge_reported(
+fn validate_client_side_wrr(
     config: &policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) {
     for (name, period) in [
         ("oob_reporting_period", &config.oob_reporting_period),
@@ -199,36 +202,39 @@ fn judge_reported(
         ("weight_update_period", &config.weight_update_period),
     ] {
         if let Some(period) = period {
-            judge.field(name, |judge| judge_duration(period, judge));
+            validator.field(name, |validator| validate_duration(period, validator));
         }
     }
     if config.error_utilization_penalty.as_ref().is_some_and(|it| it.value < 0.0) {
-        judge.fault_in("error_utilization_penalty", "must not be below zero");
+        validator.error_in("error_utilization_penalty", "must not be below zero");
     }
 }
 
-fn judge_ring(
+fn validate_ring(
     least: Option<&UInt64Value>,
     most: Option<&UInt64Value>,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<BalancingPolicy> {
     let minimum_size = least.map_or(USUAL_RING, |it| it.value);
     let maximum_size = most.map_or(LARGEST_RING, |it| it.value);
     for (name, size) in [("minimum_ring_size", minimum_size), ("maximum_ring_size", maximum_size)] {
         if !(1..=LARGEST_RING).contains(&size) {
-            judge.fault_in(name, format_args!("must be from 1 to {LARGEST_RING}"));
+            validator.error_in(name, format_args!("must be from 1 to {LARGEST_RING}"));
         }
     }
     if minimum_size > maximum_size {
-        judge.fault_in("minimum_ring_size", "must not be above maximum_ring_size");
+        validator.error_in("minimum_ring_size", "must not be above maximum_ring_size");
     }
     Some(BalancingPolicy::RingHash(RingHash { minimum_size, maximum_size }))
 }
 
-fn judge_choice_count(count: Option<u32>, judge: &mut Judge<'_>) -> Option<BalancingPolicy> {
+fn validate_choice_count(
+    count: Option<u32>,
+    validator: &mut Validator<'_>,
+) -> Option<BalancingPolicy> {
     let count = count.unwrap_or(2);
     if count < 2 {
-        judge.fault_in("choice_count", "must be at least 2");
+        validator.error_in("choice_count", "must be at least 2");
     }
     Some(BalancingPolicy::LeastRequest(count))
 }

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use xds_core::ResourceName;
 
-pub(crate) use self::validate::judge_cluster;
+pub(crate) use self::validate::validate_cluster;
 pub use self::{
     balancing::{BalancingPolicy, RingHash},
     outliers::{FailurePercentage, OutlierDetection, SuccessRate},

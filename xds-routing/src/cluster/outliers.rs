@@ -8,7 +8,7 @@ use core::time::Duration;
 use xds_core::proto::UInt32Value;
 
 use crate::{
-    proto::envoy::config::cluster::v3 as schema, scalars::judge_duration, validation::Judge,
+    proto::envoy::config::cluster::v3 as schema, scalars::validate_duration, validation::Validator,
 };
 
 /// Configuration of outlier detection.
@@ -61,13 +61,13 @@ pub struct FailurePercentage {
 const BASE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(300);
 
-pub(super) fn judge_outliers(
+pub(super) fn validate_outliers(
     outliers: &schema::OutlierDetection,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<OutlierDetection> {
     let mut duration = |name, field: &Option<_>, default| match field {
         None => Some(default),
-        Some(field) => judge.field(name, |judge| judge_duration(field, judge)),
+        Some(field) => validator.field(name, |validator| validate_duration(field, validator)),
     };
     let interval = duration("interval", &outliers.interval, Duration::from_secs(10));
     let base = duration("base_ejection_time", &outliers.base_ejection_time, BASE);
@@ -77,7 +77,7 @@ pub(super) fn judge_outliers(
     let mut percent = |name, field: &Option<UInt32Value>, default| {
         let value = field.as_ref().map_or(default, |it| it.value);
         if value > 100 {
-            judge.fault_in(name, "must not be above 100");
+            validator.error_in(name, "must not be above 100");
         }
         value
     };

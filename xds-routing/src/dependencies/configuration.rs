@@ -26,20 +26,20 @@ pub struct Configuration {
     pub(super) routes: Arc<RouteConfiguration>,
     /// Index of the virtual host.
     pub(super) host: usize,
-    pub(super) followed: FollowedClusters,
+    pub(super) resolved_clusters: ResolvedClusters,
 }
 
 /// Clusters with their endpoints, or the reasons why there are none. They belong to a
 /// [`Configuration`], or are kept while there is none
 /// ([`DependencyManager::clusters`](super::DependencyManager::clusters)). Cloning is cheap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FollowedClusters {
+pub struct ResolvedClusters {
     pub(super) clusters: Arc<ClusterMap>,
     /// Ambient errors of the listener and the routes.
     pub(super) note: ResolutionNote,
 }
 
-impl FollowedClusters {
+impl ResolvedClusters {
     /// Returns all clusters by name: those that routes name, those that are subscribed, and the
     /// members of aggregates among them. A subscribed cluster is missing until its first result is
     /// known.
@@ -114,25 +114,25 @@ impl Configuration {
     /// Returns the clusters: those that routes name, those that are subscribed, and the members of
     /// aggregates among them.
     #[must_use]
-    pub const fn followed(&self) -> &FollowedClusters {
-        &self.followed
+    pub const fn resolved_clusters(&self) -> &ResolvedClusters {
+        &self.resolved_clusters
     }
 
-    /// Returns all clusters [by name](FollowedClusters::by_name).
+    /// Returns all clusters [by name](ResolvedClusters::by_name).
     #[must_use]
     pub fn clusters(
         &self,
     ) -> &BTreeMap<ResourceName, Result<Arc<ClusterConfiguration>, ClusterError>> {
-        self.followed.by_name()
+        self.resolved_clusters.by_name()
     }
 
-    /// Returns the [cluster](FollowedClusters::cluster) with this name.
+    /// Returns the [cluster](ResolvedClusters::cluster) with this name.
     ///
     /// # Errors
     ///
     /// Returns the failure of calls to the cluster if it is unknown or cannot be used.
     pub fn cluster(&self, name: &ResourceName) -> Result<&Arc<ClusterConfiguration>, Failure> {
-        self.followed.cluster(name)
+        self.resolved_clusters.cluster(name)
     }
 }
 
@@ -154,7 +154,7 @@ pub struct ClusterConfiguration {
 #[non_exhaustive]
 pub enum Children {
     /// The cluster has endpoints of its own.
-    Leaf(LeafConfiguration),
+    Leaf(EndpointConfiguration),
     /// The cluster is an aggregate. These are its leaf clusters in order of priority, without
     /// duplicates (gRFC A37). Each of them is among the [clusters](Configuration::clusters).
     /// Clusters that cannot be obtained are left out.
@@ -164,7 +164,7 @@ pub enum Children {
 /// Endpoints of a leaf cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct LeafConfiguration {
+pub struct EndpointConfiguration {
     /// Endpoints.
     pub endpoints: Endpoints,
 }

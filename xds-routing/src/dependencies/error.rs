@@ -48,13 +48,13 @@ pub enum ConfigurationError {
 
 impl ConfigurationError {
     /// Returns the status message of calls: this error, and other known errors or the xDS node ID
-    /// from the [note](super::FollowedClusters::note) of the
+    /// from the [note](super::ResolvedClusters::note) of the
     /// [clusters](super::DependencyManager::clusters).
     // S3.090, S3.095
     #[must_use]
     pub fn message(&self, note: &ResolutionNote) -> String {
         let (Self::Listener(error) | Self::Routes(error)) = self else { return self.to_string() };
-        let rest = note.beside(error);
+        let rest = note.without(error);
         match error {
             // The error contains the node ID itself.
             DependencyError::Watch(_) if rest.is_bare() => self.to_string(),

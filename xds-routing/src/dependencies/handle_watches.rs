@@ -21,25 +21,25 @@ use super::Dependency;
 #[derive(Debug)]
 pub(crate) struct HandleWatches {
     client: ClientHandle,
-    turns: FuturesUnordered<Abortable<Turn>>,
+    pending: FuturesUnordered<Abortable<NextNotice>>,
     ends: BTreeMap<Dependency, AbortHandle>,
 }
 
 /// Future of the next notice of one watch, which returns the watch with it.
-struct Turn(Option<(Dependency, Box<Watch>)>);
+struct NextNotice(Option<(Dependency, Box<Watch>)>);
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for NextNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Turn").field(&self.0.as_ref().map(|(dependency, _)| dependency)).finish()
     }
 }
 
-type Turned = (Dependency, Box<Watch>, Option<Result<Notice, InvalidWatch>>);
+type WatchItem = (Dependency, Box<Watch>, Option<Result<Notice, InvalidWatch>>);
 
-impl Future for Turn {
-    type Output = Turned;
+impl Future for NextNotice {
+    type Output = WatchItem;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turned> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchItem> {
         let (_, watch) = self.0.as_mut().expect("not polled after it was done");
         match Pin::new(&mut **watch).poll_next(cx) {
             Poll::Pending => Poll::Pending,
@@ -53,9 +53,9 @@ impl Future for Turn {
 
 /// Event of a watch.
 #[derive(Debug)]
-pub(crate) enum WatchNews {
+pub(crate) enum WatchEvent {
     /// A notice. [`HandleWatches::handled`] is due once its dependencies are watched.
-    Notice(Dependency, Notice, Taken),
+    Notice(Dependency, Notice, TakenWatch),
     /// The client refused the watch.
     Refused(Dependency, InvalidWatch),
     /// The client has ended.
@@ -64,14 +64,14 @@ pub(crate) enum WatchNews {
 
 /// Watch whose notice is being handled. The client reads no further until it is returned.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenWatch {
     watch: Box<Watch>,
     end: Option<AbortHandle>,
 }
 
 impl HandleWatches {
     pub(crate) fn new(client: ClientHandle) -> Self {
-        Self { client, turns: FuturesUnordered::new(), ends: BTreeMap::new() }
+        Self { client, pending: FuturesUnordered::new(), ends: BTreeMap::new() }
     }
 
     pub(crate) const fn client(&self) -> &ClientHandle {
@@ -97,10 +97,10 @@ impl HandleWatches {
     }
 
     /// Polls for the next event of any watch.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<WatchNews> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         loop {
-            let (dependency, watch, item) = match Pin::new(&mut self.turns).poll_next(cx) {
-                Poll::Ready(Some(Ok(turned))) => turned,
+            let (dependency, watch, item) = match Pin::new(&mut self.pending).poll_next(cx) {
+                Poll::Ready(Some(Ok(ready))) => ready,
                 // The watch was ended in the meantime.
                 Poll::Ready(Some(Err(_))) => continue,
                 Poll::Ready(None) | Poll::Pending => return Poll::Pending,
@@ -108,27 +108,27 @@ impl HandleWatches {
             return Poll::Ready(match item {
                 Some(Ok(notice)) => {
                     let end = self.ends.get(&dependency).cloned();
-                    WatchNews::Notice(dependency, notice, Taken { watch, end })
+                    WatchEvent::Notice(dependency, notice, TakenWatch { watch, end })
                 }
-                Some(Err(InvalidWatch::ShutDown)) | None => WatchNews::Ended,
-                Some(Err(why)) => WatchNews::Refused(dependency, why),
+                Some(Err(InvalidWatch::ShutDown)) | None => WatchEvent::Ended,
+                Some(Err(why)) => WatchEvent::Refused(dependency, why),
             });
         }
     }
 
     /// Completes the handling of a notice. Its dependencies must be watched by then, because the
     /// client may read on afterwards.
-    pub(crate) fn handled(&mut self, dependency: Dependency, mut taken: Taken) {
-        taken.watch.handled();
+    pub(crate) fn handled(&mut self, dependency: Dependency, mut watch: TakenWatch) {
+        watch.watch.handled();
         // The notice may have ended the watch, and even started a new one for the same resource.
-        if taken.end.is_some_and(|end| !end.is_aborted()) {
-            self.await_next(dependency, taken.watch);
+        if watch.end.is_some_and(|end| !end.is_aborted()) {
+            self.await_next(dependency, watch.watch);
         }
     }
 
     fn await_next(&mut self, dependency: Dependency, watch: Box<Watch>) {
         let (end, registration) = AbortHandle::new_pair();
         self.ends.insert(dependency.clone(), end);
-        self.turns.push(Abortable::new(Turn(Some((dependency, watch))), registration));
+        self.pending.push(Abortable::new(NextNotice(Some((dependency, watch))), registration));
     }
 }

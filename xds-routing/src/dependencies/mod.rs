@@ -47,7 +47,7 @@
 //! |---|---|
 //! | listener or routes missing or unusable | a [`ConfigurationError`]: all calls fail |
 //! | cluster missing | a [`ClusterError`] in its place: its calls fail |
-//! | endpoints missing | a [`LeafConfiguration`] without endpoints; the note has the reason |
+//! | endpoints missing | a [`EndpointConfiguration`] without endpoints; the note has the reason |
 //! | ambient error of a resource in use | the [`ResolutionNote`] of each affected cluster |
 //! | server unreachable, new routes name unknown clusters | the old routes stay in use |
 //! | renamed routes or endpoints transiently unavailable | the old ones stay in use, with a note |
@@ -84,7 +84,6 @@
 mod configuration;
 mod dependency_error;
 mod error;
-mod followed;
 mod graph;
 #[cfg(feature = "handle")]
 mod handle_watches;
@@ -92,19 +91,20 @@ mod manager;
 mod note;
 mod outbox;
 mod root;
+mod watched_resource;
 mod watches;
 
 use xds_core::{ResourceName, types};
 
 #[cfg(feature = "handle")]
-pub(crate) use self::handle_watches::{HandleWatches, WatchNews};
+pub(crate) use self::handle_watches::{HandleWatches, WatchEvent};
 #[cfg(feature = "handle")]
 pub use self::manager::HandleDependencies;
 pub(crate) use self::watches::Watches;
 pub use self::{
     configuration::{
-        Children, ClusterConfiguration, Configuration, Endpoints, FollowedClusters,
-        LeafConfiguration,
+        Children, ClusterConfiguration, Configuration, EndpointConfiguration, Endpoints,
+        ResolvedClusters,
     },
     dependency_error::DependencyError,
     error::{ClusterError, ConfigurationError},

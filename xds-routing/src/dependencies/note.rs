@@ -36,7 +36,7 @@ impl ResolutionNote {
     }
 
     /// Returns the note without this error.
-    pub(super) fn beside(&self, error: &DependencyError) -> Self {
+    pub(super) fn without(&self, error: &DependencyError) -> Self {
         let DependencyError::Watch(known) = error else { return self.clone() };
         let errors = self.errors.iter().filter(|error| *error != known).cloned();
         Self { errors: errors.collect(), ..self.clone() }

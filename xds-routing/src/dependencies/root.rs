@@ -10,8 +10,8 @@ use alloc::{
 use xds_core::{ResourceName, client::WatchError, xdstp::Authority};
 
 use super::{
-    ConfigurationError, DependencyError, DependencyKind, ResolutionNote, followed::Followed,
-    outbox::Outbox,
+    ConfigurationError, DependencyError, DependencyKind, ResolutionNote, outbox::Outbox,
+    watched_resource::WatchedResource,
 };
 use crate::{
     listener::{Listener, Routes},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Listener with its routes.
 #[derive(Clone, Debug)]
-pub(super) struct Root {
+pub(super) struct ListenerRoutes {
     pub(super) listener: Arc<Listener>,
     pub(super) routes: Arc<RouteConfiguration>,
     /// Index of the virtual host that matches the authority.
@@ -29,7 +29,7 @@ pub(super) struct Root {
     pub(super) clusters: BTreeSet<ResourceName>,
 }
 
-impl Root {
+impl ListenerRoutes {
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.listener, &other.listener) && Arc::ptr_eq(&self.routes, &other.routes)
     }
@@ -38,10 +38,10 @@ impl Root {
 /// Newest state of the listener and its routes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RootState {
-    pub(super) listener: Followed<Listener>,
+    pub(super) listener: WatchedResource<Listener>,
     /// Route configuration that the newest listener names.
     routes_name: Option<ResourceName>,
-    pub(super) routes: Followed<RouteConfiguration>,
+    pub(super) routes: WatchedResource<RouteConfiguration>,
     /// Inline routes of the newest listener.
     inline: Option<Arc<RouteConfiguration>>,
 }
@@ -68,7 +68,7 @@ impl RootState {
         if let Some(new) = &name {
             outbox.watch(DependencyKind::Routes, new);
         }
-        self.routes = Followed::default();
+        self.routes = WatchedResource::default();
         if let Some(old) = core::mem::replace(&mut self.routes_name, name) {
             outbox.unwatch(DependencyKind::Routes, &old);
         }
@@ -76,7 +76,7 @@ impl RootState {
 
     /// Forgets the listener and its routes.
     pub(super) fn forget(&mut self, outbox: &mut Outbox) {
-        self.listener = Followed::default();
+        self.listener = WatchedResource::default();
         self.follow_routes(outbox);
     }
 
@@ -85,7 +85,7 @@ impl RootState {
         &self,
         authority: &str,
         node_id: &Arc<str>,
-    ) -> Option<Result<Root, ConfigurationError>> {
+    ) -> Option<Result<ListenerRoutes, ConfigurationError>> {
         let note = || ResolutionNote::new(Arc::clone(node_id), None, self.ambient()).to_string();
         let listener = match self.listener.value.as_ref()? {
             Ok(listener) => listener,
@@ -112,7 +112,7 @@ impl RootState {
             }));
         };
         let clusters = routes.virtual_hosts().get(host).map(|host| host.clusters());
-        Some(Ok(Root {
+        Some(Ok(ListenerRoutes {
             listener: Arc::clone(listener),
             routes: Arc::clone(routes),
             host,
@@ -129,7 +129,7 @@ impl RootState {
     }
 
     /// Whether the newest routes are unknown only because of a transient error.
-    pub(super) fn is_trouble(&self) -> bool {
+    pub(super) fn is_transiently_unavailable(&self) -> bool {
         matches!(&self.routes.value, Some(Err(error)) if error.is_transient())
             && matches!(&self.listener.value, Some(Ok(_)))
     }

@@ -13,14 +13,14 @@ use crate::{
 
 /// State of one watched resource.
 #[derive(Clone, Debug)]
-pub(super) struct Followed<T> {
+pub(super) struct WatchedResource<T> {
     /// Newest value or error. `None` before the first notice.
     pub(super) value: Option<Result<Arc<T>, DependencyError>>,
     /// Ambient error: an error while the value stays in use.
     pub(super) ambient: Option<WatchError>,
 }
 
-impl<T> Default for Followed<T> {
+impl<T> Default for WatchedResource<T> {
     fn default() -> Self {
         Self { value: None, ambient: None }
     }
@@ -28,7 +28,7 @@ impl<T> Default for Followed<T> {
 
 /// Decoded notice of a watch.
 #[derive(Debug)]
-pub(super) enum News<T> {
+pub(super) enum WatchUpdate<T> {
     /// The value changed or was lost. Clears the ambient error.
     Value(Result<Arc<T>, DependencyError>),
     /// The ambient error changed or was cleared.
@@ -37,19 +37,19 @@ pub(super) enum News<T> {
     Nothing,
 }
 
-impl<T> Followed<T> {
+impl<T> WatchedResource<T> {
     /// Applies a notice. Returns whether the value changed.
-    pub(super) fn take(&mut self, news: News<T>) -> bool {
-        match news {
-            News::Value(value) => {
+    pub(super) fn take(&mut self, update: WatchUpdate<T>) -> bool {
+        match update {
+            WatchUpdate::Value(value) => {
                 *self = Self { value: Some(value), ambient: None };
                 true
             }
-            News::Ambient(error) => {
+            WatchUpdate::Ambient(error) => {
                 self.ambient = error;
                 false
             }
-            News::Nothing => false,
+            WatchUpdate::Nothing => false,
         }
     }
 
@@ -81,7 +81,7 @@ macro_rules! decoded {
 
 decoded!(Listener, RouteConfiguration, Cluster, ClusterLoadAssignment);
 
-impl<T: Decoded> News<T> {
+impl<T: Decoded> WatchUpdate<T> {
     pub(super) fn read(notice: Notice, rules: &Rules) -> Self {
         match notice {
             Notice::Changed(Ok(resource)) => Self::Value(value_of(&resource, rules)),

@@ -8,7 +8,7 @@ use alloc::{string::String, vec::Vec};
 
 use xds_core::{ResourceName, proto::Locality as LocalityName};
 
-pub(crate) use self::validate::judge_endpoints;
+pub(crate) use self::validate::validate_endpoints;
 use crate::{pattern::Fraction, scalars::SocketAddress};
 
 /// Validated endpoints of a cluster.
@@ -20,7 +20,7 @@ pub struct ClusterLoadAssignment {
     /// Localities by priority, the highest priority first. Each priority has at least one locality.
     pub priorities: Vec<Vec<Locality>>,
     /// Drop categories, applied in order (gRFC A32).
-    pub drops: Vec<Drop>,
+    pub drops: Vec<DropCategory>,
 }
 
 impl ClusterLoadAssignment {
@@ -86,7 +86,7 @@ impl Health {
 /// Drop category: a fraction of calls that fail without being sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Drop {
+pub struct DropCategory {
     /// Name of the category, for load reports.
     pub category: String,
     /// Fraction of the calls.

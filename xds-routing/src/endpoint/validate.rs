@@ -7,7 +7,7 @@ use xds_core::{
     proto::{Locality as LocalityName, value},
 };
 
-use super::{ClusterLoadAssignment, Drop, Endpoint, Health, Locality};
+use super::{ClusterLoadAssignment, DropCategory, Endpoint, Health, Locality};
 use crate::{
     pattern::Fraction,
     proto::envoy::config::{
@@ -17,13 +17,13 @@ use crate::{
             lb_endpoint::HostIdentifier,
         },
     },
-    scalars::{HostForm, SocketAddress, judge_address},
-    validation::Judge,
+    scalars::{HostForm, SocketAddress, validate_address},
+    validation::Validator,
 };
 
-pub(crate) fn judge_endpoints(
+pub(crate) fn validate_endpoints(
     schema: &schema::ClusterLoadAssignment,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<ClusterLoadAssignment> {
     // Priorities are contiguous, so none exceeds the number of localities.
     let most = schema.endpoints.len();
@@ -31,23 +31,23 @@ pub(crate) fn judge_endpoints(
     let mut addresses = BTreeSet::new();
     let mut places = BTreeSet::new();
     for (index, locality) in schema.endpoints.iter().enumerate() {
-        judge.element("endpoints", index, |judge| {
+        validator.element("endpoints", index, |validator| {
             let weight = locality.load_balancing_weight.as_ref().map_or(0, |it| it.value);
             // A locality without weight gets no calls and is ignored.
             if weight == 0 {
                 return;
             }
-            let endpoints = judge_locality(locality, &mut addresses, judge);
+            let endpoints = validate_locality(locality, &mut addresses, validator);
             let place = usize::try_from(locality.priority).ok().filter(|&place| place < most);
             let Some(place) = place else {
-                judge.fault_in("priority", "leaves a priority before it empty");
+                validator.error_in("priority", "leaves a priority before it empty");
                 return;
             };
             if priorities.len() <= place {
                 priorities.resize_with(place + 1, Vec::new);
             }
             if locality.locality.is_none() {
-                judge.fault_in("locality", "must be set");
+                validator.error_in("locality", "must be set");
             }
             let name = locality.locality.clone().unwrap_or_default();
             if let Some(priority) = priorities.get_mut(place) {
@@ -55,7 +55,7 @@ pub(crate) fn judge_endpoints(
                 let own = own.map(|it| (&*it.region, &*it.zone, &*it.sub_zone)).unwrap_or_default();
                 if !places.insert((place, own)) {
                     let why = format_args!("{} is there twice in its priority", Place(&name));
-                    judge.fault_in("locality", why);
+                    validator.error_in("locality", why);
                 }
                 priority.push(Locality { name, weight, endpoints });
             }
@@ -63,17 +63,17 @@ pub(crate) fn judge_endpoints(
     }
     for (priority, localities) in priorities.iter().enumerate() {
         if localities.is_empty() {
-            judge.fault_in("endpoints", format_args!("priority {priority} is empty"));
+            validator.error_in("endpoints", format_args!("priority {priority} is empty"));
         }
         let sum: u64 = localities.iter().map(|it| u64::from(it.weight)).sum();
         if sum > u64::from(u32::MAX) {
             let why =
                 format_args!("the weights of priority {priority} sum up to more than {}", u32::MAX);
-            judge.fault_in("endpoints", why);
+            validator.error_in("endpoints", why);
         }
     }
     let drops = schema.policy.as_ref().map_or(&[][..], |policy| &policy.drop_overloads);
-    let drops = judge_drops(drops, judge);
+    let drops = validate_drops(drops, validator);
     let name = ResourceName::from(schema.cluster_name.as_str());
     Some(ClusterLoadAssignment { name, priorities, drops })
 }
@@ -87,33 +87,34 @@ impl core::fmt::Display for Place<'_> {
     }
 }
 
-fn judge_locality(
+fn validate_locality(
     locality: &schema::LocalityLbEndpoints,
     addresses: &mut BTreeSet<SocketAddress>,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Vec<Endpoint> {
     let mut endpoints = Vec::new();
     let mut sum: u64 = 0;
     for (index, endpoint) in locality.lb_endpoints.iter().enumerate() {
-        let judged = judge
-            .element("lb_endpoints", index, |judge| judge_endpoint(endpoint, addresses, judge));
-        if let Some(endpoint) = judged {
+        let validated = validator.element("lb_endpoints", index, |validator| {
+            validate_endpoint(endpoint, addresses, validator)
+        });
+        if let Some(endpoint) = validated {
             sum = sum.saturating_add(u64::from(endpoint.weight));
             endpoints.push(endpoint);
         }
     }
     if sum > u64::from(u32::MAX) {
         let why = format_args!("the weights sum up to more than {}", u32::MAX);
-        judge.fault_in("lb_endpoints", why);
+        validator.error_in("lb_endpoints", why);
     }
     endpoints
 }
 
 /// Validates an endpoint. Returns `None` if it is unhealthy or invalid.
-fn judge_endpoint(
+fn validate_endpoint(
     endpoint: &schema::LbEndpoint,
     addresses: &mut BTreeSet<SocketAddress>,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<Endpoint> {
     let health = match HealthStatus::try_from(endpoint.health_status) {
         Ok(HealthStatus::Healthy) => Health::Healthy,
@@ -123,29 +124,27 @@ fn judge_endpoint(
     };
     let weight = endpoint.load_balancing_weight.as_ref().map_or(1, |it| it.value);
     if weight == 0 {
-        judge.fault_in("load_balancing_weight", "must be above zero");
+        validator.error_in("load_balancing_weight", "must be above zero");
     }
     let Some(HostIdentifier::Endpoint(schema)) = endpoint.host_identifier.as_ref() else {
-        judge.fault_in("endpoint", "must be set");
+        validator.error_in("endpoint", "must be set");
         return None;
     };
     let mut own = Vec::new();
-    judge.field("endpoint", |judge| {
-        own.extend(
-            judge.field("address", |judge| {
-                judge_address(schema.address.as_ref(), HostForm::Ip, judge)
-            }),
-        );
+    validator.field("endpoint", |validator| {
+        own.extend(validator.field("address", |validator| {
+            validate_address(schema.address.as_ref(), HostForm::Ip, validator)
+        }));
         for (index, address) in schema.additional_addresses.iter().enumerate() {
-            own.extend(judge.element("additional_addresses", index, |judge| {
-                judge.field("address", |judge| {
-                    judge_address(address.address.as_ref(), HostForm::Ip, judge)
+            own.extend(validator.element("additional_addresses", index, |validator| {
+                validator.field("address", |validator| {
+                    validate_address(address.address.as_ref(), HostForm::Ip, validator)
                 })
             }));
         }
         for address in &own {
             if !addresses.insert(address.clone()) {
-                judge.fault(format_args!("the address {address} is there twice"));
+                validator.error(format_args!("the address {address} is there twice"));
             }
         }
     });
@@ -163,24 +162,26 @@ fn hash_key(endpoint: &schema::LbEndpoint) -> Option<String> {
     }
 }
 
-fn judge_drops(drops: &[DropOverload], judge: &mut Judge<'_>) -> Vec<Drop> {
-    let mut judged = Vec::new();
+fn validate_drops(drops: &[DropOverload], validator: &mut Validator<'_>) -> Vec<DropCategory> {
+    let mut validated = Vec::new();
     for (index, drop) in drops.iter().enumerate() {
-        judge.field("policy", |judge| {
-            judge.element("drop_overloads", index, |judge| {
+        validator.field("policy", |validator| {
+            validator.element("drop_overloads", index, |validator| {
                 if drop.category.is_empty() {
-                    judge.fault_in("category", "must not be empty");
+                    validator.error_in("category", "must not be empty");
                 }
                 let Some(share) = drop.drop_percentage.as_ref().map(Fraction::from_schema) else {
-                    judge.fault_in("drop_percentage", "must be set");
+                    validator.error_in("drop_percentage", "must be set");
                     return;
                 };
                 match share {
-                    Some(share) => judged.push(Drop { category: drop.category.clone(), share }),
-                    None => judge.fault_in("drop_percentage.denominator", "unknown value"),
+                    Some(share) => {
+                        validated.push(DropCategory { category: drop.category.clone(), share })
+                    }
+                    None => validator.error_in("drop_percentage.denominator", "unknown value"),
                 }
             });
         });
     }
-    judged
+    validated
 }

@@ -21,8 +21,8 @@ use crate::{
         r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
     random::Random,
-    scalars::judge_duration,
-    validation::Judge,
+    scalars::validate_duration,
+    validation::Validator,
 };
 
 /// Configuration of the fault injection filter.
@@ -34,7 +34,7 @@ pub struct FaultInjection {
     /// Abort of calls.
     pub abort: Option<Abort>,
     /// Maximum number of calls with an active fault. `None` means no limit.
-    pub most_active: Option<u32>,
+    pub max_active_faults: Option<u32>,
 }
 
 /// Delay of a fraction of calls.
@@ -42,7 +42,7 @@ pub struct FaultInjection {
 #[non_exhaustive]
 pub struct Delay {
     /// Length of the delay.
-    pub how_long: DelayFor,
+    pub length: DelayLength,
     /// Fraction of the calls.
     pub share: Share,
 }
@@ -50,7 +50,7 @@ pub struct Delay {
 /// Length of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DelayFor {
+pub enum DelayLength {
     /// A fixed delay.
     Fixed(Duration),
     /// Milliseconds from the header `x-envoy-fault-delay-request`. The header
@@ -63,7 +63,7 @@ pub enum DelayFor {
 #[non_exhaustive]
 pub struct Abort {
     /// Status of the aborted calls.
-    pub with: AbortWith,
+    pub with: AbortStatus,
     /// Fraction of the calls.
     pub share: Share,
 }
@@ -71,7 +71,7 @@ pub struct Abort {
 /// Status of aborted calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AbortWith {
+pub enum AbortStatus {
     /// A fixed gRPC status code. Zero (OK) disables the abort.
     Status(u8),
     /// gRPC status code from the header `x-envoy-fault-abort-grpc-request`. The header
@@ -115,7 +115,7 @@ pub struct Fault {
     pub abort: Option<u8>,
     /// Maximum number of calls with an active fault, beyond which this fault is not injected.
     /// `None` means no limit.
-    pub most_active: Option<u32>,
+    pub max_active_faults: Option<u32>,
 }
 
 impl Fault {
@@ -137,11 +137,11 @@ impl Fault {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),
             (one, other) => one.or(other),
         };
-        let most_active = match (self.most_active, other.most_active) {
+        let max_active_faults = match (self.max_active_faults, other.max_active_faults) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        Self { delay, abort: other.abort, most_active }
+        Self { delay, abort: other.abort, max_active_faults }
     }
 }
 
@@ -154,19 +154,19 @@ impl FaultInjection {
     /// Decides on the fault for a call with these headers.
     pub fn decide<H: Headers + ?Sized>(&self, headers: &H, random: &mut Random) -> Fault {
         let delay = self.delay.and_then(|delay| {
-            let (how_long, share) = match delay.how_long {
-                DelayFor::Fixed(fixed) => (fixed, delay.share),
-                DelayFor::Headers => {
+            let (length, share) = match delay.length {
+                DelayLength::Fixed(fixed) => (fixed, delay.share),
+                DelayLength::Headers => {
                     let stated = headers.value(DELAY)?.trim().parse().ok()?;
                     (Duration::from_millis(stated), delay.share.limited(headers, DELAY_SHARE))
                 }
             };
-            (!how_long.is_zero() && share.draw(random)).then_some(how_long)
+            (!length.is_zero() && share.draw(random)).then_some(length)
         });
         let abort = self.abort.and_then(|abort| {
             let (status, share) = match abort.with {
-                AbortWith::Status(status) => (status, abort.share),
-                AbortWith::Headers => {
+                AbortStatus::Status(status) => (status, abort.share),
+                AbortStatus::Headers => {
                     let stated = headers.value(ABORT)?.trim().parse::<u32>().ok();
                     // An invalid status code counts as UNKNOWN.
                     let status = stated.and_then(status).unwrap_or(UNKNOWN);
@@ -175,7 +175,7 @@ impl FaultInjection {
             };
             (status != OK && share.draw(random)).then_some(status)
         });
-        Fault { delay, abort, most_active: self.most_active }
+        Fault { delay, abort, max_active_faults: self.max_active_faults }
     }
 }
 
@@ -193,7 +193,7 @@ impl ActiveFaults {
     /// injected.
     #[must_use]
     pub fn begin(&self, fault: &Fault) -> Option<ActiveFault> {
-        let most = fault.most_active.unwrap_or(u32::MAX);
+        let most = fault.max_active_faults.unwrap_or(u32::MAX);
         let more = |active: u32| (active < most).then(|| active.saturating_add(1));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(ActiveFault(Arc::clone(&self.0)))
@@ -229,33 +229,34 @@ const fn status_of_http(status: u32) -> u8 {
     }
 }
 
-pub(super) fn judge_faults(schema: &HttpFault, judge: &mut Judge<'_>) -> FaultInjection {
+pub(super) fn validate_faults(schema: &HttpFault, validator: &mut Validator<'_>) -> FaultInjection {
     let delay = schema.delay.as_ref().and_then(|delay| {
-        let how_long = match delay.fault_delay_secifier.as_ref()? {
-            FaultDelaySecifier::FixedDelay(fixed) => DelayFor::Fixed(
-                judge.field("delay.fixed_delay", |judge| judge_duration(fixed, judge))?,
+        let length = match delay.fault_delay_secifier.as_ref()? {
+            FaultDelaySecifier::FixedDelay(fixed) => DelayLength::Fixed(
+                validator
+                    .field("delay.fixed_delay", |validator| validate_duration(fixed, validator))?,
             ),
-            FaultDelaySecifier::HeaderDelay(_) => DelayFor::Headers,
+            FaultDelaySecifier::HeaderDelay(_) => DelayLength::Headers,
         };
-        Some(Delay { how_long, share: share(delay.percentage.as_ref()) })
+        Some(Delay { length, share: share(delay.percentage.as_ref()) })
     });
     let abort = schema.abort.as_ref().and_then(|abort| {
         let with = match *abort.error_type.as_ref()? {
-            ErrorType::HttpStatus(status) => AbortWith::Status(status_of_http(status)),
+            ErrorType::HttpStatus(status) => AbortStatus::Status(status_of_http(status)),
             ErrorType::GrpcStatus(stated) => match status(stated) {
-                Some(status) => AbortWith::Status(status),
+                Some(status) => AbortStatus::Status(status),
                 None => {
                     let why = format_args!("{stated} is no status of gRPC");
-                    judge.fault_in("abort.grpc_status", why);
+                    validator.error_in("abort.grpc_status", why);
                     return None;
                 }
             },
-            ErrorType::HeaderAbort(_) => AbortWith::Headers,
+            ErrorType::HeaderAbort(_) => AbortStatus::Headers,
         };
         Some(Abort { with, share: share(abort.percentage.as_ref()) })
     });
-    let most_active = schema.max_active_faults.as_ref().map(|it| it.value);
-    FaultInjection { delay, abort, most_active }
+    let max_active_faults = schema.max_active_faults.as_ref().map(|it| it.value);
+    FaultInjection { delay, abort, max_active_faults }
 }
 
 /// Converts a fraction. An absent one is zero, and an unknown denominator counts as 100, as in

@@ -3,7 +3,7 @@
 
 use xds_core::proto::Any;
 
-use super::{FilterConfig, faults::judge_faults};
+use super::{FilterConfig, faults::validate_faults};
 use crate::{
     extensions::{ExtensionConfig, decode, is_object},
     proto::envoy::extensions::{
@@ -18,47 +18,48 @@ use crate::{
         http::stateful_session::cookie::v3::CookieBasedSessionState,
     },
     rules::{FAULT, RBAC, RBAC_OVERRIDE, ROUTER, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE},
-    scalars::judge_duration,
-    validation::Judge,
+    scalars::validate_duration,
+    validation::Validator,
 };
 
-const OWN: [&str; 6] =
+const GRPC_FILTERS: [&str; 6] =
     [ROUTER, FAULT, RBAC, RBAC_OVERRIDE, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE];
 const COOKIE: &str = "type.googleapis.com/\
     envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState";
 
 /// Validates the configuration of a supported filter. One that only the data plane knows is
 /// accepted unread.
-pub(super) fn judge_config(
+pub(super) fn validate_config(
     config: &Any,
     extension: ExtensionConfig,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<FilterConfig> {
     let url = extension.type_url.as_str();
-    if OWN.contains(&url) && is_object(config) {
-        judge.fault(format_args!("the configuration of `{url}` must not be an object"));
+    if GRPC_FILTERS.contains(&url) && is_object(config) {
+        validator.error(format_args!("the configuration of `{url}` must not be an object"));
         return None;
     }
     let value = &config.value;
     match url {
         FAULT => {
-            let faults = judge_faults(&decode::<HttpFault>(value, judge)?, judge);
+            let faults = validate_faults(&decode::<HttpFault>(value, validator)?, validator);
             return Some(FilterConfig::Faults(faults));
         }
         ROUTER => {
-            decode::<Router>(value, judge)?;
+            decode::<Router>(value, validator)?;
         }
         RBAC => {
-            decode::<Rbac>(value, judge)?;
+            decode::<Rbac>(value, validator)?;
         }
         RBAC_OVERRIDE => {
-            decode::<RbacPerRoute>(value, judge)?;
+            decode::<RbacPerRoute>(value, validator)?;
         }
-        STATEFUL_SESSION => judge_session(&decode(value, judge)?, judge),
+        STATEFUL_SESSION => validate_session(&decode(value, validator)?, validator),
         STATEFUL_SESSION_OVERRIDE => {
-            let stated: StatefulSessionPerRoute = decode(value, judge)?;
+            let stated: StatefulSessionPerRoute = decode(value, validator)?;
             if let Some(Override::StatefulSession(session)) = stated.r#override.as_ref() {
-                judge.field("stateful_session", |judge| judge_session(session, judge));
+                validator
+                    .field("stateful_session", |validator| validate_session(session, validator));
             }
         }
         _ => {}
@@ -67,32 +68,32 @@ pub(super) fn judge_config(
 }
 
 /// Validates a stateful session configuration: a cookie with a name (gRFC A55).
-fn judge_session(session: &StatefulSession, judge: &mut Judge<'_>) {
+fn validate_session(session: &StatefulSession, validator: &mut Validator<'_>) {
     let Some(state) = session.session_state.as_ref() else {
         return;
     };
-    judge.field("session_state.typed_config", |judge| {
+    validator.field("session_state.typed_config", |validator| {
         let Some(config) = state.typed_config.as_ref() else {
-            judge.fault("must be set");
+            validator.error("must be set");
             return;
         };
         if config.type_url != COOKIE {
-            judge.fault_in("type_url", format_args!("`{}` is not supported", config.type_url));
+            validator.error_in("type_url", format_args!("`{}` is not supported", config.type_url));
             return;
         }
-        let Some(state) = decode::<CookieBasedSessionState>(&config.value, judge) else {
+        let Some(state) = decode::<CookieBasedSessionState>(&config.value, validator) else {
             return;
         };
-        judge.field("cookie", |judge| {
+        validator.field("cookie", |validator| {
             let Some(cookie) = state.cookie.as_ref() else {
-                judge.fault("must be set");
+                validator.error("must be set");
                 return;
             };
             if cookie.name.is_empty() {
-                judge.fault_in("name", "must not be empty");
+                validator.error_in("name", "must not be empty");
             }
             if let Some(ttl) = cookie.ttl.as_ref() {
-                judge.field("ttl", |judge| judge_duration(ttl, judge));
+                validator.field("ttl", |validator| validate_duration(ttl, validator));
             }
         });
     });

@@ -19,10 +19,10 @@ use alloc::{
 use xds_core::proto::Any;
 
 pub use self::faults::{
-    Abort, AbortWith, ActiveFault, ActiveFaults, Delay, DelayFor, Fault, FaultInjection, Share,
+    Abort, AbortStatus, ActiveFault, ActiveFaults, Delay, DelayLength, Fault, FaultInjection, Share,
 };
 use crate::{
-    extensions::{ExtensionConfig, decode, judge_extension},
+    extensions::{ExtensionConfig, decode, validate_extension},
     proto::envoy::{
         config::route::v3::FilterConfig as FilterConfigSchema,
         extensions::filters::network::http_connection_manager::v3::{
@@ -30,7 +30,7 @@ use crate::{
         },
     },
     rules::{FilterPlace, Side},
-    validation::Judge,
+    validation::Validator,
 };
 
 /// HTTP filter of a listener.
@@ -60,106 +60,108 @@ pub type FilterOverrides = BTreeMap<String, FilterConfig>;
 
 const FILTER_CONFIG: &str = "type.googleapis.com/envoy.config.route.v3.FilterConfig";
 
-pub(crate) fn judge_overrides(
+pub(crate) fn validate_overrides(
     overrides: &BTreeMap<String, Any>,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<FilterOverrides> {
-    let mut judged = FilterOverrides::new();
+    let mut validated = FilterOverrides::new();
     for (name, config) in overrides {
-        let config = judge.element("typed_per_filter_config", name, |judge| {
+        let config = validator.element("typed_per_filter_config", name, |validator| {
             if name.is_empty() {
-                judge.fault("the name of a filter must not be empty");
+                validator.error("the name of a filter must not be empty");
             }
-            judge_override(config, judge)
+            validate_override(config, validator)
         });
         if let Some(config) = config {
-            judged.insert(name.clone(), config);
+            validated.insert(name.clone(), config);
         }
     }
-    Some(judged)
+    Some(validated)
 }
 
-fn judge_override(config: &Any, judge: &mut Judge<'_>) -> Option<FilterConfig> {
+fn validate_override(config: &Any, validator: &mut Validator<'_>) -> Option<FilterConfig> {
     let mut is_optional = false;
     let mut unwrapped = None;
     if config.type_url == FILTER_CONFIG {
-        let wrapper: FilterConfigSchema = decode(&config.value, judge)?;
+        let wrapper: FilterConfigSchema = decode(&config.value, validator)?;
         is_optional = wrapper.is_optional;
         if wrapper.config.is_none() {
-            judge.fault_in("config", "must be set");
+            validator.error_in("config", "must be set");
             return None;
         }
         unwrapped = wrapper.config;
     }
     let config = unwrapped.as_ref().unwrap_or(config);
-    let extension = judge_extension(config, judge)?;
-    let problem = match judge.rules.http_filters.get(&extension.type_url) {
+    let extension = validate_extension(config, validator)?;
+    let problem = match validator.rules.http_filters.get(&extension.type_url) {
         Some(kind) if kind.role.is_for_routes() => {
-            return known::judge_config(config, extension, judge);
+            return known::validate_config(config, extension, validator);
         }
         Some(_) => "cannot be set beside the listener",
         None => "is not known",
     };
     if !is_optional {
-        judge.fault(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
+        validator.error(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
     }
     None
 }
 
 /// Validates the filters of a listener. Names must be unique, unsupported optional filters are left
 /// out, and exactly the last filter must be terminal.
-pub(crate) fn judge_http_filters(
+pub(crate) fn validate_http_filters(
     filters: &[HttpFilterSchema],
     side: Side,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Vec<HttpFilter> {
-    let mut judged: Vec<HttpFilter> = Vec::new();
+    let mut validated: Vec<HttpFilter> = Vec::new();
     let mut names = BTreeSet::new();
     // Whether each filter is terminal.
     let mut terminal = Vec::new();
     for (index, filter) in filters.iter().enumerate() {
-        judge.element("http_filters", index, |judge| {
+        validator.element("http_filters", index, |validator| {
             if filter.name.is_empty() {
-                judge.fault_in("name", "must not be empty");
+                validator.error_in("name", "must not be empty");
             } else if !names.insert(filter.name.as_str()) {
-                judge.fault_in("name", format_args!("`{}` is there twice", filter.name));
+                validator.error_in("name", format_args!("`{}` is there twice", filter.name));
             }
-            if let Some((filter, place)) = judge_http_filter(filter, side, judge) {
-                judged.extend(filter);
+            if let Some((filter, place)) = validate_http_filter(filter, side, validator) {
+                validated.extend(filter);
                 terminal.push(place == FilterPlace::Last);
             }
         });
     }
     match terminal.split_last() {
-        None => judge.fault_in("http_filters", "must have one that sends requests on"),
-        Some((false, _)) => judge.fault_in("http_filters", "the last one must send requests on"),
+        None => validator.error_in("http_filters", "must have one that sends requests on"),
+        Some((false, _)) => {
+            validator.error_in("http_filters", "the last one must send requests on")
+        }
         Some((true, before)) if before.contains(&true) => {
-            judge.fault_in("http_filters", "only the last one may send requests on");
+            validator.error_in("http_filters", "only the last one may send requests on");
         }
         Some(_) => {}
     }
-    judged
+    validated
 }
 
 /// Returns a filter and its required position, or `None` if it is left out. For an invalid
 /// configuration only the position is returned.
-fn judge_http_filter(
+fn validate_http_filter(
     filter: &HttpFilterSchema,
     side: Side,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<(Option<HttpFilter>, FilterPlace)> {
     let Some(ConfigType::TypedConfig(config)) = filter.config_type.as_ref() else {
         if !filter.is_optional {
-            judge.fault_in("typed_config", "must be set");
+            validator.error_in("typed_config", "must be set");
         }
         return None;
     };
-    judge.field("typed_config", |judge| {
-        let extension = judge_extension(config, judge)?;
-        let problem = match judge.rules.http_filters.get(&extension.type_url).copied() {
+    validator.field("typed_config", |validator| {
+        let extension = validate_extension(config, validator)?;
+        let problem = match validator.rules.http_filters.get(&extension.type_url).copied() {
             Some(kind) if !kind.role.is_for_listeners() => "is only for routes",
             Some(kind) if kind.sides.include(side) => {
-                let config = known::judge_config(config, extension, judge);
+                let config = known::validate_config(config, extension, validator);
                 let name = filter.name.to_string();
                 return Some((config.map(|config| HttpFilter { name, config }), kind.place));
             }
@@ -167,7 +169,7 @@ fn judge_http_filter(
             None => "is not known",
         };
         if !filter.is_optional {
-            judge.fault(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
+            validator.error(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
         }
         None
     })

@@ -33,7 +33,7 @@ pub enum ChildChange<C> {
 
 /// Time for which a removed child is kept.
 // S2.018, X47
-pub(super) const KEPT: Duration = Duration::from_secs(15 * 60);
+pub(super) const KEEP_REMOVED: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Clone, Debug)]
 pub(super) struct Child<P> {
@@ -44,12 +44,12 @@ pub(super) struct Child<P> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Children<P> {
+pub(super) struct ChildPolicies<P> {
     children: BTreeMap<String, Child<P>>,
     keep: Duration,
 }
 
-impl<P> Children<P> {
+impl<P> ChildPolicies<P> {
     pub(super) const fn new(keep: Duration) -> Self {
         Self { children: BTreeMap::new(), keep }
     }

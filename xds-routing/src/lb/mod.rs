@@ -12,7 +12,7 @@ mod weighted_target;
 
 pub use self::{
     children::{ChildChange, ConnectivityState},
-    config::{InvalidPolicy, LeafConfig, PolicyConfig, PolicyRegistry},
+    config::{InvalidPolicy, LeafPolicyConfig, PolicyConfig, PolicyRegistry},
     routing::{NoPolicyRoute, PolicyRoute, RoutedPick, RoutingConfig, XdsRouting},
     tree::{LeafChange, LeafId, PolicyTree, TreePick},
     weighted_target::{Pick, Target, WeightedTarget},

@@ -11,14 +11,14 @@ use core::time::Duration;
 use thiserror::Error;
 use xds_core::Time;
 
-use super::children::{ChildChange, Children, ConnectivityState, KEPT};
+use super::children::{ChildChange, ChildPolicies, ConnectivityState, KEEP_REMOVED};
 use crate::{
     matching::{Call, RouteIndex},
     pattern::Headers,
     random::Random,
     route::RouteMatch,
     rules::Rules,
-    validation::{InvalidResource, Judge, Trust},
+    validation::{InvalidResource, Trust, Validator},
 };
 
 /// Route of the policy: the calls it matches, and their action.
@@ -62,28 +62,28 @@ impl<C> RoutingConfig<C> {
         actions: BTreeMap<String, C>,
     ) -> Result<Self, InvalidResource> {
         let rules = Rules::default();
-        let mut judge = Judge::new(&rules, Trust::default());
-        let judged = Self::judge(routes, actions, &mut judge);
-        judge.finish(Some(judged))
+        let mut validator = Validator::new(&rules, Trust::default());
+        let validated = Self::validator(routes, actions, &mut validator);
+        validator.finish(Some(validated))
     }
 
-    pub(super) fn judge(
+    pub(super) fn validator(
         routes: Vec<PolicyRoute>,
         actions: BTreeMap<String, C>,
-        judge: &mut Judge<'_>,
+        validator: &mut Validator<'_>,
     ) -> Self {
         for (index, route) in routes.iter().enumerate() {
             if !actions.contains_key(&route.action) {
-                judge.element("route", index, |judge| {
+                validator.element("route", index, |validator| {
                     let why = format_args!("`{}` is not among the actions", route.action);
-                    judge.fault_in("action", why);
+                    validator.error_in("action", why);
                 });
             }
         }
         let used: BTreeSet<&str> = routes.iter().map(|route| route.action.as_str()).collect();
         for name in actions.keys().filter(|name| !used.contains(name.as_str())) {
-            judge.element("action", format_args!("{name:?}"), |judge| {
-                judge.fault("is not used by any route");
+            validator.element("action", format_args!("{name:?}"), |validator| {
+                validator.error("is not used by any route");
             });
         }
         Self { routes, actions }
@@ -124,7 +124,7 @@ pub enum RoutedPick<'a, P> {
     // S2.056
     Queue,
     /// No route matches.
-    Nobody(NoPolicyRoute),
+    NoRoute(NoPolicyRoute),
 }
 
 /// Policy `xds_routing_experimental`, which sends calls to the child of the first matching route.
@@ -135,7 +135,7 @@ pub enum RoutedPick<'a, P> {
 // S2.058-S2.060
 #[derive(Clone, Debug)]
 pub struct XdsRouting<P> {
-    children: Children<P>,
+    children: ChildPolicies<P>,
     routes: Vec<PolicyRoute>,
     index: RouteIndex,
     generation: u64,
@@ -143,7 +143,7 @@ pub struct XdsRouting<P> {
 
 impl<P> Default for XdsRouting<P> {
     fn default() -> Self {
-        Self::new(KEPT)
+        Self::new(KEEP_REMOVED)
     }
 }
 
@@ -154,7 +154,7 @@ impl<P> XdsRouting<P> {
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self {
-            children: Children::new(keep),
+            children: ChildPolicies::new(keep),
             routes: Vec::new(),
             index: RouteIndex::default(),
             generation: 0,
@@ -211,7 +211,7 @@ impl<P> XdsRouting<P> {
         });
         let Some(route) = route else {
             let (path, routes) = (String::from(call.path), self.routes.len());
-            return RoutedPick::Nobody(NoPolicyRoute { path, routes });
+            return RoutedPick::NoRoute(NoPolicyRoute { path, routes });
         };
         match self.children.picker(&route.action) {
             Some(picker) => RoutedPick::Child(picker),

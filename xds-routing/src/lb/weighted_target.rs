@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use xds_core::Time;
 
-use super::children::{Child, ChildChange, Children, ConnectivityState, KEPT};
+use super::children::{Child, ChildChange, ChildPolicies, ConnectivityState, KEEP_REMOVED};
 use crate::random::Random;
 
 /// Target of the configuration: the weight and the configuration of a child.
@@ -38,7 +38,7 @@ pub enum Pick<'a, P> {
     /// call waits for the next change.
     Wake,
     /// The policy has no children. The call fails with UNAVAILABLE.
-    Nobody,
+    NoChildren,
 }
 
 /// Policy `weighted_target_experimental`, which splits calls between its children at random by
@@ -50,13 +50,13 @@ pub enum Pick<'a, P> {
 // S2.011, S2.012, S2.017
 #[derive(Clone, Debug)]
 pub struct WeightedTarget<P> {
-    children: Children<P>,
+    children: ChildPolicies<P>,
     weights: BTreeMap<String, u32>,
 }
 
 impl<P> Default for WeightedTarget<P> {
     fn default() -> Self {
-        Self::new(KEPT)
+        Self::new(KEEP_REMOVED)
     }
 }
 
@@ -65,7 +65,7 @@ impl<P> WeightedTarget<P> {
     /// once. The default is 15 minutes.
     #[must_use]
     pub const fn new(keep: Duration) -> Self {
-        Self { children: Children::new(keep), weights: BTreeMap::new() }
+        Self { children: ChildPolicies::new(keep), weights: BTreeMap::new() }
     }
 
     /// Applies a configuration: targets by name. A known name updates its child, a new one creates
@@ -119,7 +119,7 @@ impl<P> WeightedTarget<P> {
         }
         let drawn = random.below(total);
         let place = candidates.partition_point(|&(sum, _)| sum <= drawn);
-        candidates.get(place).map_or(Pick::Nobody, |&(_, picker)| Pick::Child(picker))
+        candidates.get(place).map_or(Pick::NoChildren, |&(_, picker)| Pick::Child(picker))
     }
 
     /// Returns the names of the idle children.

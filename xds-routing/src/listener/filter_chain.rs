@@ -7,8 +7,8 @@ use core::net::IpAddr;
 
 use super::{
     HttpConnections,
-    api::judge_connections,
-    tls::{TlsContext, judge_downstream},
+    api::validate_connections,
+    tls::{TlsContext, validate_downstream},
 };
 use crate::{
     proto::envoy::config::{
@@ -16,7 +16,7 @@ use crate::{
         listener::v3::{self as schema, filter::ConfigType, filter_chain_match},
     },
     rules::Side,
-    validation::Judge,
+    validation::Validator,
 };
 
 /// Filter chain: the handling of the connections that match.
@@ -83,28 +83,31 @@ pub struct CidrRange {
     pub bits: u32,
 }
 
-pub(super) fn judge_chain(
+pub(super) fn validate_chain(
     chain: &schema::FilterChain,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<FilterChain> {
     let matches = chain.filter_chain_match.as_ref().map_or_else(
         || Some(FilterChainMatch::default()),
-        |matches| judge.field("filter_chain_match", |judge| judge_match(matches, judge)),
+        |matches| {
+            validator.field("filter_chain_match", |validator| validate_match(matches, validator))
+        },
     );
-    let tls = chain
-        .transport_socket
-        .as_ref()
-        .map(|socket| judge.field("transport_socket", |judge| judge_downstream(socket, judge)));
+    let tls = chain.transport_socket.as_ref().map(|socket| {
+        validator.field("transport_socket", |validator| validate_downstream(socket, validator))
+    });
     let [filter] = chain.filters.as_slice() else {
-        judge.fault_in("filters", "must be one, an HttpConnectionManager");
+        validator.error_in("filters", "must be one, an HttpConnectionManager");
         return None;
     };
-    let http = judge.element("filters", 0, |judge| {
+    let http = validator.element("filters", 0, |validator| {
         let Some(ConfigType::TypedConfig(config)) = filter.config_type.as_ref() else {
-            judge.fault_in("typed_config", "must be set");
+            validator.error_in("typed_config", "must be set");
             return None;
         };
-        judge.field("typed_config", |judge| judge_connections(config, Side::Server, judge))
+        validator.field("typed_config", |validator| {
+            validate_connections(config, Side::Server, validator)
+        })
     });
     let tls = match tls {
         Some(valid) => Some(valid?),
@@ -113,16 +116,18 @@ pub(super) fn judge_chain(
     Some(FilterChain { matches: matches?, http: http?, tls })
 }
 
-fn judge_match(
+fn validate_match(
     matches: &schema::FilterChainMatch,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<FilterChainMatch> {
     let mut ranges = |name, ranges: &[core_schema::CidrRange]| {
-        let mut judged = Vec::new();
+        let mut validated = Vec::new();
         for (index, range) in ranges.iter().enumerate() {
-            judged.extend(judge.element(name, index, |judge| judge_range(range, judge)));
+            validated.extend(
+                validator.element(name, index, |validator| validate_range(range, validator)),
+            );
         }
-        judged
+        validated
     };
     let destinations = ranges("prefix_ranges", &matches.prefix_ranges);
     let sources = ranges("source_prefix_ranges", &matches.source_prefix_ranges);
@@ -131,7 +136,7 @@ fn judge_match(
         Ok(filter_chain_match::ConnectionSourceType::SameIpOrLoopback) => ConnectionSource::Local,
         Ok(filter_chain_match::ConnectionSourceType::External) => ConnectionSource::External,
         Err(_) => {
-            judge.fault_in("source_type", "unknown value");
+            validator.error_in("source_type", "unknown value");
             return None;
         }
     };
@@ -148,10 +153,13 @@ fn judge_match(
     Some(FilterChainMatch { destinations, source, sources, source_ports, transport, never })
 }
 
-fn judge_range(range: &core_schema::CidrRange, judge: &mut Judge<'_>) -> Option<CidrRange> {
+fn validate_range(
+    range: &core_schema::CidrRange,
+    validator: &mut Validator<'_>,
+) -> Option<CidrRange> {
     let Ok(address) = range.address_prefix.parse::<IpAddr>() else {
         let why = format_args!("`{}` is no IP address", range.address_prefix);
-        judge.fault_in("address_prefix", why);
+        validator.error_in("address_prefix", why);
         return None;
     };
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -181,49 +189,51 @@ type Combination = (Transport, ConnectionSource, Option<CidrRange>, Option<CidrR
 
 /// Records an error for chains with a common match, because it would be undefined which of them
 /// applies (gRFC A36). A match with lists represents all combinations of their elements.
-pub(super) fn judge_duplicates(chains: &[FilterChain], judge: &mut Judge<'_>) {
+pub(super) fn validate_duplicates(chains: &[FilterChain], validator: &mut Validator<'_>) {
     let mut known: BTreeMap<Combination, usize> = BTreeMap::new();
     for (index, chain) in chains.iter().enumerate() {
         // A chain that never matches conflicts with none.
         if chain.matches.never {
             continue;
         }
-        let why = match take_in(&chain.matches, index, &mut known) {
+        let why = match add_combinations(&chain.matches, index, &mut known) {
             Ok(()) => continue,
-            Err(Clash::TooMany) => {
+            Err(Conflict::TooMany) => {
                 let why = format_args!("stand for more than {COMBINATIONS} matches");
-                judge.fault_in("filter_chains", why);
+                validator.error_in("filter_chains", why);
                 return;
             }
-            Err(Clash::With(other)) if other == index => String::from("lists the same twice"),
-            Err(Clash::With(other)) => {
+            Err(Conflict::With(other)) if other == index => String::from("lists the same twice"),
+            Err(Conflict::With(other)) => {
                 format!("has one in common with that of filter chain {other}")
             }
         };
-        judge.element("filter_chains", index, |judge| judge.fault_in("filter_chain_match", why));
+        validator.element("filter_chains", index, |validator| {
+            validator.error_in("filter_chain_match", why)
+        });
     }
 }
 
-enum Clash {
+enum Conflict {
     /// Conflict with the filter chain at this index, which may be the same chain.
     With(usize),
     TooMany,
 }
 
-fn take_in(
+fn add_combinations(
     matches: &FilterChainMatch,
     index: usize,
     known: &mut BTreeMap<Combination, usize>,
-) -> Result<(), Clash> {
+) -> Result<(), Conflict> {
     for destination in each(&matches.destinations) {
         for source in each(&matches.sources) {
             for port in each(&matches.source_ports) {
                 let combination = (matches.transport, matches.source, destination, source, port);
                 if let Some(other) = known.insert(combination, index) {
-                    return Err(Clash::With(other));
+                    return Err(Conflict::With(other));
                 }
                 if known.len() > COMBINATIONS {
-                    return Err(Clash::TooMany);
+                    return Err(Conflict::TooMany);
                 }
             }
         }

@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use xds_core::ResourceName;
 
-pub(crate) use self::tls::judge_upstream;
+pub(crate) use self::tls::validate_upstream;
 pub use self::{
     filter_chain::{CidrRange, ConnectionSource, FilterChain, FilterChainMatch, Transport},
     tls::{CertificateProvider, TlsContext, TrustedRoots},
@@ -24,8 +24,8 @@ use crate::{
     filters::HttpFilter,
     proto::envoy::config::listener::v3 as schema,
     route::RouteConfiguration,
-    scalars::{SocketAddress, judge_own_address},
-    validation::Judge,
+    scalars::{SocketAddress, validate_listen_address},
+    validation::Validator,
 };
 
 /// Validated listener.
@@ -104,46 +104,55 @@ pub struct SocketListener {
     pub default_filter_chain: Option<FilterChain>,
 }
 
-pub(crate) fn judge_listener(
+pub(crate) fn validate_listener(
     listener: &schema::Listener,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<Listener> {
     let kind = match listener.api_listener.as_ref() {
         // `address` is for other clients: a management server may set both for one listener.
         Some(api) => {
-            let connections = judge.field("api_listener", |judge| api::judge_api(api, judge));
+            let connections =
+                validator.field("api_listener", |validator| api::validate_api(api, validator));
             ListenerKind::Api(connections?)
         }
-        None => ListenerKind::Socket(judge_socket(listener, judge)?),
+        None => ListenerKind::Socket(validate_socket(listener, validator)?),
     };
     Some(Listener { name: ResourceName::from(listener.name.as_str()), kind })
 }
 
-fn judge_socket(listener: &schema::Listener, judge: &mut Judge<'_>) -> Option<SocketListener> {
+fn validate_socket(
+    listener: &schema::Listener,
+    validator: &mut Validator<'_>,
+) -> Option<SocketListener> {
     let Some(address) = listener.address.as_ref() else {
-        judge.fault_in("api_listener", "must be set, or address if this is for a server");
+        validator.error_in("api_listener", "must be set, or address if this is for a server");
         return None;
     };
-    let address = judge.field("address", |judge| judge_own_address(address, judge));
+    let address =
+        validator.field("address", |validator| validate_listen_address(address, validator));
     if !listener.listener_filters.is_empty() {
-        judge.fault_in("listener_filters", "not supported by gRPC");
+        validator.error_in("listener_filters", "not supported by gRPC");
     }
     #[allow(deprecated, reason = "servers still send it")]
     if listener.use_original_dst.as_ref().is_some_and(|it| it.value) {
-        judge.fault_in("use_original_dst", "not supported by gRPC");
+        validator.error_in("use_original_dst", "not supported by gRPC");
     }
     let mut filter_chains = Vec::new();
     for (index, chain) in listener.filter_chains.iter().enumerate() {
-        let judged =
-            judge.element("filter_chains", index, |judge| filter_chain::judge_chain(chain, judge));
-        filter_chains.extend(judged);
+        let validated = validator.element("filter_chains", index, |validator| {
+            filter_chain::validate_chain(chain, validator)
+        });
+        filter_chains.extend(validated);
     }
     let default_filter_chain = listener.default_filter_chain.as_ref().and_then(|chain| {
-        judge.field("default_filter_chain", |judge| filter_chain::judge_chain(chain, judge))
+        validator.field("default_filter_chain", |validator| {
+            filter_chain::validate_chain(chain, validator)
+        })
     });
-    filter_chain::judge_duplicates(&filter_chains, judge);
+    filter_chain::validate_duplicates(&filter_chains, validator);
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
-        judge.fault_in("filter_chains", "must not be empty where there is no default_filter_chain");
+        validator
+            .error_in("filter_chains", "must not be empty where there is no default_filter_chain");
     }
     Some(SocketListener { address: address?, filter_chains, default_filter_chain })
 }

@@ -8,7 +8,7 @@ use xds_core::ResourceName;
 
 use crate::{
     extensions::decode,
-    pattern::TextMatcher,
+    pattern::StringMatcher,
     proto::envoy::{
         config::core::v3::{TransportSocket, transport_socket::ConfigType},
         extensions::transport_sockets::tls::v3::{
@@ -16,8 +16,8 @@ use crate::{
             common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
         },
     },
-    route::judge_text,
-    validation::Judge,
+    route::validate_string_matcher,
+    validation::Validator,
 };
 
 /// TLS of connections.
@@ -30,7 +30,7 @@ pub struct TlsContext {
     pub roots: Option<TrustedRoots>,
     /// Matchers for subject alternative names, one of which the peer's certificate must match.
     /// Empty accepts any.
-    pub names: Vec<TextMatcher>,
+    pub names: Vec<StringMatcher>,
     /// Whether a client must present a certificate. For servers.
     pub requires_client_certificate: bool,
 }
@@ -61,74 +61,76 @@ const DOWNSTREAM: &str =
     "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
 
 /// Validates the TLS context of a cluster, which must configure trusted roots.
-pub(crate) fn judge_upstream(
+pub(crate) fn validate_upstream(
     socket: &TransportSocket,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<TlsContext> {
-    let context: schema::UpstreamTlsContext = judge_socket(socket, UPSTREAM, judge)?;
+    let context: schema::UpstreamTlsContext = validate_socket(socket, UPSTREAM, validator)?;
     let Some(common) = context.common_tls_context.as_ref() else {
-        judge.fault_in("common_tls_context", "must be set");
+        validator.error_in("common_tls_context", "must be set");
         return None;
     };
-    let context = judge.field("common_tls_context", |judge| judge_common(common, judge))?;
+    let context =
+        validator.field("common_tls_context", |validator| validate_common(common, validator))?;
     if context.roots.is_none() {
-        judge.fault_in("common_tls_context", "must say who vouches for certificates");
+        validator.error_in("common_tls_context", "must say who vouches for certificates");
     }
     Some(context)
 }
 
 /// Validates the TLS context of a server, which must configure a certificate.
-pub(super) fn judge_downstream(
+pub(super) fn validate_downstream(
     socket: &TransportSocket,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<TlsContext> {
-    let schema: schema::DownstreamTlsContext = judge_socket(socket, DOWNSTREAM, judge)?;
+    let schema: schema::DownstreamTlsContext = validate_socket(socket, DOWNSTREAM, validator)?;
     let Some(common) = schema.common_tls_context.as_ref() else {
-        judge.fault_in("common_tls_context", "must be set");
+        validator.error_in("common_tls_context", "must be set");
         return None;
     };
-    let mut context = judge.field("common_tls_context", |judge| judge_common(common, judge))?;
+    let mut context =
+        validator.field("common_tls_context", |validator| validate_common(common, validator))?;
     context.requires_client_certificate =
         schema.require_client_certificate.as_ref().is_some_and(|it| it.value);
     if context.identity.is_none() {
-        judge.fault_in("common_tls_context.tls_certificate_provider_instance", "must be set");
+        validator.error_in("common_tls_context.tls_certificate_provider_instance", "must be set");
     }
     if context.requires_client_certificate && context.roots.is_none() {
         let why = "needs somebody who vouches for certificates";
-        judge.fault_in("require_client_certificate", why);
+        validator.error_in("require_client_certificate", why);
     }
     if schema.require_sni.as_ref().is_some_and(|it| it.value) {
-        judge.fault_in("require_sni", UNSUPPORTED);
+        validator.error_in("require_sni", UNSUPPORTED);
     }
     // System roots verify servers, not clients (B47a).
     if context.roots == Some(TrustedRoots::System) {
         let why = "system_root_certs are not supported for clients' certificates";
-        judge.fault_in("common_tls_context", why);
+        validator.error_in("common_tls_context", why);
     }
     if !context.names.is_empty() {
-        judge.fault_in("common_tls_context", "names of clients are not supported by gRPC");
+        validator.error_in("common_tls_context", "names of clients are not supported by gRPC");
     }
     if schema.ocsp_staple_policy != 0 {
-        judge.fault_in("ocsp_staple_policy", "must be LENIENT_STAPLING");
+        validator.error_in("ocsp_staple_policy", "must be LENIENT_STAPLING");
     }
     Some(context)
 }
 
-fn judge_socket<M: prost::Message + Default>(
+fn validate_socket<M: prost::Message + Default>(
     socket: &TransportSocket,
     type_url: &str,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<M> {
-    judge.field("typed_config", |judge| match socket.config_type.as_ref() {
+    validator.field("typed_config", |validator| match socket.config_type.as_ref() {
         Some(ConfigType::TypedConfig(config)) if config.type_url == type_url => {
-            decode(&config.value, judge)
+            decode(&config.value, validator)
         }
         Some(ConfigType::TypedConfig(config)) => {
-            judge.fault_in("type_url", format_args!("`{}` is not supported", config.type_url));
+            validator.error_in("type_url", format_args!("`{}` is not supported", config.type_url));
             None
         }
         None => {
-            judge.fault("must be set");
+            validator.error("must be set");
             None
         }
     })
@@ -136,31 +138,34 @@ fn judge_socket<M: prost::Message + Default>(
 
 const UNSUPPORTED: &str = "not supported by gRPC";
 
-fn judge_common(common: &schema::CommonTlsContext, judge: &mut Judge<'_>) -> Option<TlsContext> {
-    let identity = judge_identity(common, judge);
+fn validate_common(
+    common: &schema::CommonTlsContext,
+    validator: &mut Validator<'_>,
+) -> Option<TlsContext> {
+    let identity = validate_identity(common, validator);
     let mut context = TlsContext { identity, ..TlsContext::default() };
     for (field, is_set) in [
         ("tls_params", common.tls_params.is_some()),
         ("custom_handshaker", common.custom_handshaker.is_some()),
     ] {
         if is_set {
-            judge.fault_in(field, UNSUPPORTED);
+            validator.error_in(field, UNSUPPORTED);
         }
     }
     match common.validation_context_type.as_ref() {
         None => {}
         Some(ValidationContextType::ValidationContext(validation)) => {
-            judge.field("validation_context", |judge| {
-                judge_validation(validation, &mut context, judge);
+            validator.field("validation_context", |validator| {
+                validate_validation(validation, &mut context, validator);
             });
         }
         Some(ValidationContextType::CombinedValidationContext(combined)) => {
-            judge.field("combined_validation_context", |judge| {
-                judge_combined(combined, &mut context, judge);
+            validator.field("combined_validation_context", |validator| {
+                validate_combined(combined, &mut context, validator);
             });
         }
         Some(ValidationContextType::ValidationContextSdsSecretConfig(_)) => {
-            judge.fault_in("validation_context_sds_secret_config", UNSUPPORTED);
+            validator.error_in("validation_context_sds_secret_config", UNSUPPORTED);
         }
     }
     Some(context)
@@ -168,42 +173,45 @@ fn judge_common(common: &schema::CommonTlsContext, judge: &mut Judge<'_>) -> Opt
 
 /// Validates the source of the local certificate. Older servers set a deprecated field, which is
 /// used if the new one is absent. Unsupported sources are errors only if neither is set.
-fn judge_identity(
+fn validate_identity(
     common: &schema::CommonTlsContext,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<CertificateProvider> {
     if let Some(provider) = common.tls_certificate_provider_instance.as_ref() {
-        return Some(judge.field("tls_certificate_provider_instance", |judge| {
+        return Some(validator.field("tls_certificate_provider_instance", |validator| {
             let schema::CertificateProviderPluginInstance { instance_name, certificate_name } =
                 provider;
-            judge_provider(instance_name, certificate_name, judge)
+            validate_provider(instance_name, certificate_name, validator)
         }));
     }
     #[allow(deprecated, reason = "older servers send nothing else")]
     if let Some(provider) = common.tls_certificate_certificate_provider_instance.as_ref() {
-        return Some(judge.field("tls_certificate_certificate_provider_instance", |judge| {
-            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
-        }));
+        return Some(validator.field(
+            "tls_certificate_certificate_provider_instance",
+            |validator| {
+                validate_provider(&provider.instance_name, &provider.certificate_name, validator)
+            },
+        ));
     }
     if !common.tls_certificates.is_empty() {
-        judge.fault_in("tls_certificates", UNSUPPORTED);
+        validator.error_in("tls_certificates", UNSUPPORTED);
     }
     if !common.tls_certificate_sds_secret_configs.is_empty() {
-        judge.fault_in("tls_certificate_sds_secret_configs", UNSUPPORTED);
+        validator.error_in("tls_certificate_sds_secret_configs", UNSUPPORTED);
     }
     None
 }
 
 /// Validates a combined context: the default context or, if that names no provider for the roots,
 /// the deprecated field of older servers.
-fn judge_combined(
+fn validate_combined(
     combined: &CombinedCertificateValidationContext,
     context: &mut TlsContext,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) {
     if let Some(validation) = combined.default_validation_context.as_ref() {
-        judge.field("default_validation_context", |judge| {
-            judge_validation(validation, context, judge);
+        validator.field("default_validation_context", |validator| {
+            validate_validation(validation, context, validator);
         });
     }
     if matches!(context.roots, Some(TrustedRoots::Provider(_))) {
@@ -211,21 +219,22 @@ fn judge_combined(
     }
     #[allow(deprecated, reason = "older servers send nothing else")]
     if let Some(provider) = combined.validation_context_certificate_provider_instance.as_ref() {
-        let provider = judge.field("validation_context_certificate_provider_instance", |judge| {
-            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
-        });
+        let provider =
+            validator.field("validation_context_certificate_provider_instance", |validator| {
+                validate_provider(&provider.instance_name, &provider.certificate_name, validator)
+            });
         context.roots = Some(TrustedRoots::Provider(provider));
     }
 }
 
-fn judge_validation(
+fn validate_validation(
     validation: &schema::CertificateValidationContext,
     context: &mut TlsContext,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) {
     if let Some(provider) = validation.ca_certificate_provider_instance.as_ref() {
-        let provider = judge.field("ca_certificate_provider_instance", |judge| {
-            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
+        let provider = validator.field("ca_certificate_provider_instance", |validator| {
+            validate_provider(&provider.instance_name, &provider.certificate_name, validator)
         });
         context.roots = Some(TrustedRoots::Provider(provider));
     } else if validation.system_root_certs.is_some() {
@@ -233,9 +242,10 @@ fn judge_validation(
     }
     #[allow(deprecated, reason = "gRPC reads the names from here")]
     for (index, name) in validation.match_subject_alt_names.iter().enumerate() {
-        let judged =
-            judge.element("match_subject_alt_names", index, |judge| judge_text(name, judge));
-        context.names.extend(judged);
+        let validated = validator.element("match_subject_alt_names", index, |validator| {
+            validate_string_matcher(name, validator)
+        });
+        context.names.extend(validated);
     }
     let unsupported = [
         ("verify_certificate_spki", !validation.verify_certificate_spki.is_empty()),
@@ -248,14 +258,18 @@ fn judge_validation(
         ("custom_validator_config", validation.custom_validator_config.is_some()),
     ];
     for (field, _) in unsupported.iter().filter(|(_, is_set)| *is_set) {
-        judge.fault_in(field, UNSUPPORTED);
+        validator.error_in(field, UNSUPPORTED);
     }
 }
 
-fn judge_provider(instance: &str, certificate: &str, judge: &mut Judge<'_>) -> CertificateProvider {
-    let known = judge.rules.certificate_providers.as_ref();
+fn validate_provider(
+    instance: &str,
+    certificate: &str,
+    validator: &mut Validator<'_>,
+) -> CertificateProvider {
+    let known = validator.rules.certificate_providers.as_ref();
     if known.is_some_and(|known| !known.iter().any(|it| it == instance)) {
-        judge.fault_in("instance_name", format_args!("`{instance}` is not in the bootstrap"));
+        validator.error_in("instance_name", format_args!("`{instance}` is not in the bootstrap"));
     }
     CertificateProvider {
         instance: ResourceName::from(instance),

@@ -17,7 +17,7 @@ impl Fraction {
     /// Creates a fraction from its millionths. Larger values mean all calls.
     // S2.031
     #[must_use]
-    pub const fn of_a_million(numerator: u32) -> Self {
+    pub const fn from_millionths(numerator: u32) -> Self {
         if numerator > Self::ALL.0 { Self::ALL } else { Self(numerator) }
     }
 
@@ -43,6 +43,6 @@ impl Fraction {
             DenominatorType::TenThousand => 100,
             DenominatorType::Million => 1,
         };
-        Some(Self::of_a_million(percent.numerator.saturating_mul(scale)))
+        Some(Self::from_millionths(percent.numerator.saturating_mul(scale)))
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::{borrow::Cow, string::String};
 
-use super::TextMatcher;
+use super::StringMatcher;
 
 /// Access to the headers of a call, implemented by adapters.
 pub trait Headers {
@@ -69,7 +69,7 @@ pub struct HeaderMatcher {
 #[non_exhaustive]
 pub enum HeaderTest {
     /// The value matches the text matcher.
-    Text(TextMatcher),
+    Text(StringMatcher),
     /// The value is a decimal integer, not less than the first bound and less than the second.
     Range(i64, i64),
     /// The header is present or, with `false`, absent.

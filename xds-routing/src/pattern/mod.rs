@@ -14,5 +14,5 @@ pub use self::{
     header::{HeaderMatcher, HeaderTest, Headers},
     path::PathMatcher,
     rewrite::Rewrite,
-    text::{LetterCase, TextMatcher},
+    text::{LetterCase, StringMatcher},
 };

@@ -46,7 +46,7 @@ impl LetterCase {
 /// Matcher for a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TextMatcher {
+pub enum StringMatcher {
     /// The text equals this one.
     Exact(String, LetterCase),
     /// The text starts with this one.
@@ -59,7 +59,7 @@ pub enum TextMatcher {
     Expression(FullMatch),
 }
 
-impl TextMatcher {
+impl StringMatcher {
     /// Whether `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {

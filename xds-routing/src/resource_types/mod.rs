@@ -16,13 +16,13 @@ use xds_core::{
 };
 
 use crate::{
-    cluster::{Cluster, judge_cluster},
-    endpoint::{ClusterLoadAssignment, judge_endpoints},
-    listener::{Listener, judge_listener},
+    cluster::{Cluster, validate_cluster},
+    endpoint::{ClusterLoadAssignment, validate_endpoints},
+    listener::{Listener, validate_listener},
     proto::envoy::config,
-    route::{RouteConfiguration, judge_route_configuration},
+    route::{RouteConfiguration, validate_route_configuration},
     rules::Rules,
-    validation::{InvalidResource, Judge, Trust},
+    validation::{InvalidResource, Trust, Validator},
 };
 
 fn trust_in(context: &Context<'_>) -> Trust {
@@ -35,7 +35,7 @@ fn trust_in(context: &Context<'_>) -> Trust {
 macro_rules! resource_type {
     (
         $(#[$doc:meta])* $name:ident of $value:ident,
-        $url:ident, $schema:ty, $judge:ident $(, $after:ident)?
+        $url:ident, $schema:ty, $validator:ident $(, $after:ident)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ macro_rules! resource_type {
             ) -> Result<Self, InvalidResource> {
                 let schema = <$schema>::decode(resource.clone())
                     .map_err(|why| InvalidResource::unreadable(&why))?;
-                Self::judged(&schema, rules, trust)
+                Self::validated(&schema, rules, trust)
             }
 
             /// Validates a decoded resource. The sender is unknown here, so fields that require a
@@ -121,17 +121,17 @@ macro_rules! resource_type {
             ///
             /// Returns an error that lists the invalid fields.
             pub fn from_schema(schema: &$schema, rules: &Rules) -> Result<Self, InvalidResource> {
-                Self::judged(schema, rules, Trust::default())
+                Self::validated(schema, rules, Trust::default())
             }
 
-            fn judged(
+            fn validated(
                 schema: &$schema,
                 rules: &Rules,
                 trust: Trust,
             ) -> Result<Self, InvalidResource> {
-                let mut judge = Judge::new(rules, trust);
-                let value = $judge(schema, &mut judge);
-                judge.finish(value)
+                let mut validator = Validator::new(rules, trust);
+                let value = $validator(schema, &mut validator);
+                validator.finish(value)
             }
         }
     };
@@ -139,23 +139,23 @@ macro_rules! resource_type {
 
 resource_type! {
     /// Resource type of listeners (LDS). Values are of type [`Listener`].
-    Listeners of Listener, LISTENER, config::listener::v3::Listener, judge_listener
+    Listeners of Listener, LISTENER, config::listener::v3::Listener, validate_listener
 }
 
 resource_type! {
     /// Resource type of route configurations (RDS). Values are of type [`RouteConfiguration`].
     RouteConfigurations of RouteConfiguration,
-    ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, judge_route_configuration,
+    ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, validate_route_configuration,
     of_server_after
 }
 
 resource_type! {
     /// Resource type of clusters (CDS). Values are of type [`Cluster`].
-    Clusters of Cluster, CLUSTER, config::cluster::v3::Cluster, judge_cluster
+    Clusters of Cluster, CLUSTER, config::cluster::v3::Cluster, validate_cluster
 }
 
 resource_type! {
     /// Resource type of endpoints (EDS). Values are of type [`ClusterLoadAssignment`].
     ClusterLoadAssignments of ClusterLoadAssignment,
-    CLUSTER_LOAD_ASSIGNMENT, config::endpoint::v3::ClusterLoadAssignment, judge_endpoints
+    CLUSTER_LOAD_ASSIGNMENT, config::endpoint::v3::ClusterLoadAssignment, validate_endpoints
 }

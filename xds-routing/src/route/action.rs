@@ -6,17 +6,17 @@ use core::time::Duration;
 use xds_core::{ResourceName, proto::BoolValue};
 
 use super::{
-    WhyPassedOver,
-    retry::{RetryPolicy, judge_retry},
-    weights::{WeightedClusters, judge_weights},
+    SkipReason,
+    retry::{RetryPolicy, validate_retry},
+    weights::{WeightedClusters, validate_weights},
 };
 use crate::{
     extensions::ExtensionConfig,
     pattern::Rewrite,
     proto::envoy::config::route::v3::{self as schema},
     rules::UnknownClusters,
-    scalars::{duration, judge_duration},
-    validation::{Judge, Trust},
+    scalars::{duration, validate_duration},
+    validation::{Trust, Validator},
 };
 use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::PolicySpecifier};
 
@@ -29,7 +29,7 @@ pub enum Action {
     Forward(Forward),
     /// `non_forwarding_action`: the server handles the call. On a client the call fails with
     /// UNAVAILABLE (gRFC A36).
-    TakeIn,
+    NonForwarding,
     /// An action that gRPC does not support. The call fails with UNAVAILABLE (gRFC A36).
     Unsupported,
 }
@@ -115,20 +115,22 @@ pub(crate) type Plugins = alloc::collections::BTreeMap<String, Option<ExtensionC
 
 /// Validates a forwarding action. `Err` is the reason for skipping the route. `Ok(None)` means that
 /// an error was recorded.
-pub(crate) fn judge_forward(
+pub(crate) fn validate_forward(
     action: &schema::RouteAction,
     of_host: Option<&RetryPolicy>,
     plugins: &Plugins,
-    judge: &mut Judge<'_>,
-) -> Result<Option<Forward>, WhyPassedOver> {
+    validator: &mut Validator<'_>,
+) -> Result<Option<Forward>, SkipReason> {
     let retry = match action.retry_policy.as_ref() {
         None => of_host.cloned(),
-        Some(policy) => judge.field("retry_policy", |judge| judge_retry(policy, judge)),
+        Some(policy) => {
+            validator.field("retry_policy", |validator| validate_retry(policy, validator))
+        }
     };
     let limits = action.max_stream_duration.as_ref();
     let mut limit = |name, duration: &_| {
-        judge.field("max_stream_duration", |judge| {
-            judge.field(name, |judge| judge_duration(duration, judge))
+        validator.field("max_stream_duration", |validator| {
+            validator.field(name, |validator| validate_duration(duration, validator))
         })
     };
     let of_header = limits.and_then(|it| it.grpc_timeout_header_max.as_ref());
@@ -141,20 +143,21 @@ pub(crate) fn judge_forward(
     };
     let mut hash_policies = Vec::new();
     for (index, policy) in action.hash_policy.iter().enumerate() {
-        let judged = judge.element("hash_policy", index, |judge| judge_hash(policy, judge));
-        hash_policies.extend(judged);
+        let validated =
+            validator.element("hash_policy", index, |validator| validate_hash(policy, validator));
+        hash_policies.extend(validated);
     }
     let host_rewrite = match action.host_rewrite_specifier.as_ref() {
         // Ignored if the server is not trusted (A81).
         Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true }))
-            if judge.trust == Trust::Trusted =>
+            if validator.trust == Trust::Trusted =>
         {
             HostRewrite::Endpoint
         }
         _ => HostRewrite::Keep,
     };
     // Last, because errors elsewhere in the route count even if the route is skipped.
-    let clusters = judge_choice(action, plugins, judge)?;
+    let clusters = validate_choice(action, plugins, validator)?;
     Ok(clusters.map(|clusters| Forward {
         clusters,
         max_stream_duration,
@@ -165,67 +168,68 @@ pub(crate) fn judge_forward(
     }))
 }
 
-fn judge_choice(
+fn validate_choice(
     action: &schema::RouteAction,
     plugins: &Plugins,
-    judge: &mut Judge<'_>,
-) -> Result<Option<ClusterChoice>, WhyPassedOver> {
+    validator: &mut Validator<'_>,
+) -> Result<Option<ClusterChoice>, SkipReason> {
     match action.cluster_specifier.as_ref() {
         Some(ClusterSpecifier::Cluster(name)) => {
             if name.is_empty() {
-                judge.fault_in("cluster", "must not be empty");
+                validator.error_in("cluster", "must not be empty");
             }
             Ok(Some(ClusterChoice::Cluster(ResourceName::from(name.as_str()))))
         }
         Some(ClusterSpecifier::WeightedClusters(weights)) => {
-            let weights = judge.field("weighted_clusters", |judge| judge_weights(weights, judge));
+            let weights = validator
+                .field("weighted_clusters", |validator| validate_weights(weights, validator));
             Ok(weights.map(ClusterChoice::Weighted))
         }
-        Some(ClusterSpecifier::ClusterHeader(_)) => Err(WhyPassedOver::ClusterHeader),
+        Some(ClusterSpecifier::ClusterHeader(_)) => Err(SkipReason::ClusterHeader),
         Some(ClusterSpecifier::ClusterSpecifierPlugin(name)) => match plugins.get(name) {
             Some(Some(config)) => {
                 Ok(Some(ClusterChoice::Plugin { name: name.clone(), config: config.clone() }))
             }
-            Some(None) => Err(WhyPassedOver::OptionalPlugin),
+            Some(None) => Err(SkipReason::OptionalPlugin),
             None => {
                 let why = format_args!("`{name}` is not among the plugins");
-                judge.fault_in("cluster_specifier_plugin", why);
+                validator.error_in("cluster_specifier_plugin", why);
                 Ok(None)
             }
         },
         Some(ClusterSpecifier::InlineClusterSpecifierPlugin(_)) | None => {
-            if judge.rules.unknown_clusters == UnknownClusters::Rejected {
-                judge.fault_in("cluster_specifier", "must be cluster or weighted_clusters");
+            if validator.rules.unknown_clusters == UnknownClusters::Rejected {
+                validator.error_in("cluster_specifier", "must be cluster or weighted_clusters");
             }
-            Err(WhyPassedOver::UnknownClusterSpecifier)
+            Err(SkipReason::UnknownClusterSpecifier)
         }
     }
 }
 
-fn judge_hash(
+fn validate_hash(
     policy: &schema::route_action::HashPolicy,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<HashPolicy> {
     let source = match policy.policy_specifier.as_ref()? {
-        PolicySpecifier::Header(header) => judge.field("header", |judge| {
+        PolicySpecifier::Header(header) => validator.field("header", |validator| {
             if header.header_name.is_empty() {
-                judge.fault_in("header_name", "must not be empty");
+                validator.error_in("header_name", "must not be empty");
             }
             let name = header.header_name.to_ascii_lowercase();
             let Some(rewrite) = header.regex_rewrite.as_ref() else {
                 return Some(HashSource::Header { name, rewrite: None });
             };
-            judge.field("regex_rewrite.pattern", |judge| {
+            validator.field("regex_rewrite.pattern", |validator| {
                 let Some(pattern) = rewrite.pattern.as_ref() else {
-                    judge.fault("must be set");
+                    validator.error("must be set");
                     return None;
                 };
-                judge.field("regex", |judge| {
+                validator.field("regex", |validator| {
                     if pattern.regex.is_empty() {
-                        judge.fault("must not be empty");
+                        validator.error("must not be empty");
                         return None;
                     }
-                    let rewrite = judge.rewrite(&pattern.regex, &rewrite.substitution)?;
+                    let rewrite = validator.rewrite(&pattern.regex, &rewrite.substitution)?;
                     Some(HashSource::Header { name, rewrite: Some(rewrite) })
                 })
             })

@@ -16,7 +16,7 @@ use crate::{matching::Call, pattern::Headers, random::Random};
 // S2.057
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "no route of virtual host `{host}` matches {path}: {routes} routes, {passed_over} passed over"
+    "no route of virtual host `{host}` matches {path}: {routes} routes, {skipped_routes} passed over"
 )]
 #[non_exhaustive]
 pub struct NoRoute {
@@ -27,7 +27,7 @@ pub struct NoRoute {
     /// Number of routes that can match some call.
     pub routes: usize,
     /// Number of routes that were skipped during validation.
-    pub passed_over: usize,
+    pub skipped_routes: usize,
 }
 
 impl VirtualHost {
@@ -50,7 +50,7 @@ impl VirtualHost {
             host: self.name.clone(),
             path: String::from(call.path),
             routes: self.routes.len(),
-            passed_over: self.passed_over.len(),
+            skipped_routes: self.skipped_routes.len(),
         })
     }
 }

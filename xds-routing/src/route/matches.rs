@@ -4,15 +4,17 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{
     matching::Call,
-    pattern::{Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, PathMatcher, TextMatcher},
+    pattern::{
+        Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, PathMatcher, StringMatcher,
+    },
     proto::envoy::config::route::v3::{self as schema, header_matcher::HeaderMatchSpecifier},
     random::Random,
     rules::CaseInsensitive,
-    validation::Judge,
+    validation::Validator,
 };
 use schema::route_match::PathSpecifier;
 use xds_core::proto::{
-    StringMatcher,
+    StringMatcher as StringMatcherSchema,
     envoy::r#type::matcher::v3::{RegexMatcher, string_matcher::MatchPattern},
 };
 
@@ -72,21 +74,23 @@ pub(crate) fn can_match(matches: &schema::RouteMatch) -> bool {
     }
 }
 
-pub(crate) fn judge_match(
+pub(crate) fn validate_match(
     matches: &schema::RouteMatch,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<RouteMatch> {
-    let path = judge_path(matches, judge);
+    let path = validate_path(matches, validator);
     let mut headers = Vec::new();
     for (index, header) in matches.headers.iter().enumerate() {
-        headers.extend(judge.element("headers", index, |judge| judge_header(header, judge)));
+        headers.extend(
+            validator.element("headers", index, |validator| validate_header(header, validator)),
+        );
     }
     // `runtime_key` is for Envoy's runtime, which gRPC does not have (S2.089).
     let fraction = matches.runtime_fraction.as_ref().and_then(|it| it.default_value.as_ref());
     let fraction = fraction.map(|percent| {
         let fraction = Fraction::from_schema(percent);
         if fraction.is_none() {
-            judge.fault_in("runtime_fraction.default_value.denominator", "unknown value");
+            validator.error_in("runtime_fraction.default_value.denominator", "unknown value");
         }
         fraction
     });
@@ -100,30 +104,34 @@ pub(crate) fn judge_match(
     })
 }
 
-fn judge_path(matches: &schema::RouteMatch, judge: &mut Judge<'_>) -> Option<PathMatcher> {
+fn validate_path(
+    matches: &schema::RouteMatch,
+    validator: &mut Validator<'_>,
+) -> Option<PathMatcher> {
     let case = match matches.case_sensitive.as_ref().is_none_or(|it| it.value) {
         true => LetterCase::Sensitive,
         false => LetterCase::Ignored,
     };
-    if case == LetterCase::Ignored && judge.rules.case_insensitive == CaseInsensitive::Rejected {
-        judge.fault_in("case_sensitive", "must not be false");
+    if case == LetterCase::Ignored && validator.rules.case_insensitive == CaseInsensitive::Rejected
+    {
+        validator.error_in("case_sensitive", "must not be false");
     }
     match matches.path_specifier.as_ref() {
         Some(PathSpecifier::Prefix(prefix)) => Some(PathMatcher::Prefix(prefix.clone(), case)),
         Some(PathSpecifier::Path(path)) => Some(PathMatcher::Exact(path.clone(), case)),
-        Some(PathSpecifier::SafeRegex(regex)) => judge
-            .field("safe_regex.regex", |judge| judge.expression(&regex.regex))
+        Some(PathSpecifier::SafeRegex(regex)) => validator
+            .field("safe_regex.regex", |validator| validator.expression(&regex.regex))
             .map(PathMatcher::Expression),
         Some(PathSpecifier::ConnectMatcher(_)) => {
-            judge.fault_in("connect_matcher", "not supported by gRPC");
+            validator.error_in("connect_matcher", "not supported by gRPC");
             None
         }
         Some(PathSpecifier::PathSeparatedPrefix(_)) => {
-            judge.fault_in("path_separated_prefix", "not supported by gRPC");
+            validator.error_in("path_separated_prefix", "not supported by gRPC");
             None
         }
         None => {
-            judge.fault_in("path_specifier", "must be prefix, path or safe_regex");
+            validator.error_in("path_specifier", "must be prefix, path or safe_regex");
             None
         }
     }
@@ -132,46 +140,48 @@ fn judge_path(matches: &schema::RouteMatch, judge: &mut Judge<'_>) -> Option<Pat
 /// Maximum length of a header name in HTTP/2 implementations, in bytes.
 const HEADER_NAME_LENGTH: usize = 16 * 1024;
 
-pub(crate) fn judge_header(
+pub(crate) fn validate_header(
     header: &schema::HeaderMatcher,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<HeaderMatcher> {
     if header.name.is_empty() || header.name.len() > HEADER_NAME_LENGTH {
-        judge.fault_in("name", format_args!("must have 1 to {HEADER_NAME_LENGTH} bytes"));
+        validator.error_in("name", format_args!("must have 1 to {HEADER_NAME_LENGTH} bytes"));
     }
     let text = |text: &String| text.clone();
     let sensitive = LetterCase::Sensitive;
     #[allow(deprecated, reason = "servers still send them")]
     let test = match header.header_match_specifier.as_ref() {
         Some(HeaderMatchSpecifier::ExactMatch(exact)) => {
-            HeaderTest::Text(TextMatcher::Exact(text(exact), sensitive))
+            HeaderTest::Text(StringMatcher::Exact(text(exact), sensitive))
         }
         Some(HeaderMatchSpecifier::SafeRegexMatch(regex)) => {
-            let expression =
-                judge.field("safe_regex_match.regex", |judge| judge_expression(regex, judge))?;
+            let expression = validator.field("safe_regex_match.regex", |validator| {
+                validate_expression(regex, validator)
+            })?;
             HeaderTest::Text(expression)
         }
         Some(HeaderMatchSpecifier::RangeMatch(range)) => {
             if range.end < range.start {
-                judge.fault_in("range_match", "the end must not be smaller than the start");
+                validator.error_in("range_match", "the end must not be smaller than the start");
             }
             HeaderTest::Range(range.start, range.end)
         }
         Some(HeaderMatchSpecifier::PresentMatch(present)) => HeaderTest::Present(*present),
         Some(HeaderMatchSpecifier::PrefixMatch(prefix)) => {
-            HeaderTest::Text(TextMatcher::Prefix(text(prefix), sensitive))
+            HeaderTest::Text(StringMatcher::Prefix(text(prefix), sensitive))
         }
         Some(HeaderMatchSpecifier::SuffixMatch(suffix)) => {
-            HeaderTest::Text(TextMatcher::Suffix(text(suffix), sensitive))
+            HeaderTest::Text(StringMatcher::Suffix(text(suffix), sensitive))
         }
         Some(HeaderMatchSpecifier::ContainsMatch(part)) => {
-            HeaderTest::Text(TextMatcher::Contains(text(part), sensitive))
+            HeaderTest::Text(StringMatcher::Contains(text(part), sensitive))
         }
-        Some(HeaderMatchSpecifier::StringMatch(matcher)) => {
-            HeaderTest::Text(judge.field("string_match", |judge| judge_text(matcher, judge))?)
-        }
+        Some(HeaderMatchSpecifier::StringMatch(matcher)) => HeaderTest::Text(
+            validator
+                .field("string_match", |validator| validate_string_matcher(matcher, validator))?,
+        ),
         None => {
-            judge.fault_in("header_match_specifier", "must be one that gRPC supports");
+            validator.error_in("header_match_specifier", "must be one that gRPC supports");
             return None;
         }
     };
@@ -183,30 +193,37 @@ pub(crate) fn judge_header(
     })
 }
 
-fn judge_expression(regex: &RegexMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
+fn validate_expression(
+    regex: &RegexMatcher,
+    validator: &mut Validator<'_>,
+) -> Option<StringMatcher> {
     // `max_program_size` is in units of RE2, so it is ignored (S2.076, S2.086).
-    judge.expression(&regex.regex).map(TextMatcher::Expression)
+    validator.expression(&regex.regex).map(StringMatcher::Expression)
 }
 
-pub(crate) fn judge_text(matcher: &StringMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
+pub(crate) fn validate_string_matcher(
+    matcher: &StringMatcherSchema,
+    validator: &mut Validator<'_>,
+) -> Option<StringMatcher> {
     let case = if matcher.ignore_case { LetterCase::Ignored } else { LetterCase::Sensitive };
     match matcher.match_pattern.as_ref() {
-        Some(MatchPattern::Exact(exact)) => Some(TextMatcher::Exact(exact.clone(), case)),
-        Some(MatchPattern::Prefix(prefix)) => Some(TextMatcher::Prefix(prefix.clone(), case)),
-        Some(MatchPattern::Suffix(suffix)) => Some(TextMatcher::Suffix(suffix.clone(), case)),
-        Some(MatchPattern::Contains(part)) => Some(TextMatcher::Contains(part.clone(), case)),
+        Some(MatchPattern::Exact(exact)) => Some(StringMatcher::Exact(exact.clone(), case)),
+        Some(MatchPattern::Prefix(prefix)) => Some(StringMatcher::Prefix(prefix.clone(), case)),
+        Some(MatchPattern::Suffix(suffix)) => Some(StringMatcher::Suffix(suffix.clone(), case)),
+        Some(MatchPattern::Contains(part)) => Some(StringMatcher::Contains(part.clone(), case)),
         Some(MatchPattern::SafeRegex(regex)) => {
             if matcher.ignore_case {
-                judge.fault_in("ignore_case", "has no effect on safe_regex and must not be set");
+                validator
+                    .error_in("ignore_case", "has no effect on safe_regex and must not be set");
             }
-            judge.field("safe_regex.regex", |judge| judge_expression(regex, judge))
+            validator.field("safe_regex.regex", |validator| validate_expression(regex, validator))
         }
         Some(MatchPattern::Custom(_)) => {
-            judge.fault_in("custom", "not supported by gRPC");
+            validator.error_in("custom", "not supported by gRPC");
             None
         }
         None => {
-            judge.fault_in("match_pattern", "must be set");
+            validator.error_in("match_pattern", "must be set");
             None
         }
     }

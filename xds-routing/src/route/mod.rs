@@ -11,7 +11,7 @@
 //! | the route of a call | `find.rs`, [`VirtualHost::find`] |
 //! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
 //! | skipped routes | `skipped.rs` |
-//! | validation | `validate.rs` and the `judge` functions next to each value |
+//! | validation | `validate.rs` and the `validator` functions next to each value |
 //! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;
@@ -35,10 +35,10 @@ pub use self::{
     find::NoRoute,
     matches::RouteMatch,
     retry::{RetryPolicy, RetryableStatus},
-    skipped::{PassedOver, WhyPassedOver},
+    skipped::{SkipReason, SkippedRoute},
     weights::{WeightedCluster, WeightedClusters},
 };
-pub(crate) use self::{matches::judge_text, validate::judge_route_configuration};
+pub(crate) use self::{matches::validate_string_matcher, validate::validate_route_configuration};
 use crate::{filters::FilterOverrides, matching::RouteIndex, validation::Trust};
 
 /// Validated route configuration.
@@ -95,7 +95,7 @@ pub struct VirtualHost {
     pub(crate) name: String,
     pub(crate) domains: Vec<DomainPattern>,
     pub(crate) routes: Vec<Route>,
-    pub(crate) passed_over: Vec<PassedOver>,
+    pub(crate) skipped_routes: Vec<SkippedRoute>,
     pub(crate) overrides: FilterOverrides,
     pub(crate) index: RouteIndex,
 }
@@ -146,8 +146,8 @@ impl VirtualHost {
     /// advisable.
     // X33
     #[must_use]
-    pub fn passed_over(&self) -> &[PassedOver] {
-        &self.passed_over
+    pub fn skipped_routes(&self) -> &[SkippedRoute] {
+        &self.skipped_routes
     }
 
     /// Returns the HTTP filter overrides of the virtual host (gRFC A39).
@@ -160,8 +160,8 @@ impl VirtualHost {
 impl PartialEq for VirtualHost {
     /// Ignores the index, which is derived.
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.domains, &self.routes, &self.passed_over, &self.overrides)
-            == (&other.name, &other.domains, &other.routes, &other.passed_over, &other.overrides)
+        (&self.name, &self.domains, &self.routes, &self.skipped_routes, &self.overrides)
+            == (&other.name, &other.domains, &other.routes, &other.skipped_routes, &other.overrides)
     }
 }
 

@@ -18,12 +18,12 @@ use prost::{
 
 use super::{
     RouteConfiguration, VirtualHost,
-    validate::{Plan, judge_with},
+    validate::{Plan, validate_with},
 };
 use crate::{
     proto::envoy::config::route::v3 as schema,
     rules::{Routing, Rules},
-    validation::{InvalidResource, Judge, Trust},
+    validation::{InvalidResource, Trust, Validator},
 };
 
 const VIRTUAL_HOSTS: u32 = 2;
@@ -54,9 +54,9 @@ impl RouteConfiguration {
         let is_as_trusted = held.1.trust == trust;
         match is_as_trusted.then(|| plan(held, resource, rules)).flatten() {
             Some((schema, plans)) => {
-                let mut judge = Judge::new(rules, trust);
-                let value = judge_with(&schema, &plans, &mut judge);
-                judge.finish(value)
+                let mut validator = Validator::new(rules, trust);
+                let value = validate_with(&schema, &plans, &mut validator);
+                validator.finish(value)
             }
             None => Self::of_server(resource, rules, trust),
         }
@@ -114,11 +114,12 @@ fn plan_host<'a>(old: &Split<'_>, held: &'a VirtualHost, new: &Split<'_>) -> Pla
 
 /// Returns the routes of a virtual host by position in the resource, `None` for skipped ones.
 fn by_position(host: &VirtualHost, count: usize) -> Plan<'_> {
-    if host.routes.len() + host.passed_over.len() != count {
+    if host.routes.len() + host.skipped_routes.len() != count {
         return Vec::new();
     }
-    let (mut routes, mut passed_over) = (host.routes.iter(), host.passed_over.iter().peekable());
-    let next = |index| match passed_over.next_if(|passed| passed.route == index) {
+    let (mut routes, mut skipped_routes) =
+        (host.routes.iter(), host.skipped_routes.iter().peekable());
+    let next = |index| match skipped_routes.next_if(|passed| passed.route == index) {
         Some(_) => None,
         None => routes.next(),
     };

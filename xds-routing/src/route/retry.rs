@@ -5,7 +5,7 @@
 use core::time::Duration;
 
 use crate::{
-    proto::envoy::config::route::v3 as schema, scalars::judge_duration, validation::Judge,
+    proto::envoy::config::route::v3 as schema, scalars::validate_duration, validation::Validator,
 };
 
 /// Retry policy.
@@ -56,9 +56,9 @@ const STATUSES: [(&str, RetryableStatus); 5] = [
 const MOST_ATTEMPTS: u32 = 5;
 const DEFAULT_BASE_INTERVAL: Duration = Duration::from_millis(25);
 
-pub(crate) fn judge_retry(
+pub(crate) fn validate_retry(
     policy: &schema::RetryPolicy,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<RetryPolicy> {
     // Names that are unknown or for HTTP are ignored.
     let named =
@@ -66,35 +66,36 @@ pub(crate) fn judge_retry(
     let statuses = STATUSES.iter().filter(|(name, _)| named(name)).map(|&(_, status)| status);
     let retries = policy.num_retries.as_ref().map_or(1, |it| it.value);
     if retries == 0 {
-        judge.fault_in("num_retries", "must be above zero");
+        validator.error_in("num_retries", "must be above zero");
     }
     let (base_interval, max_interval) = match policy.retry_back_off.as_ref() {
         None => (DEFAULT_BASE_INTERVAL, DEFAULT_BASE_INTERVAL * 10),
-        Some(back_off) => {
-            judge.field("retry_back_off", |judge| judge_intervals(back_off, judge))?
-        }
+        Some(back_off) => validator
+            .field("retry_back_off", |validator| validate_intervals(back_off, validator))?,
     };
     Some(RetryPolicy { statuses: statuses.collect(), retries, base_interval, max_interval })
 }
 
-fn judge_intervals(
+fn validate_intervals(
     back_off: &schema::retry_policy::RetryBackOff,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<(Duration, Duration)> {
     let Some(base) = back_off.base_interval.as_ref() else {
-        judge.fault_in("base_interval", "must be set");
+        validator.error_in("base_interval", "must be set");
         return None;
     };
-    let base = judge.field("base_interval", |judge| judge_duration(base, judge))?;
+    let base = validator.field("base_interval", |validator| validate_duration(base, validator))?;
     if base.is_zero() {
-        judge.fault_in("base_interval", "must be above zero");
+        validator.error_in("base_interval", "must be above zero");
     }
     let max = match back_off.max_interval.as_ref() {
         None => base.saturating_mul(10),
-        Some(max) => judge.field("max_interval", |judge| judge_duration(max, judge))?,
+        Some(max) => {
+            validator.field("max_interval", |validator| validate_duration(max, validator))?
+        }
     };
     if max < base {
-        judge.fault_in("max_interval", "must not be below base_interval");
+        validator.error_in("max_interval", "must not be below base_interval");
     }
     Some((base, max))
 }

@@ -3,17 +3,17 @@
 /// Route that no call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PassedOver {
+pub struct SkippedRoute {
     /// Index of the route in the resource.
     pub route: usize,
     /// Reason for skipping it.
-    pub why: WhyPassedOver,
+    pub why: SkipReason,
 }
 
 /// Reason for skipping a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WhyPassedOver {
+pub enum SkipReason {
     /// The route matches query parameters, which gRPC calls do not have.
     // S2.090
     QueryParameters,

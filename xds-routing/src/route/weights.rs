@@ -5,11 +5,11 @@ use alloc::{string::String, vec::Vec};
 use xds_core::ResourceName;
 
 use crate::{
-    filters::{FilterOverrides, judge_overrides},
+    filters::{FilterOverrides, validate_overrides},
     proto::envoy::config::route::v3 as schema,
     random::Random,
     rules::TotalWeight,
-    validation::Judge,
+    validation::Validator,
 };
 
 /// Weighted clusters of a route. There is at least one, and every weight is positive.
@@ -55,39 +55,40 @@ impl WeightedClusters {
     }
 }
 
-pub(crate) fn judge_weights(
+pub(crate) fn validate_weights(
     schema: &schema::WeightedCluster,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<WeightedClusters> {
     let (mut clusters, mut sums) = (Vec::new(), Vec::new());
     let mut total: u32 = 0;
     for (index, cluster) in schema.clusters.iter().enumerate() {
-        let judged = judge.element("clusters", index, |judge| judge_cluster(cluster, judge));
-        let Some(judged) = judged.filter(|judged| judged.weight > 0) else {
+        let validated =
+            validator.element("clusters", index, |validator| validate_cluster(cluster, validator));
+        let Some(validated) = validated.filter(|validated| validated.weight > 0) else {
             continue;
         };
-        match total.checked_add(judged.weight) {
+        match total.checked_add(validated.weight) {
             Some(sum) => total = sum,
             None => {
-                judge.fault_in("clusters", "the weights sum up to more than 4294967295");
+                validator.error_in("clusters", "the weights sum up to more than 4294967295");
                 return None;
             }
         }
-        clusters.push(judged);
+        clusters.push(validated);
         sums.push(total);
     }
     if clusters.is_empty() {
-        judge.fault_in("clusters", "must have one with a weight above zero");
+        validator.error_in("clusters", "must have one with a weight above zero");
         return None;
     }
     #[allow(deprecated, reason = "where it is stated it must be true (X29)")]
     let stated = schema.total_weight.as_ref().map(|it| it.value);
-    let expected = match judge.rules.total_weight {
+    let expected = match validator.rules.total_weight {
         TotalWeight::Sum => stated.unwrap_or(total),
         TotalWeight::Hundred => stated.unwrap_or(100),
     };
     if expected != total {
-        judge.fault_in(
+        validator.error_in(
             "total_weight",
             format_args!("is {expected}, but the weights sum up to {total}"),
         );
@@ -95,9 +96,9 @@ pub(crate) fn judge_weights(
     Some(WeightedClusters { clusters, sums })
 }
 
-fn judge_cluster(
+fn validate_cluster(
     cluster: &schema::weighted_cluster::ClusterWeight,
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<WeightedCluster> {
     if cluster.name.is_empty() {
         let why = if cluster.cluster_header.is_empty() {
@@ -105,11 +106,11 @@ fn judge_cluster(
         } else {
             "must be used, not cluster_header"
         };
-        judge.fault_in("name", why);
+        validator.error_in("name", why);
     }
-    let overrides = judge_overrides(&cluster.typed_per_filter_config, judge);
+    let overrides = validate_overrides(&cluster.typed_per_filter_config, validator);
     let Some(weight) = cluster.weight.as_ref() else {
-        judge.fault_in("weight", "must be set");
+        validator.error_in("weight", "must be set");
         return None;
     };
     Some(WeightedCluster {

@@ -143,7 +143,7 @@ impl Failure {
     }
 
     /// Returns the status message of the call. `note`, normally that of [all
-    /// clusters](crate::dependencies::FollowedClusters::note), is appended if the failure carries
+    /// clusters](crate::dependencies::ResolvedClusters::note), is appended if the failure carries
     /// no note of its own.
     // S3.090, S3.095
     #[must_use]
@@ -178,7 +178,7 @@ pub struct Decision<'a> {
     /// Forwarding settings of the route: retries, hash policies, authority rewriting.
     pub forward: &'a Forward,
     /// Destination of the call.
-    pub target: Target<'a>,
+    pub target: CallTarget<'a>,
     /// Maximum duration of the call. `None` means no limit.
     pub timeout: Option<Duration>,
     /// Fault to inject before the call is sent (gRFC A33).
@@ -194,8 +194,8 @@ impl<'a> Decision<'a> {
     #[must_use]
     pub fn filter_override(&self, filter: &str) -> Option<&'a FilterConfig> {
         let of_choice = match self.target {
-            Target::Cluster { overrides, .. } => overrides,
-            Target::Plugin(_) => None,
+            CallTarget::Cluster { overrides, .. } => overrides,
+            CallTarget::Plugin(_) => None,
         };
         let of_all = [&self.route.overrides, self.host.overrides(), self.routes.overrides()];
         of_choice.into_iter().chain(of_all).find_map(|overrides| overrides.get(filter))
@@ -221,7 +221,7 @@ impl<'a> Decision<'a> {
 /// Destination of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Target<'a> {
+pub enum CallTarget<'a> {
     /// A cluster.
     Cluster {
         /// Name of the cluster.
@@ -296,12 +296,12 @@ impl Router {
             return Err(Failure::UnsupportedAction(route.name.clone()));
         };
         let target = match &forward.clusters {
-            ClusterChoice::Cluster(name) => Target::Cluster { name, overrides: None },
+            ClusterChoice::Cluster(name) => CallTarget::Cluster { name, overrides: None },
             ClusterChoice::Weighted(weights) => {
                 let chosen = weights.choose(random);
-                Target::Cluster { name: &chosen.name, overrides: Some(&chosen.overrides) }
+                CallTarget::Cluster { name: &chosen.name, overrides: Some(&chosen.overrides) }
             }
-            ClusterChoice::Plugin { name, .. } => Target::Plugin(name),
+            ClusterChoice::Plugin { name, .. } => CallTarget::Plugin(name),
         };
         let timeout = self.limited(timeout, forward);
         let fault = Fault::default();

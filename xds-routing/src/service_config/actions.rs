@@ -17,7 +17,7 @@ use crate::route::WeightedClusters;
 /// in any order.
 // S2.118
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Action {
+pub(super) enum PolicyAction {
     Cluster(ResourceName),
     /// Weights by cluster. Those of a repeated cluster are added.
     Weighted(BTreeMap<ResourceName, u32>),
@@ -25,7 +25,7 @@ pub(super) enum Action {
     Fail,
 }
 
-impl Action {
+impl PolicyAction {
     pub(super) fn cluster(name: &ResourceName) -> Self {
         Self::Cluster(name.clone())
     }
@@ -81,15 +81,15 @@ fn cds(name: &ResourceName) -> Value {
 /// Unique names of the actions of the newest config.
 // S2.107
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(BTreeMap<Action, String>);
+pub(super) struct Names(BTreeMap<PolicyAction, String>);
 
 impl Names {
-    pub(super) fn of(&self, action: &Action) -> Option<&str> {
+    pub(super) fn of(&self, action: &PolicyAction) -> Option<&str> {
         self.0.get(action).map(String::as_str)
     }
 
-    pub(super) fn by_name(&self) -> impl Iterator<Item = (&str, &Action)> {
-        let by_name: BTreeMap<&str, &Action> =
+    pub(super) fn by_name(&self) -> impl Iterator<Item = (&str, &PolicyAction)> {
+        let by_name: BTreeMap<&str, &PolicyAction> =
             self.0.iter().map(|(action, name)| (name.as_str(), action)).collect();
         by_name.into_iter()
     }
@@ -97,8 +97,8 @@ impl Names {
     /// Replaces the actions by those of the next config. New actions are named in sorted order, so
     /// the order of routes does not matter.
     // S2.110-S2.119
-    pub(super) fn renew<'a>(&mut self, wanted: impl Iterator<Item = &'a Action>) {
-        let wanted: BTreeSet<&Action> = wanted.collect();
+    pub(super) fn renew<'a>(&mut self, wanted: impl Iterator<Item = &'a PolicyAction>) {
+        let wanted: BTreeSet<&PolicyAction> = wanted.collect();
         let before = core::mem::take(&mut self.0);
         let (kept, mut removed): (BTreeMap<_, _>, BTreeMap<_, _>) =
             before.into_iter().partition(|(action, _)| wanted.contains(action));
@@ -109,7 +109,7 @@ impl Names {
             if self.0.contains_key(action) {
                 continue;
             }
-            let same = |other: &&Action| {
+            let same = |other: &&PolicyAction| {
                 action.clusters().is_some() && other.clusters() == action.clusters()
             };
             let predecessor = removed.keys().find(same).cloned();
@@ -131,12 +131,12 @@ impl Names {
 
 /// Returns an unused name that describes the action.
 // X27
-fn free_name(action: &Action, used: &BTreeSet<String>) -> String {
+fn free_name(action: &PolicyAction, used: &BTreeSet<String>) -> String {
     let weights = match action {
-        Action::Cluster(name) => return format!("cds:{name}"),
+        PolicyAction::Cluster(name) => return format!("cds:{name}"),
         // No name of a cluster or a split starts like this.
-        Action::Fail => return String::from("fail"),
-        Action::Weighted(weights) => weights,
+        PolicyAction::Fail => return String::from("fail"),
+        PolicyAction::Weighted(weights) => weights,
     };
     let clusters: Vec<String> = weights.keys().map(ToString::to_string).collect();
     let prefix = format!("weighted:{}", clusters.join("_"));

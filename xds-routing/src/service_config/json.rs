@@ -9,12 +9,12 @@ use alloc::{
 use serde_json::{Map, Value};
 
 use crate::{
-    pattern::{HeaderMatcher, HeaderTest, LetterCase, PathMatcher, TextMatcher},
+    pattern::{HeaderMatcher, HeaderTest, LetterCase, PathMatcher, StringMatcher},
     route::RouteMatch,
 };
 
 /// Fields of a JSON object.
-pub(super) type Fields = Vec<(&'static str, Value)>;
+pub(super) type ObjectFields = Vec<(&'static str, Value)>;
 
 /// Creates an object with sorted fields, independent of the map type of `serde_json`.
 pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
@@ -27,7 +27,7 @@ pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> 
 /// Returns the matchers of a route. Those that A28's policy does not support become regular
 /// expressions.
 // S2.121, S2.122, S2.145
-pub(super) fn matches(matches: &RouteMatch) -> Result<Fields, &'static str> {
+pub(super) fn matches(matches: &RouteMatch) -> Result<ObjectFields, &'static str> {
     let mut fields = Vec::from([path(&matches.path)]);
     if !matches.headers.is_empty() {
         let headers: Result<Vec<_>, _> = matches.headers.iter().map(header).collect();
@@ -76,22 +76,22 @@ fn header(header: &HeaderMatcher) -> Result<Value, &'static str> {
     Ok(object(fields))
 }
 
-fn text_match(text: &TextMatcher) -> (&'static str, Value) {
+fn text_match(text: &StringMatcher) -> (&'static str, Value) {
     let sensitive = LetterCase::Sensitive;
     match text {
-        TextMatcher::Exact(text, case) if *case == sensitive => {
+        StringMatcher::Exact(text, case) if *case == sensitive => {
             ("exactMatch", text.as_str().into())
         }
-        TextMatcher::Prefix(text, case) if *case == sensitive => {
+        StringMatcher::Prefix(text, case) if *case == sensitive => {
             ("prefixMatch", text.as_str().into())
         }
-        TextMatcher::Suffix(text, case) if *case == sensitive => {
+        StringMatcher::Suffix(text, case) if *case == sensitive => {
             ("suffixMatch", text.as_str().into())
         }
-        TextMatcher::Exact(text, case) => ("regexMatch", expression("", text, "", *case)),
-        TextMatcher::Prefix(text, case) => ("regexMatch", expression("", text, ".*", *case)),
-        TextMatcher::Suffix(text, case) => ("regexMatch", expression(".*", text, "", *case)),
-        TextMatcher::Contains(text, case) => ("regexMatch", expression(".*", text, ".*", *case)),
-        TextMatcher::Expression(it) => ("regexMatch", it.pattern().into()),
+        StringMatcher::Exact(text, case) => ("regexMatch", expression("", text, "", *case)),
+        StringMatcher::Prefix(text, case) => ("regexMatch", expression("", text, ".*", *case)),
+        StringMatcher::Suffix(text, case) => ("regexMatch", expression(".*", text, "", *case)),
+        StringMatcher::Contains(text, case) => ("regexMatch", expression(".*", text, ".*", *case)),
+        StringMatcher::Expression(it) => ("regexMatch", it.pattern().into()),
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! | in the example | here |
 //! |---|---|
-//! | fields `Action` and `Route` | `action` and `route`, as in protobuf's JSON mapping |
+//! | fields `PolicyAction` and `Route` | `action` and `route`, as in protobuf's JSON mapping |
 //! | `match_fraction` in the text | `matchFraction` |
 //! | prefix of the third route: `method_2` in the resource, `method_1` in the config | `method_2` |
 //! | index 1 of both splits is unexplained | see below |
@@ -33,7 +33,7 @@ mod json;
 
 use thiserror::Error;
 
-use self::actions::{Action, Names};
+use self::actions::{Names, PolicyAction};
 use crate::route::{Action as RouteAction, ClusterChoice, Route, VirtualHost};
 
 /// Generator of the service configs of successive versions of a virtual host.
@@ -59,7 +59,7 @@ impl ServiceConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("route {route} {why}")]
 #[non_exhaustive]
-pub struct Inexpressible {
+pub struct UnsupportedRoute {
     /// Index of the route in [`VirtualHost::routes`].
     pub route: usize,
     /// Unsupported feature.
@@ -78,10 +78,10 @@ impl ServiceConfigs {
     /// # Errors
     ///
     /// Returns an error if a route cannot be expressed. Names are unchanged then.
-    pub fn next(&mut self, host: &VirtualHost) -> Result<ServiceConfig, Inexpressible> {
+    pub fn next(&mut self, host: &VirtualHost) -> Result<ServiceConfig, UnsupportedRoute> {
         let mut routes = alloc::vec::Vec::new();
         for (index, route) in host.routes().iter().enumerate() {
-            let inexpressible = |why| Inexpressible { route: index, why };
+            let inexpressible = |why| UnsupportedRoute { route: index, why };
             let action = action(route).map_err(inexpressible)?;
             let matches = json::matches(&route.matches).map_err(inexpressible)?;
             routes.push((action, matches));
@@ -95,7 +95,10 @@ impl ServiceConfigs {
         Ok(ServiceConfig(json::object([("loadBalancingConfig", list)])))
     }
 
-    fn routing(&self, routes: alloc::vec::Vec<(Action, json::Fields)>) -> serde_json::Value {
+    fn routing(
+        &self,
+        routes: alloc::vec::Vec<(PolicyAction, json::ObjectFields)>,
+    ) -> serde_json::Value {
         let actions = self.names.by_name().map(|(name, action)| (name, action.child()));
         let actions = json::object(actions);
         let routes = routes.into_iter().map(|(action, mut fields)| {
@@ -109,13 +112,13 @@ impl ServiceConfigs {
     }
 }
 
-fn action(route: &Route) -> Result<Action, &'static str> {
+fn action(route: &Route) -> Result<PolicyAction, &'static str> {
     match &route.action {
         RouteAction::Forward(forward) => match &forward.clusters {
-            ClusterChoice::Cluster(name) => Ok(Action::cluster(name)),
-            ClusterChoice::Weighted(weights) => Ok(Action::weighted(weights)),
+            ClusterChoice::Cluster(name) => Ok(PolicyAction::cluster(name)),
+            ClusterChoice::Weighted(weights) => Ok(PolicyAction::weighted(weights)),
             ClusterChoice::Plugin { .. } => Err("leaves the choice of a cluster to a plugin"),
         },
-        RouteAction::TakeIn | RouteAction::Unsupported => Ok(Action::Fail),
+        RouteAction::NonForwarding | RouteAction::Unsupported => Ok(PolicyAction::Fail),
     }
 }

@@ -67,7 +67,7 @@ impl ClientWarming {
         } else {
             return Some(notice);
         }
-        self.obey(client, now);
+        self.apply_outputs(client, now);
         client.handled(watch, now);
         None
     }
@@ -75,7 +75,7 @@ impl ClientWarming {
     /// Gives up on dependencies whose time is over. Calling early is harmless.
     pub fn handle_timeout(&mut self, client: &mut Client, now: Time) {
         self.warming.handle_timeout(now);
-        self.obey(client, now);
+        self.apply_outputs(client, now);
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
@@ -110,7 +110,7 @@ impl ClientWarming {
         self.watches.end_all(client, now);
     }
 
-    fn obey(&mut self, client: &mut Client, now: Time) {
+    fn apply_outputs(&mut self, client: &mut Client, now: Time) {
         while let Some(output) = self.warming.poll_output() {
             match output {
                 WarmingOutput::Watch(dependency) => {

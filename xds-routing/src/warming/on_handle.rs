@@ -11,7 +11,7 @@ use xds_core::{Time, client::InvalidWatch};
 use xds_handle::{ClientHandle, WatchAll};
 
 use super::{Warmed, Warming, WarmingOutput};
-use crate::dependencies::{Dependency, DependencyKind, HandleWatches, WatchNews};
+use crate::dependencies::{Dependency, DependencyKind, HandleWatches, WatchEvent};
 
 /// Listener or cluster with the version to use from now on, or `None` if it was removed.
 pub type WarmedChange = (Dependency, Option<Warmed>);
@@ -90,18 +90,18 @@ impl HandleWarming {
             return Poll::Ready(why.map(Err));
         }
         loop {
-            while let Poll::Ready(news) = self.watches.poll_next(cx) {
-                match news {
-                    WatchNews::Notice(dependency, notice, taken) => {
+            while let Poll::Ready(event) = self.watches.poll_next(cx) {
+                match event {
+                    WatchEvent::Notice(dependency, notice, watch) => {
                         self.warming.handle_notice(&dependency, notice, now);
-                        self.obey();
-                        self.watches.handled(dependency, taken);
+                        self.apply_outputs();
+                        self.watches.handled(dependency, watch);
                     }
-                    WatchNews::Refused(dependency, why) => {
+                    WatchEvent::Refused(dependency, why) => {
                         self.warming.handle_refusal(&dependency, why, now);
-                        self.obey();
+                        self.apply_outputs();
                     }
-                    WatchNews::Ended => {
+                    WatchEvent::Ended => {
                         self.has_ended = true;
                         return Poll::Ready(None);
                     }
@@ -110,7 +110,7 @@ impl HandleWarming {
             self.warming.handle_timeout(now);
             // Repeat, to poll the watches that this started: nothing else would wake the task for
             // them.
-            if !self.obey() {
+            if !self.apply_outputs() {
                 break;
             }
         }
@@ -156,14 +156,14 @@ impl HandleWarming {
                     // change the client may read on.
                     Poll::Ready(Some(Ok(change))) => {
                         self.warming.handle_change(kind, change, now);
-                        self.obey();
+                        self.apply_outputs();
                     }
                     Poll::Ready(Some(Err(InvalidWatch::ShutDown)) | None) => return Err(None),
                     Poll::Ready(Some(Err(why))) => return Err(Some(why)),
                     Poll::Pending => {
                         if watch.is_caught_up() {
                             self.warming.handle_caught_up(kind, now);
-                            self.obey();
+                            self.apply_outputs();
                         }
                         break;
                     }
@@ -174,7 +174,7 @@ impl HandleWarming {
     }
 
     /// Applies the outputs of the state machine. Returns whether a watch was started.
-    fn obey(&mut self) -> bool {
+    fn apply_outputs(&mut self) -> bool {
         let mut has_started = false;
         while let Some(output) = self.warming.poll_output() {
             match output {

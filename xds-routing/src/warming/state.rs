@@ -64,14 +64,14 @@ struct Needed {
 struct Wait {
     /// Configured timeout. `None` means no limit.
     timeout: Option<Duration>,
-    patience: Patience,
+    state: WaitState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Patience {
+enum WaitState {
     Until(Option<Time>),
     /// The time is over: the root is used without the resource.
-    Over,
+    TimedOut,
 }
 
 /// Progress of a watched resource.
@@ -155,7 +155,7 @@ impl Warming {
         {
             let needed = self.needed.get_mut(&dependency);
             if let Some(wait) = needed.and_then(|needed| needed.roots.get_mut(&root)) {
-                wait.patience = Patience::Over;
+                wait.state = WaitState::TimedOut;
             }
             self.settle(&root);
         }
@@ -261,8 +261,8 @@ impl Warming {
         let Some(root) = self.roots.get_mut(id) else { return };
         let is_warm = |need: &Dependency| {
             let Some(needed) = self.needed.get(need) else { return true };
-            let patience = needed.roots.get(id).map(|wait| wait.patience);
-            !matches!(needed.state, Fetch::Waiting) || matches!(patience, Some(Patience::Over))
+            let state = needed.roots.get(id).map(|wait| wait.state);
+            !matches!(needed.state, Fetch::Waiting) || matches!(state, Some(WaitState::TimedOut))
         };
         if root.next.as_ref().is_none_or(|next| !next.needs.iter().all(is_warm)) {
             return;
@@ -286,14 +286,14 @@ impl Warming {
         if before.is_some_and(|before| before.timeout == timeout) {
             return;
         }
-        if let Some(Wait { patience: Patience::Until(Some(at)), .. }) = before {
+        if let Some(Wait { state: WaitState::Until(Some(at)), .. }) = before {
             self.deadlines.remove(&(at, dependency.clone(), root.clone()));
         }
         let until = timeout.map(|timeout| self.now.after(timeout));
         if let (Some(at), Fetch::Waiting) = (until, &needed.state) {
             self.deadlines.insert((at, dependency.clone(), root.clone()));
         }
-        needed.roots.insert(root.clone(), Wait { timeout, patience: Patience::Until(until) });
+        needed.roots.insert(root.clone(), Wait { timeout, state: WaitState::Until(until) });
     }
 
     /// Releases the references of a version, except those that the root's other version has too.
@@ -307,8 +307,7 @@ impl Warming {
                 continue;
             }
             let Some(needed) = self.needed.get_mut(&need) else { continue };
-            if let Some(Wait { patience: Patience::Until(Some(at)), .. }) =
-                needed.roots.remove(root)
+            if let Some(Wait { state: WaitState::Until(Some(at)), .. }) = needed.roots.remove(root)
             {
                 self.deadlines.remove(&(at, need.clone(), root.clone()));
             }
@@ -328,7 +327,7 @@ impl Warming {
         let Some(needed) = self.needed.get_mut(dependency) else { return };
         needed.state = state;
         for (root, wait) in &needed.roots {
-            if let Patience::Until(Some(at)) = wait.patience {
+            if let WaitState::Until(Some(at)) = wait.state {
                 self.deadlines.remove(&(at, dependency.clone(), root.clone()));
             }
         }

@@ -4,8 +4,8 @@ use xds_core::Time;
 use xds_routing::{
     Random, Rules,
     balancer::{
-        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
-        Picker, Source, Way,
+        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, ConnectorId,
+        EndpointPick, Picker, Source,
     },
     cluster::Cluster,
     proto::envoy::config::cluster::v3 as cds,
@@ -40,7 +40,7 @@ fn a_member_that_cannot_be_used_fails_alone() {
     let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
     let (elsewhere, good, better) = (at(1), at(3), at(4));
     let (ring, bare, plain, spare) = (of_a_ring(), named("bare"), named("plain"), named("spare"));
-    let refused = Source::new(&bare, &elsewhere).with_way(Err("no roots".into()));
+    let refused = Source::new(&bare, &elsewhere).with_connector(Err("no roots".into()));
     let mut driver = Driver::new(&[]);
     driver.balance(&[Source::new(&ring, &elsewhere), refused.clone(), Source::new(&plain, &good)]);
     assert_eq!(driver.log(), "+3", "those before it are no reason to wait");
@@ -70,7 +70,9 @@ fn a_member_that_cannot_be_used_fails_alone() {
 }
 
 /// Reads all outputs of a balancer.
-fn outputs(balancer: &mut Balancer) -> (Picker, Vec<(ConnectionId, Way)>, Vec<ConnectionId>) {
+fn outputs(
+    balancer: &mut Balancer,
+) -> (Picker, Vec<(ConnectionId, ConnectorId)>, Vec<ConnectionId>) {
     let (mut picker, mut made, mut ended) = (None, Vec::new(), Vec::new());
     while let Some(output) = balancer.poll_output() {
         match output {
@@ -96,17 +98,17 @@ fn picked(picker: &Picker) -> Option<ConnectionId> {
 fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
     let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
     let cluster = a_cluster();
-    let by = |way| Source::new(&cluster, &endpoints).with_way(Ok(Way(way)));
+    let by = |way| Source::new(&cluster, &endpoints).with_connector(Ok(ConnectorId(way)));
     let mut balancer = Balancer::new(BalancerTimes::default(), 0);
     balancer.update(&[by(1)], Time::ZERO);
     let (_, made, _) = outputs(&mut balancer);
-    let [(first, Way(1))] = made[..] else { panic!("{made:?}") };
+    let [(first, ConnectorId(1))] = made[..] else { panic!("{made:?}") };
     balancer.handle_connection(first, ConnectionEvent::Connected, Time::ZERO);
     assert_eq!(picked(&outputs(&mut balancer).0), Some(first));
 
     balancer.update(&[by(2)], Time::ZERO);
     let (picker, made, ended) = outputs(&mut balancer);
-    let [(second, Way(2))] = made[..] else { panic!("{made:?}") };
+    let [(second, ConnectorId(2))] = made[..] else { panic!("{made:?}") };
     assert_eq!((picked(&picker), ended.as_slice()), (Some(first), [].as_slice()));
     balancer.handle_connection(second, ConnectionEvent::Connected, Time::ZERO);
     let (picker, _, ended) = outputs(&mut balancer);
@@ -122,6 +124,6 @@ fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
     balancer.update(&[by(4), by(5)], Time::ZERO);
     let (_, made, _) = outputs(&mut balancer);
     let ways: Vec<_> = made.iter().map(|(_, way)| *way).collect();
-    assert_eq!(ways, [Way(4), Way(5)]);
+    assert_eq!(ways, [ConnectorId(4), ConnectorId(5)]);
     println!("covers: B30b");
 }

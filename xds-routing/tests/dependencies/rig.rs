@@ -13,7 +13,7 @@ use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
     dependencies::{
         Children, ClientDependencies, ClusterConfiguration, Configuration, ConfigurationError,
-        DependencyManager, Endpoints, FollowedClusters,
+        DependencyManager, Endpoints, ResolvedClusters,
     },
 };
 
@@ -98,7 +98,7 @@ impl Rig {
     }
 
     /// Returns the clusters in use, even without a configuration.
-    pub(crate) fn followed(&self) -> String {
+    pub(crate) fn resolved_clusters(&self) -> String {
         let mut text = String::new();
         write_clusters(&mut text, &self.follower.manager().clusters());
         text
@@ -156,11 +156,11 @@ pub(crate) fn shorten(outcome: &Outcome) -> String {
     let routed: BTreeSet<ResourceName> = configuration.virtual_host().clusters();
     let routed: Vec<&str> = routed.iter().map(ResourceName::as_str).collect();
     let mut text = format!("[{}]", routed.join(" "));
-    write_clusters(&mut text, configuration.followed());
+    write_clusters(&mut text, configuration.resolved_clusters());
     text
 }
 
-fn write_clusters(text: &mut String, clusters: &FollowedClusters) {
+fn write_clusters(text: &mut String, clusters: &ResolvedClusters) {
     for (name, entry) in clusters.by_name() {
         write!(text, " {name}=").unwrap();
         match entry {

@@ -127,12 +127,12 @@ fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
                 });
             }
             assert!(rig.last().starts_with("error: "));
-            assert_eq!(rig.followed(), " a=1");
+            assert_eq!(rig.resolved_clusters(), " a=1");
             rig.set(|it| {
                 it.endpoints("a", &[7]);
             });
             assert!(rig.last().starts_with("error: "), "whoever uses the cluster is told");
-            assert_eq!(rig.followed(), " a=7");
+            assert_eq!(rig.resolved_clusters(), " a=7");
             rig.set(|it| {
                 it.listener("r").routes("r", &["a"]);
             });
@@ -141,7 +141,7 @@ fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
                 it.remove(types::LISTENER, "l");
             });
             rig.unsubscribe("a");
-            assert_eq!(rig.followed(), "");
+            assert_eq!(rig.resolved_clusters(), "");
             assert_eq!(rig.watched(), "lds:l");
         }
     }

@@ -18,7 +18,7 @@ use xds_core::{
 use xds_routing::{
     Call, Random,
     dependencies::{Children, Configuration, Endpoints},
-    router::{Router, Target},
+    router::{CallTarget, Router},
 };
 
 use crate::rig::{Rig, VARIANTS};
@@ -170,7 +170,7 @@ impl Run {
         let path = format!("/{name}/method");
         let call = Call::new(&path, &[]);
         let decision = router.decide(&call, None, &mut self.random).expect("a route");
-        let Target::Cluster { name, .. } = decision.target else { panic!("no plugin") };
+        let CallTarget::Cluster { name, .. } = decision.target else { panic!("no plugin") };
         let cluster = name.clone();
         self.rig.subscribe(cluster.as_str());
         let ticks = 3 + self.random.below(40);

@@ -141,19 +141,19 @@ pub(crate) fn table(list: Vec<Route>) -> schema::RouteConfiguration {
     routes("routes", vec![host(&["*"], list)])
 }
 
-pub(crate) fn judged(
+pub(crate) fn validated(
     schema: &schema::RouteConfiguration,
 ) -> Result<RouteConfiguration, InvalidResource> {
     RouteConfiguration::from_schema(schema, &Rules::default())
 }
 
 pub(crate) fn valid(list: Vec<Route>) -> RouteConfiguration {
-    judged(&table(list)).expect("a valid table")
+    validated(&table(list)).expect("a valid table")
 }
 
 /// Returns the errors of a table with this route, or an empty text if it is valid.
 pub(crate) fn fault(route: Route) -> String {
-    judged(&table(vec![route])).err().map(|invalid| invalid.to_string()).unwrap_or_default()
+    validated(&table(vec![route])).err().map(|invalid| invalid.to_string()).unwrap_or_default()
 }
 
 pub(crate) fn ads() -> Option<ConfigSource> {

@@ -23,7 +23,7 @@ use xds_routing::{
     },
     route::{
         Action, ClusterChoice, Forward, HashSource, HostRewrite, RetryableStatus,
-        RouteConfiguration, WhyPassedOver,
+        RouteConfiguration, SkipReason,
     },
     rules::Routing,
 };
@@ -51,9 +51,9 @@ fn clusters_that_are_named_in_unknown_ways_are_passed_over() {
     ]);
     let host = &config.virtual_hosts()[0];
     assert!(host.routes().is_empty());
-    let why: Vec<_> = host.passed_over().iter().map(|it| it.why).collect();
-    let unknown = WhyPassedOver::UnknownClusterSpecifier;
-    assert_eq!(why, [WhyPassedOver::ClusterHeader, unknown, unknown]);
+    let why: Vec<_> = host.skipped_routes().iter().map(|it| it.why).collect();
+    let unknown = SkipReason::UnknownClusterSpecifier;
+    assert_eq!(why, [SkipReason::ClusterHeader, unknown, unknown]);
     println!("covers: S2.099 X31");
 }
 
@@ -77,7 +77,7 @@ fn plugins_have_to_be_known() {
     let known = with(false, true, "p").unwrap();
     assert!(matches!(&forward(&known).clusters, ClusterChoice::Plugin { name, .. } if name == "p"));
     let optional = with(true, false, "p").unwrap();
-    assert_eq!(optional.virtual_hosts()[0].passed_over()[0].why, WhyPassedOver::OptionalPlugin);
+    assert_eq!(optional.virtual_hosts()[0].skipped_routes()[0].why, SkipReason::OptionalPlugin);
     let unknown = with(false, false, "p").unwrap_err().to_string();
     assert!(unknown.contains("cluster_specifier_plugins[0].extension.typed_config: "), "{unknown}");
     let missing = with(false, true, "q").unwrap_err().to_string();
@@ -95,7 +95,7 @@ fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
     );
     let unset = Route { r#match: Some(prefix("")), ..Route::default() };
     assert_eq!(one(unset.clone()).virtual_hosts()[0].routes()[0].action, Action::Unsupported);
-    let draft = RouteConfiguration::from_schema(&table(vec![unset]), &Rules::of_the_draft());
+    let draft = RouteConfiguration::from_schema(&table(vec![unset]), &Rules::initial_a28());
     let why = draft.unwrap_err().to_string();
     assert_eq!(why, "virtual_hosts[0].routes[0].action: must be route");
     let empty = fault(route(prefix(""), cluster("")));
@@ -137,7 +137,7 @@ fn weights_have_to_sum_up() {
     let wrong = format!("{place}total_weight: is 4, but the weights sum up to 3");
     assert_eq!(total(number(4), &Rules::default()), Some(wrong));
     let draft = format!("{place}total_weight: is 100, but the weights sum up to 3");
-    assert_eq!(total(None, &Rules::of_the_draft()), Some(draft));
+    assert_eq!(total(None, &Rules::initial_a28()), Some(draft));
     println!("covers: S2.097 S2.098 X29");
 }
 
@@ -262,7 +262,7 @@ fn retries_are_read() {
         let action = RouteAction { retry_policy: of_route, ..action(cluster("c")) };
         let mut config = table(vec![route_to(prefix(""), action)]);
         config.virtual_hosts[0].retry_policy = of_host;
-        judged(&config).map(|config| forward(&config).retry.clone())
+        validated(&config).map(|config| forward(&config).retry.clone())
     };
     let policy = |retries, base, max| RetryPolicy {
         retry_on: "unavailable, Cancelled,5xx".into(),
@@ -361,9 +361,9 @@ fn hash_policies_are_read() {
 #[test]
 fn without_routing_the_last_route_counts() {
     let rules = Rules::default().with_routing(Routing::LastRoute);
-    let judge = |routes: Vec<Route>| {
-        let judged = RouteConfiguration::from_schema(&table(routes), &rules);
-        judged.map_err(|invalid| invalid.to_string())
+    let validator = |routes: Vec<Route>| {
+        let validated = RouteConfiguration::from_schema(&table(routes), &rules);
+        validated.map_err(|invalid| invalid.to_string())
     };
     let last = || route(prefix(""), cluster("last"));
     let odd = vec![
@@ -372,7 +372,8 @@ fn without_routing_the_last_route_counts() {
         Route::default(),
     ];
     assert!(!fault(odd[1].clone()).is_empty() && !fault(odd[2].clone()).is_empty());
-    let config = judge(odd.into_iter().chain([last()]).collect()).expect("the last one is valid");
+    let config =
+        validator(odd.into_iter().chain([last()]).collect()).expect("the last one is valid");
     let host = &config.virtual_hosts()[0];
     assert_eq!(host.routes().len(), 1);
     let find = |path: &str| {
@@ -384,10 +385,10 @@ fn without_routing_the_last_route_counts() {
     };
     assert_eq!(find("/s/m"), ClusterChoice::Cluster("last".into()));
     assert_eq!(find("/else"), ClusterChoice::Cluster("last".into()));
-    judge(vec![route(prefix("/"), cluster("c"))]).expect("another way to say all");
+    validator(vec![route(prefix("/"), cluster("c"))]).expect("another way to say all");
 
     let place = "virtual_hosts[0].routes";
-    let why = |routes| judge(routes).expect_err("invalid");
+    let why = |routes| validator(routes).expect_err("invalid");
     assert_eq!(why(vec![]), format!("{place}: must not be empty"));
     let narrow =
         format!("{place}[1].match.prefix: must be empty, since only the last route counts");

@@ -55,30 +55,30 @@ fn seconds(seconds: i64) -> Option<DurationSchema> {
     Some(DurationSchema { seconds, nanos: 0 })
 }
 
-fn judged_cluster(schema: &clusters::Cluster) -> Result<Cluster, String> {
+fn validated_cluster(schema: &clusters::Cluster) -> Result<Cluster, String> {
     Cluster::from_schema(schema, &Rules::default()).map_err(|it| it.to_string())
 }
 
 #[test]
 fn a_cluster_says_where_its_endpoints_are() {
-    let own = judged_cluster(&eds("c")).unwrap();
+    let own = validated_cluster(&eds("c")).unwrap();
     assert_eq!(own.endpoints().unwrap().as_str(), "c");
     assert_eq!(own.max_requests, 1_024);
     let mut named = eds("c");
     named.eds_cluster_config.as_mut().unwrap().service_name = "e".into();
-    assert_eq!(judged_cluster(&named).unwrap().discovery, Discovery::Eds("e".into()));
+    assert_eq!(validated_cluster(&named).unwrap().discovery, Discovery::Eds("e".into()));
 
     let mut dns = clusters::Cluster {
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::LogicalDns as i32)),
         load_assignment: Some(assignment(vec![locality(0, 1, vec![endpoint("name.example", 80)])])),
         ..Default::default()
     };
-    let found = judged_cluster(&dns).unwrap().discovery;
+    let found = validated_cluster(&dns).unwrap().discovery;
     assert!(
         matches!(found, Discovery::LogicalDns(SocketAddress { host, port: 80, .. }) if host == "name.example")
     );
     dns.load_assignment = Some(assignment(vec![]));
-    assert_eq!(why(judged_cluster(&dns)), "load_assignment.endpoints: must be one locality");
+    assert_eq!(why(validated_cluster(&dns)), "load_assignment.endpoints: must be one locality");
 
     let aggregate = |names: &[&str]| clusters::Cluster {
         cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
@@ -89,22 +89,22 @@ fn a_cluster_says_where_its_endpoints_are() {
         })),
         ..Default::default()
     };
-    let found = judged_cluster(&aggregate(&["a", "b"])).unwrap().discovery;
+    let found = validated_cluster(&aggregate(&["a", "b"])).unwrap().discovery;
     assert_eq!(found, Discovery::Aggregate(vec!["a".into(), "b".into()]));
     assert_eq!(
-        why(judged_cluster(&aggregate(&[]))),
+        why(validated_cluster(&aggregate(&[]))),
         "cluster_type.typed_config.clusters: must not be empty"
     );
 
-    assert_eq!(why(judged_cluster(&Default::default())), "type: must be EDS or LOGICAL_DNS");
+    assert_eq!(why(validated_cluster(&Default::default())), "type: must be EDS or LOGICAL_DNS");
     let mut sourceless = eds("c");
     sourceless.eds_cluster_config.as_mut().unwrap().eds_config = None;
     assert_eq!(
-        why(judged_cluster(&sourceless)),
+        why(validated_cluster(&sourceless)),
         "eds_cluster_config.eds_config: must be ads or self"
     );
     assert!(
-        why(judged_cluster(&eds("xdstp://a/envoy.config.cluster.v3.Cluster/c")))
+        why(validated_cluster(&eds("xdstp://a/envoy.config.cluster.v3.Cluster/c")))
             .starts_with("eds_cluster_config.service_name: ")
     );
     println!("covers: S0.022");
@@ -112,12 +112,12 @@ fn a_cluster_says_where_its_endpoints_are() {
 
 #[test]
 fn a_cluster_says_how_to_balance() {
-    let round_robin = BalancingPolicy::Localities(Box::new(BalancingPolicy::RoundRobin));
-    assert_eq!(judged_cluster(&eds("c")).unwrap().balancing, round_robin);
+    let round_robin = BalancingPolicy::WrrLocality(Box::new(BalancingPolicy::RoundRobin));
+    assert_eq!(validated_cluster(&eds("c")).unwrap().balancing, round_robin);
 
     let mut maglev = eds("c");
     maglev.lb_policy = LbPolicy::Maglev as i32;
-    assert!(why(judged_cluster(&maglev)).starts_with("lb_policy: "));
+    assert!(why(validated_cluster(&maglev)).starts_with("lb_policy: "));
 
     let policies = |configs: Vec<Any>| clusters::LoadBalancingPolicy {
         policies: configs
@@ -133,7 +133,7 @@ fn a_cluster_says_how_to_balance() {
     let with = |configs| {
         let mut cluster = eds("c");
         cluster.load_balancing_policy = Some(policies(configs));
-        judged_cluster(&cluster)
+        validated_cluster(&cluster)
     };
     let nested =
         |inner| packed(&WrrLocality { endpoint_picking_policy: Some(policies(vec![inner])) });
@@ -159,7 +159,7 @@ fn a_cluster_says_how_to_balance() {
     // The new field precedes `lb_policy`.
     cluster.lb_policy = LbPolicy::RingHash as i32;
     cluster.load_balancing_policy = Some(policies(vec![object, packed(&RoundRobin {})]));
-    assert_eq!(judged_cluster(&cluster).unwrap().balancing, BalancingPolicy::RoundRobin);
+    assert_eq!(validated_cluster(&cluster).unwrap().balancing, BalancingPolicy::RoundRobin);
     let mut rules = Rules::default();
     rules.lb_policies = vec![own.into()];
     let custom = Cluster::from_schema(&cluster, &rules).unwrap().balancing;
@@ -177,7 +177,7 @@ fn weights_that_endpoints_report_are_read_with_care() {
         let mut cluster = eds("c");
         cluster.load_balancing_policy =
             Some(clusters::LoadBalancingPolicy { policies: vec![policy] });
-        judged_cluster(&cluster)
+        validated_cluster(&cluster)
     };
     type Change = fn(&mut ClientSideWeightedRoundRobin);
     let changed = |change: Change| {
@@ -189,7 +189,7 @@ fn weights_that_endpoints_report_are_read_with_care() {
         it.blackout_period = seconds(10);
         it.error_utilization_penalty = Some(FloatValue { value: 1.0 });
     });
-    assert!(matches!(valid.unwrap().balancing, BalancingPolicy::Reported(_)));
+    assert!(matches!(valid.unwrap().balancing, BalancingPolicy::ClientSideWeightedRoundRobin(_)));
     let periods: [(&str, Change); 4] = [
         ("oob_reporting_period", |it| it.oob_reporting_period = seconds(-1)),
         ("blackout_period", |it| it.blackout_period = seconds(-1)),
@@ -220,7 +220,7 @@ fn a_ring_of_hashes_has_bounds() {
             maximum_ring_size: size(most),
             hash_function,
         }));
-        judged_cluster(&ring).map(|it| match it.balancing {
+        validated_cluster(&ring).map(|it| match it.balancing {
             BalancingPolicy::RingHash(ring) => (ring.minimum_size, ring.maximum_size),
             other => panic!("{other:?}"),
         })
@@ -245,8 +245,8 @@ fn a_ring_of_hashes_has_bounds() {
         metadata.filter_metadata.insert("envoy.lb".into(), said);
         endpoint.metadata = Some(metadata);
         let assignment = assignment(vec![locality(0, 1, vec![endpoint])]);
-        let judged = ClusterLoadAssignment::from_schema(&assignment, &Rules::default()).unwrap();
-        judged.endpoints().next().unwrap().hash_key.clone()
+        let validated = ClusterLoadAssignment::from_schema(&assignment, &Rules::default()).unwrap();
+        validated.endpoints().next().unwrap().hash_key.clone()
     };
     let value = |kind| proto::Value { kind: Some(kind) };
     assert_eq!(key(value(proto::value::Kind::StringValue("k".into()))), "k");
@@ -259,7 +259,7 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
     let with = |outliers: clusters::OutlierDetection| {
         let mut cluster = eds("c");
         cluster.outlier_detection = Some(outliers);
-        judged_cluster(&cluster).map(|cluster| cluster.outliers.expect("it is asked for"))
+        validated_cluster(&cluster).map(|cluster| cluster.outliers.expect("it is asked for"))
     };
     let usual = with(Default::default()).unwrap();
     let times = [usual.interval, usual.base_ejection_time, usual.max_ejection_time];
@@ -324,10 +324,10 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
 fn how_endpoints_are_spoken_with_is_said_in_one_way() {
     let with = |config: Option<Any>| {
         let upstream_config = TypedExtensionConfig { name: "http".into(), typed_config: config };
-        judged_cluster(&clusters::Cluster { upstream_config: Some(upstream_config), ..eds("c") })
+        validated_cluster(&clusters::Cluster { upstream_config: Some(upstream_config), ..eds("c") })
     };
     let hour = Duration::from_secs(3_600);
-    assert_eq!(judged_cluster(&eds("c")).unwrap().idle_timeout, hour);
+    assert_eq!(validated_cluster(&eds("c")).unwrap().idle_timeout, hour);
     let idle = |idle_timeout| {
         with(Some(packed(&HttpProtocolOptions {
             common_http_protocol_options: Some(CommonOptions {
@@ -359,10 +359,10 @@ fn how_endpoints_are_spoken_with_is_said_in_one_way() {
 fn other_parts_of_a_cluster_are_judged() {
     let mut reported = eds("c");
     reported.lrs_server = ads();
-    assert_eq!(why(judged_cluster(&reported)), "lrs_server: must be self");
+    assert_eq!(why(validated_cluster(&reported)), "lrs_server: must be self");
     reported.lrs_server = Some(ConfigSource {
         config_source_specifier: Some(ConfigSourceSpecifier::Self_(SelfConfigSource {})),
         ..Default::default()
     });
-    assert_eq!(judged_cluster(&reported).unwrap().load_reporting, LoadReporting::SameServer);
+    assert_eq!(validated_cluster(&reported).unwrap().load_reporting, LoadReporting::SameServer);
 }

@@ -147,8 +147,9 @@ fn an_endpoint_may_have_several_addresses() {
             ..LbEndpoint::default()
         }
     };
-    let judge = |list| judged_endpoints(&assignment(vec![locality(0, 1, list)]));
-    let valid = judge(vec![with("10.0.0.1", &["::1", "10.0.0.2"]), with("10.0.0.3", &[])]).unwrap();
+    let validator = |list| judged_endpoints(&assignment(vec![locality(0, 1, list)]));
+    let valid =
+        validator(vec![with("10.0.0.1", &["::1", "10.0.0.2"]), with("10.0.0.3", &[])]).unwrap();
     let addresses: Vec<Vec<_>> = valid
         .endpoints()
         .map(|it| it.addresses.iter().map(ToString::to_string).collect())
@@ -161,21 +162,21 @@ fn an_endpoint_may_have_several_addresses() {
 
     let place = "endpoints[0].lb_endpoints";
     assert_eq!(
-        why(judge(vec![with("::1", &["::2", "::2"])])),
+        why(validator(vec![with("::1", &["::2", "::2"])])),
         format!("{place}[0].endpoint: the address [::2]:1 is there twice")
     );
     assert_eq!(
-        why(judge(vec![with("::1", &["::2"]), with("::3", &["::1"])])),
+        why(validator(vec![with("::1", &["::2"]), with("::3", &["::1"])])),
         format!("{place}[1].endpoint: the address [::1]:1 is there twice")
     );
-    let text = why(judge(vec![with("::1", &["name"])]));
+    let text = why(validator(vec![with("::1", &["name"])]));
     let place = format!("{place}[0].endpoint.additional_addresses[0].address.");
     assert!(text.starts_with(&place) && text.ends_with("`name` is no IP address"), "{text}");
     let mut unset = with("::1", &["::2"]);
     if let Some(HostIdentifier::Endpoint(endpoint)) = &mut unset.host_identifier {
         endpoint.additional_addresses[0].address = None;
     }
-    assert_eq!(why(judge(vec![unset])), format!("{place}socket_address: must be set"));
+    assert_eq!(why(validator(vec![unset])), format!("{place}socket_address: must be set"));
     println!("covers: B39b");
 }
 

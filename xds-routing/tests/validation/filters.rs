@@ -7,7 +7,7 @@ use prost::Message;
 use xds_core::proto::{Any, Duration as DurationSchema};
 use xds_routing::{
     Rules,
-    filters::{AbortWith, DelayFor, FaultInjection, FilterConfig},
+    filters::{AbortStatus, DelayLength, FaultInjection, FilterConfig},
     listener::Listener,
     proto::envoy::{
         config::{core::v3::TypedExtensionConfig, route::v3::FilterConfig as Wrapper},
@@ -56,9 +56,9 @@ fn filter_of(config: Any) -> HttpFilter {
 fn of_client(config: Any, rules: &Rules) -> Result<FilterConfig, String> {
     let mut manager = manager(rds("r"));
     manager.http_filters.insert(0, filter_of(config));
-    let judged = Listener::from_schema(&api_listener("l", &manager), rules);
-    let judged = judged.map_err(|it| it.to_string())?;
-    Ok(judged.api().expect("of clients").filters[0].config.clone())
+    let validated = Listener::from_schema(&api_listener("l", &manager), rules);
+    let validated = validated.map_err(|it| it.to_string())?;
+    Ok(validated.api().expect("of clients").filters[0].config.clone())
 }
 
 /// Validates a server listener with this filter before the router.
@@ -77,8 +77,8 @@ fn of_server(config: Any) -> Result<(), String> {
 fn of_route(name: &str, config: Any, rules: &Rules) -> Result<(), String> {
     let mut route = route(prefix(""), cluster("c"));
     route.typed_per_filter_config.insert(name.into(), config);
-    let judged = RouteConfiguration::from_schema(&table(vec![route]), rules);
-    judged.map(|_| ()).map_err(|it| it.to_string())
+    let validated = RouteConfiguration::from_schema(&table(vec![route]), rules);
+    validated.map(|_| ()).map_err(|it| it.to_string())
 }
 
 fn object(type_url: &str) -> Any {
@@ -255,7 +255,7 @@ fn faults_are_read() {
     };
     let fixed = |seconds| FaultDelaySecifier::FixedDelay(DurationSchema { seconds, nanos: 0 });
     let read = faults(&delay(fixed(3))).unwrap().delay.unwrap();
-    assert_eq!(read.how_long, DelayFor::Fixed(Duration::from_secs(3)));
+    assert_eq!(read.length, DelayLength::Fixed(Duration::from_secs(3)));
     assert_eq!((read.share.numerator, read.share.denominator), (0, 100));
     let negative = why(faults(&delay(fixed(-1))));
     let place = format!("{PLACE}[0].typed_config");
@@ -269,16 +269,16 @@ fn faults_are_read() {
         ..HttpFault::default()
     };
     for (error, with) in [
-        (ErrorType::GrpcStatus(16), AbortWith::Status(16)),
-        (ErrorType::GrpcStatus(0), AbortWith::Status(0)),
-        (ErrorType::HttpStatus(200), AbortWith::Status(0)),
-        (ErrorType::HttpStatus(400), AbortWith::Status(13)),
-        (ErrorType::HttpStatus(401), AbortWith::Status(16)),
-        (ErrorType::HttpStatus(403), AbortWith::Status(7)),
-        (ErrorType::HttpStatus(404), AbortWith::Status(12)),
-        (ErrorType::HttpStatus(503), AbortWith::Status(14)),
-        (ErrorType::HttpStatus(500), AbortWith::Status(2)),
-        (ErrorType::HeaderAbort(Default::default()), AbortWith::Headers),
+        (ErrorType::GrpcStatus(16), AbortStatus::Status(16)),
+        (ErrorType::GrpcStatus(0), AbortStatus::Status(0)),
+        (ErrorType::HttpStatus(200), AbortStatus::Status(0)),
+        (ErrorType::HttpStatus(400), AbortStatus::Status(13)),
+        (ErrorType::HttpStatus(401), AbortStatus::Status(16)),
+        (ErrorType::HttpStatus(403), AbortStatus::Status(7)),
+        (ErrorType::HttpStatus(404), AbortStatus::Status(12)),
+        (ErrorType::HttpStatus(503), AbortStatus::Status(14)),
+        (ErrorType::HttpStatus(500), AbortStatus::Status(2)),
+        (ErrorType::HeaderAbort(Default::default()), AbortStatus::Headers),
     ] {
         assert_eq!(faults(&abort(error, 0)).unwrap().abort.unwrap().with, with, "{error:?}");
     }
@@ -292,6 +292,6 @@ fn faults_are_read() {
         format!("{place}.abort.grpc_status: 99 is no status of gRPC")
     );
     let limited = HttpFault { max_active_faults: number(3), ..HttpFault::default() };
-    assert_eq!(faults(&limited).unwrap().most_active, Some(3));
+    assert_eq!(faults(&limited).unwrap().max_active_faults, Some(3));
     assert_eq!(faults(&HttpFault::default()).unwrap(), FaultInjection::default());
 }

@@ -45,8 +45,8 @@ fn large_resources_are_judged_soon() {
                 ..FilterChainMatch::default()
             }))
         });
-        let judged = Listener::from_schema(&servers::server(chains.collect()), &rules);
-        judged.map(|_| ()).map_err(|it| it.to_string())
+        let validated = Listener::from_schema(&servers::server(chains.collect()), &rules);
+        validated.map(|_| ()).map_err(|it| it.to_string())
     };
     assert_eq!(chains(20_000, 0..5), Ok(()));
     let more = chains(20, 0..6_000).expect_err("they stand for too many");

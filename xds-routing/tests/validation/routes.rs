@@ -5,7 +5,7 @@ use bytes::Bytes;
 use prost::Message;
 use xds_routing::{
     Rules,
-    pattern::{Fraction, HeaderTest, LetterCase, PathMatcher, TextMatcher},
+    pattern::{Fraction, HeaderTest, LetterCase, PathMatcher, StringMatcher},
     proto::envoy::{
         config::route::v3::{
             self as schema, QueryParameterMatcher, Route, RouteAction,
@@ -20,7 +20,7 @@ use xds_routing::{
             v3::{Int64Range, fractional_percent::DenominatorType},
         },
     },
-    route::{RouteConfiguration, WhyPassedOver},
+    route::{RouteConfiguration, SkipReason},
 };
 
 use crate::support::*;
@@ -89,19 +89,19 @@ fn headers_can_be_matched_in_every_way_that_grpc_has() {
     let case = LetterCase::Sensitive;
     assert_eq!(
         test(Header::ExactMatch("v".into())),
-        HeaderTest::Text(TextMatcher::Exact("v".into(), case))
+        HeaderTest::Text(StringMatcher::Exact("v".into(), case))
     );
     assert_eq!(
         test(Header::PrefixMatch("v".into())),
-        HeaderTest::Text(TextMatcher::Prefix("v".into(), case))
+        HeaderTest::Text(StringMatcher::Prefix("v".into(), case))
     );
     assert_eq!(
         test(Header::SuffixMatch("v".into())),
-        HeaderTest::Text(TextMatcher::Suffix("v".into(), case))
+        HeaderTest::Text(StringMatcher::Suffix("v".into(), case))
     );
     assert_eq!(
         test(Header::ContainsMatch("v".into())),
-        HeaderTest::Text(TextMatcher::Contains("v".into(), case))
+        HeaderTest::Text(StringMatcher::Contains("v".into(), case))
     );
     assert_eq!(test(Header::PresentMatch(false)), HeaderTest::Present(false));
     assert_eq!(
@@ -110,7 +110,7 @@ fn headers_can_be_matched_in_every_way_that_grpc_has() {
     );
     assert!(matches!(
         test(Header::SafeRegexMatch(regex("v+"))),
-        HeaderTest::Text(TextMatcher::Expression(_))
+        HeaderTest::Text(StringMatcher::Expression(_))
     ));
 
     let place = "virtual_hosts[0].routes[0].match.headers[0].";
@@ -162,9 +162,9 @@ fn only_the_default_of_a_runtime_fraction_counts() {
         let matches = with_fraction(prefix(""), numerator, of);
         one(route(matches, cluster("c"))).virtual_hosts()[0].routes()[0].matches.fraction
     };
-    assert_eq!(fraction(25, DenominatorType::Hundred), Some(Fraction::of_a_million(250_000)));
-    assert_eq!(fraction(25, DenominatorType::TenThousand), Some(Fraction::of_a_million(2_500)));
-    assert_eq!(fraction(25, DenominatorType::Million), Some(Fraction::of_a_million(25)));
+    assert_eq!(fraction(25, DenominatorType::Hundred), Some(Fraction::from_millionths(250_000)));
+    assert_eq!(fraction(25, DenominatorType::TenThousand), Some(Fraction::from_millionths(2_500)));
+    assert_eq!(fraction(25, DenominatorType::Million), Some(Fraction::from_millionths(25)));
     assert_eq!(fraction(u32::MAX, DenominatorType::Hundred), Some(Fraction::ALL));
 
     let mut without = prefix("");
@@ -194,8 +194,8 @@ fn a_route_that_asks_for_parameters_is_passed_over_before_all_else() {
     let config = valid(vec![route(matches, weighted(&[])), route(prefix(""), cluster("c"))]);
     let host = &config.virtual_hosts()[0];
     assert_eq!(host.routes().len(), 1);
-    assert_eq!(host.passed_over()[0].route, 0);
-    assert_eq!(host.passed_over()[0].why, WhyPassedOver::QueryParameters);
+    assert_eq!(host.skipped_routes()[0].route, 0);
+    assert_eq!(host.skipped_routes()[0].why, SkipReason::QueryParameters);
     println!("covers: S2.090 X33");
 }
 
@@ -236,7 +236,7 @@ fn case_can_be_ignored_except_in_expressions() {
 
     let draft = RouteConfiguration::from_schema(
         &table(vec![route(any_case(prefix("")), cluster("c"))]),
-        &Rules::of_the_draft(),
+        &Rules::initial_a28(),
     );
     assert!(draft.unwrap_err().to_string().ends_with("match.case_sensitive: must not be false"));
     println!("covers: S2.093 S2.094 X30");
@@ -255,7 +255,7 @@ fn all_virtual_hosts_are_judged_and_every_fault_is_named() {
             host(&[], vec![]),
         ],
     );
-    let invalid = judged(&config).unwrap_err();
+    let invalid = validated(&config).unwrap_err();
     let paths: Vec<_> = invalid.fields.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -267,7 +267,7 @@ fn all_virtual_hosts_are_judged_and_every_fault_is_named() {
         ]
     );
     let many = vec![route(prefix(""), cluster("")); 30];
-    let invalid = judged(&table(many)).unwrap_err();
+    let invalid = validated(&table(many)).unwrap_err();
     assert_eq!((invalid.fields.len(), invalid.omitted), (10, 20));
     assert!(invalid.to_string().ends_with("; and 20 more"));
     println!("covers: S2.071 X32");
@@ -344,7 +344,7 @@ fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
         ]);
         let host = &config.virtual_hosts()[0];
         assert_eq!(host.routes().len(), 1, "{matches:?}");
-        assert_eq!(host.passed_over()[0].why, WhyPassedOver::Path, "{matches:?}");
+        assert_eq!(host.skipped_routes()[0].why, SkipReason::Path, "{matches:?}");
     }
     let some = ["", "/", "/s", "/s/", "/s/m"].map(prefix).into_iter().chain([path("/s/m")]);
     for matches in some {

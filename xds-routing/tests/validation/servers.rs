@@ -78,7 +78,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
         source_ports: ports.to_vec(),
         ..FilterChainMatch::default()
     };
-    let judge = |list: Vec<FilterChainMatch>| {
+    let validator = |list: Vec<FilterChainMatch>| {
         listener(&server(list.into_iter().map(|it| chain(Some(it))).collect()))
     };
     let first = || matches(&["10.0.0.0", "11.0.0.0"], &["1.0.0.0"], &[1, 2]);
@@ -86,7 +86,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
     let second = matches(&["12.0.0.0", "11.9.9.9"], &["2.0.0.0", "1.0.0.0"], &[2]);
     let common =
         "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0";
-    assert_eq!(why(judge(vec![first(), second])), common);
+    assert_eq!(why(validator(vec![first(), second])), common);
     for apart in [
         matches(&["12.0.0.0"], &["1.0.0.0"], &[1]),
         matches(&["10.0.0.0"], &["2.0.0.0"], &[1]),
@@ -103,13 +103,13 @@ fn no_two_filter_chains_are_for_the_same_connections() {
         FilterChainMatch { server_names: vec!["s".into()], ..first() },
         FilterChainMatch { application_protocols: vec!["h2".into()], ..first() },
     ] {
-        assert!(judge(vec![first(), apart.clone()]).is_ok(), "{apart:?}");
+        assert!(validator(vec![first(), apart.clone()]).is_ok(), "{apart:?}");
     }
     let any = || FilterChainMatch::default();
-    assert_eq!(why(judge(vec![any(), any()])), common);
+    assert_eq!(why(validator(vec![any(), any()])), common);
     let twice = "filter_chains[0].filter_chain_match: lists the same twice";
-    assert_eq!(why(judge(vec![matches(&["10.0.0.0", "10.1.0.0"], &[], &[])])), twice);
-    assert_eq!(why(judge(vec![matches(&[], &[], &[7, 7])])), twice);
+    assert_eq!(why(validator(vec![matches(&["10.0.0.0", "10.1.0.0"], &[], &[])])), twice);
+    assert_eq!(why(validator(vec![matches(&[], &[], &[7, 7])])), twice);
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn the_address_of_a_server_is_taken_as_it_is() {
             socket.port_specifier = port;
         }
         let schema = listeners::Listener { address: Some(address), ..server(vec![chain(None)]) };
-        let judged = listener(&schema).unwrap();
-        let ListenerKind::Socket(socket) = judged.kind() else { panic!() };
+        let validated = listener(&schema).unwrap();
+        let ListenerKind::Socket(socket) = validated.kind() else { panic!() };
         socket.address.to_string()
     };
     assert_eq!(with("host", Some(PortSpecifier::PortValue(1))), "host:1");

@@ -45,16 +45,16 @@ fn of_cluster(common: CommonTlsContext) -> Result<TlsContext, String> {
         UpstreamTlsContext { common_tls_context: Some(common), ..UpstreamTlsContext::default() };
     let mut cluster = eds("c");
     cluster.transport_socket = Some(socket(&context));
-    let judged = Cluster::from_schema(&cluster, &rules()).map_err(|it| it.to_string())?;
-    Ok(judged.tls.expect("it is asked for"))
+    let validated = Cluster::from_schema(&cluster, &rules()).map_err(|it| it.to_string())?;
+    Ok(validated.tls.expect("it is asked for"))
 }
 
 fn of_server(context: &DownstreamTlsContext) -> Result<TlsContext, String> {
     let mut chain = servers::chain(None);
     chain.transport_socket = Some(socket(context));
     let listener: listeners::Listener = servers::server(vec![chain]);
-    let judged = Listener::from_schema(&listener, &rules()).map_err(|it| it.to_string())?;
-    match judged.kind() {
+    let validated = Listener::from_schema(&listener, &rules()).map_err(|it| it.to_string())?;
+    match validated.kind() {
         ListenerKind::Socket(socket) => Ok(socket.filter_chains[0].tls.clone().expect("TLS")),
         other => panic!("{other:?}"),
     }

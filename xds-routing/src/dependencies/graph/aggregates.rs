@@ -13,10 +13,10 @@ enum Readiness {
     /// other.
     Ready(BTreeSet<ResourceName>),
     /// A member is missing or has a pending version.
-    Waits,
+    Waiting,
     /// Without leaves, by the known state of these clusters, which the same update may have
     /// changed.
-    Doubtful(Vec<ResourceName>),
+    Stale(Vec<ResourceName>),
 }
 
 /// Reason why an aggregate has no usable leaves.
@@ -95,13 +95,13 @@ impl Graph {
         let mut has_settled = false;
         for name in waiting {
             match self.readiness(&name) {
-                Readiness::Waits => {}
+                Readiness::Waiting => {}
                 Readiness::Ready(together) => {
                     has_settled = true;
                     together.iter().for_each(|name| self.promote(name, outbox));
                 }
-                Readiness::Doubtful(names) => {
-                    names.iter().for_each(|name| self.ask_again(name, outbox));
+                Readiness::Stale(names) => {
+                    names.iter().for_each(|name| self.restart_watch(name, outbox));
                 }
             }
         }
@@ -109,9 +109,9 @@ impl Graph {
     }
 
     /// Restarts the watch of a cluster, so that the client reports its current state.
-    fn ask_again(&mut self, name: &ResourceName, outbox: &mut Outbox) {
+    fn restart_watch(&mut self, name: &ResourceName, outbox: &mut Outbox) {
         if let Some(node) = self.nodes.get_mut(name)
-            && !core::mem::replace(&mut node.is_asked_again, true)
+            && !core::mem::replace(&mut node.is_restarted, true)
         {
             outbox.renew(DependencyKind::Cluster, name);
         }
@@ -121,10 +121,10 @@ impl Graph {
         // A usable version is not replaced by one that is only transiently unusable.
         let is_usable = self.is_usable(name);
         let Some(together) = self.waiting_together(name, is_usable) else {
-            return Readiness::Waits;
+            return Readiness::Waiting;
         };
         match is_usable {
-            true => self.unless_it_leads_nowhere(name, together),
+            true => self.readiness_with_leaves(name, together),
             false => Readiness::Ready(together),
         }
     }
@@ -165,7 +165,7 @@ impl Graph {
     /// aggregates looks like a loop. Therefore the usable version stays in use until nothing below
     /// is pending and each cluster below was reported after the aggregate changed. A loop that
     /// remains is real, and an error (gRFC A37).
-    fn unless_it_leads_nowhere(
+    fn readiness_with_leaves(
         &self,
         name: &ResourceName,
         together: BTreeSet<ResourceName>,
@@ -175,19 +175,19 @@ impl Graph {
             return Readiness::Ready(together);
         }
         let since = self.nodes.get(name).map_or(0, |node| node.since);
-        let mut doubtful = Vec::new();
+        let mut stale = Vec::new();
         for below in descent.seen {
             let Some(node) = self.nodes.get(&below) else { continue };
             if node.next.is_some() && !together.contains(&below) {
-                return Readiness::Waits;
+                return Readiness::Waiting;
             }
-            if node.heard < since {
-                doubtful.push(below);
+            if node.last_notice < since {
+                stale.push(below);
             }
         }
-        match doubtful.is_empty() {
+        match stale.is_empty() {
             true => Readiness::Ready(together),
-            false => Readiness::Doubtful(doubtful),
+            false => Readiness::Stale(stale),
         }
     }
 }

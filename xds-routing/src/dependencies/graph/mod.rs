@@ -13,8 +13,8 @@ use xds_core::{ResourceName, client::WatchError, xdstp::Authority};
 pub(super) use self::aggregates::Leafless;
 use super::{
     DependencyError, DependencyKind, MAX_AGGREGATE_DEPTH,
-    followed::{Followed, News},
     outbox::Outbox,
+    watched_resource::{WatchUpdate, WatchedResource},
 };
 use crate::{
     cluster::{Cluster, Discovery},
@@ -27,12 +27,12 @@ use crate::{
 /// dependencies, or an error. It stays settled while it is watched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
-    nodes: BTreeMap<ResourceName, Node>,
+    nodes: BTreeMap<ResourceName, ClusterNode>,
     endpoints: BTreeMap<ResourceName, EndpointsNode>,
     /// Aggregate clusters, counting the versions in use and pending.
     aggregates: BTreeSet<ResourceName>,
     /// Number of notices for clusters, used as a logical clock.
-    told: u64,
+    clock: u64,
     /// Authority of the newest routes.
     pub(super) home: Option<Authority>,
     pub(super) changed: Changed,
@@ -51,7 +51,7 @@ pub(super) struct Changed {
 
 /// One cluster.
 #[derive(Clone, Debug)]
-struct Node {
+struct ClusterNode {
     /// Length of the shortest path of aggregates from a route or a subscription to the cluster.
     depth: usize,
     in_use: Option<Result<Arc<Cluster>, DependencyError>>,
@@ -62,12 +62,12 @@ struct Node {
     /// Logical time since which the newest version has its current discovery.
     since: u64,
     /// Logical time of the last notice.
-    heard: u64,
+    last_notice: u64,
     /// Whether the watch was restarted, and no notice arrived since.
-    is_asked_again: bool,
+    is_restarted: bool,
 }
 
-impl Node {
+impl ClusterNode {
     const fn at(depth: usize) -> Self {
         Self {
             depth,
@@ -75,17 +75,17 @@ impl Node {
             next: None,
             ambient: None,
             since: 0,
-            heard: 0,
-            is_asked_again: false,
+            last_notice: 0,
+            is_restarted: false,
         }
     }
 
     /// Records a notice, even if it does not change the value.
-    fn hear(&mut self, told: u64, value: Result<&Cluster, &DependencyError>) {
-        (self.heard, self.is_asked_again) = (told, false);
+    fn record_notice(&mut self, clock: u64, value: Result<&Cluster, &DependencyError>) {
+        (self.last_notice, self.is_restarted) = (clock, false);
         let known = self.next.as_ref().or_else(|| self.current()).map(|known| &known.discovery);
         if known != value.ok().map(|new| &new.discovery) {
-            self.since = told;
+            self.since = clock;
         }
     }
 
@@ -106,7 +106,7 @@ impl Node {
 /// Endpoints resource.
 #[derive(Clone, Debug, Default)]
 struct EndpointsNode {
-    followed: Followed<ClusterLoadAssignment>,
+    resource: WatchedResource<ClusterLoadAssignment>,
     /// Clusters that refer to the resource, counting the versions in use and pending.
     clusters: BTreeSet<ResourceName>,
 }
@@ -121,7 +121,7 @@ fn members(discovery: &Discovery) -> &[ResourceName] {
 /// State of clusters.
 impl Graph {
     pub(super) fn is_settled(&self, name: &ResourceName) -> bool {
-        self.nodes.get(name).is_some_and(Node::is_settled)
+        self.nodes.get(name).is_some_and(ClusterNode::is_settled)
     }
 
     /// Whether a cluster and its dependencies have a value or a definite error. The error that the
@@ -178,7 +178,7 @@ impl Graph {
         let has_endpoints = |leaf: &ResourceName| match self.in_use(leaf) {
             Some(Ok(cluster)) => match &cluster.discovery {
                 Discovery::Eds(service) => {
-                    let known = self.endpoints.get(service).map(|it| &it.followed.value);
+                    let known = self.endpoints.get(service).map(|it| &it.resource.value);
                     matches!(known, Some(Some(Ok(_))))
                 }
                 Discovery::LogicalDns(_) => true,
@@ -204,7 +204,7 @@ impl Graph {
 
     /// Returns the error of the pending endpoints resource, while the cluster keeps its current
     /// one.
-    pub(super) fn held_up_by(&self, name: &ResourceName) -> Option<&WatchError> {
+    pub(super) fn pending_error(&self, name: &ResourceName) -> Option<&WatchError> {
         let Discovery::Eds(service) = &self.nodes.get(name)?.next.as_ref()?.discovery else {
             return None;
         };
@@ -218,8 +218,8 @@ impl Graph {
     pub(super) fn endpoints(
         &self,
         name: &ResourceName,
-    ) -> Option<&Followed<ClusterLoadAssignment>> {
-        self.endpoints.get(name).map(|node| &node.followed)
+    ) -> Option<&WatchedResource<ClusterLoadAssignment>> {
+        self.endpoints.get(name).map(|node| &node.resource)
     }
 
     /// Returns these clusters and their members, recursively, as far as they are settled.
@@ -256,7 +256,7 @@ impl Graph {
             match self.nodes.get_mut(&name) {
                 None => {
                     outbox.watch(DependencyKind::Cluster, &name);
-                    self.nodes.insert(name, Node::at(depth));
+                    self.nodes.insert(name, ClusterNode::at(depth));
                 }
                 // A shorter path was found, so more of its members may be within the maximum depth.
                 Some(node) if depth < node.depth => {
@@ -302,7 +302,7 @@ impl Graph {
             self.aggregates.remove(&name);
             self.changed.clusters.insert(name.clone());
             for discovery in node.discoveries() {
-                self.let_go(&name, discovery, outbox);
+                self.release(&name, discovery, outbox);
             }
         }
     }
@@ -329,11 +329,11 @@ impl Graph {
 
     /// Releases the dependencies of a former discovery of a cluster that it does not need
     /// otherwise.
-    fn let_go(&mut self, name: &ResourceName, discovery: &Discovery, outbox: &mut Outbox) {
+    fn release(&mut self, name: &ResourceName, discovery: &Discovery, outbox: &mut Outbox) {
         let node = self.nodes.get(name);
         match discovery {
             Discovery::Eds(service) => {
-                let is_needed = |node: &Node| {
+                let is_needed = |node: &ClusterNode| {
                     node.discoveries()
                         .any(|it| matches!(it, Discovery::Eds(name) if name == service))
                 };
@@ -351,7 +351,7 @@ impl Graph {
             Discovery::LogicalDns(_) => {}
             Discovery::Aggregate(_) => {
                 self.changed.links_cut = true;
-                let is_one = |node: &Node| {
+                let is_one = |node: &ClusterNode| {
                     node.discoveries().any(|it| matches!(it, Discovery::Aggregate(_)))
                 };
                 if !node.is_some_and(is_one) {
@@ -367,21 +367,21 @@ impl Graph {
     pub(super) fn take_cluster(
         &mut self,
         name: &ResourceName,
-        news: News<Cluster>,
+        update: WatchUpdate<Cluster>,
         outbox: &mut Outbox,
     ) {
         let Some(node) = self.nodes.get_mut(name) else { return };
-        if let News::Value(value) = &news {
-            self.told = self.told.saturating_add(1);
-            node.hear(self.told, value.as_deref());
+        if let WatchUpdate::Value(value) = &update {
+            self.clock = self.clock.saturating_add(1);
+            node.record_notice(self.clock, value.as_deref());
         }
-        match news {
-            News::Nothing => {}
-            News::Ambient(error) => {
+        match update {
+            WatchUpdate::Nothing => {}
+            WatchUpdate::Ambient(error) => {
                 node.ambient = error;
                 self.changed.clusters.insert(name.clone());
             }
-            News::Value(Ok(cluster)) => {
+            WatchUpdate::Value(Ok(cluster)) => {
                 node.ambient = None;
                 let old_next = node.next.take();
                 if node.current().is_some_and(|old| old.discovery == cluster.discovery) {
@@ -392,17 +392,17 @@ impl Graph {
                     self.link(name, &cluster.discovery, outbox);
                 }
                 if let Some(old) = old_next {
-                    self.let_go(name, &old.discovery, outbox);
+                    self.release(name, &old.discovery, outbox);
                 }
                 self.settle(name, outbox);
             }
-            News::Value(Err(error)) => {
+            WatchUpdate::Value(Err(error)) => {
                 node.ambient = None;
                 let old = [node.next.take(), node.current().cloned()];
                 node.in_use = Some(Err(error));
                 self.note_in_use(name);
                 for old in old.into_iter().flatten() {
-                    self.let_go(name, &old.discovery, outbox);
+                    self.release(name, &old.discovery, outbox);
                 }
                 self.settle_aggregates(outbox);
             }
@@ -412,11 +412,11 @@ impl Graph {
     pub(super) fn take_endpoints(
         &mut self,
         service: &ResourceName,
-        news: News<ClusterLoadAssignment>,
+        update: WatchUpdate<ClusterLoadAssignment>,
         outbox: &mut Outbox,
     ) {
         let Some(endpoints) = self.endpoints.get_mut(service) else { return };
-        endpoints.followed.take(news);
+        endpoints.resource.take(update);
         let clusters: Vec<ResourceName> = endpoints.clusters.iter().cloned().collect();
         for name in clusters {
             self.changed.clusters.insert(name.clone());
@@ -443,8 +443,8 @@ impl Graph {
                 let Some(endpoints) = self.endpoints.get(service) else { return false };
                 // A usable version is not replaced while the new endpoints are only transiently
                 // missing.
-                let is_better = node.current().is_none() || endpoints.followed.is_certain();
-                endpoints.followed.value.is_some() && is_better
+                let is_better = node.current().is_none() || endpoints.resource.is_certain();
+                endpoints.resource.value.is_some() && is_better
             }
         }
     }
@@ -456,7 +456,7 @@ impl Graph {
         node.in_use = Some(Ok(next));
         self.note_in_use(name);
         if let Some(old) = old {
-            self.let_go(name, &old.discovery, outbox);
+            self.release(name, &old.discovery, outbox);
         }
     }
 

@@ -21,13 +21,13 @@ pub use self::on_client::ClientDependencies;
 pub use self::on_handle::HandleDependencies;
 use super::{
     Children, ClusterConfiguration, ClusterError, Configuration, ConfigurationError, Dependency,
-    DependencyError, DependencyKind, Endpoints, FollowedClusters, LeafConfiguration,
-    ResolutionNote,
+    DependencyError, DependencyKind, EndpointConfiguration, Endpoints, ResolutionNote,
+    ResolvedClusters,
     configuration::ClusterMap,
-    followed::News,
     graph::{Graph, Leafless},
     outbox::{DependencyOutput, Outbox},
-    root::{Root, RootState},
+    root::{ListenerRoutes, RootState},
+    watched_resource::WatchUpdate,
 };
 use crate::{
     Rules,
@@ -54,7 +54,7 @@ pub struct DependencyManager {
     node_id: Arc<str>,
     rules: Rules,
     root: RootState,
-    in_use: Option<Result<Root, ConfigurationError>>,
+    in_use: Option<Result<ListenerRoutes, ConfigurationError>>,
     next: Option<Next>,
     graph: Graph,
     /// Number of subscriptions of each cluster.
@@ -64,14 +64,14 @@ pub struct DependencyManager {
     /// Ambient errors of the listener and the routes, which all notes have in common.
     shared: Vec<WatchError>,
     outbox: Outbox,
-    has_news: bool,
+    is_changed: bool,
     is_shut_down: bool,
 }
 
 /// Pending listener and routes, which are used once their clusters are known.
 #[derive(Clone, Debug)]
 struct Next {
-    root: Root,
+    root: ListenerRoutes,
     /// Clusters that are not known yet.
     awaited: BTreeSet<ResourceName>,
 }
@@ -103,7 +103,7 @@ impl DependencyManager {
             clusters: Arc::default(),
             shared: Vec::new(),
             outbox,
-            has_news: false,
+            is_changed: false,
             is_shut_down: false,
         }
     }
@@ -119,13 +119,23 @@ impl DependencyManager {
     pub fn handle_notice(&mut self, dependency: &Dependency, notice: Notice) {
         let Dependency { kind, name } = dependency;
         match kind {
-            DependencyKind::Listener => self.on_listener(name, News::read(notice, &self.rules)),
-            DependencyKind::Routes => self.on_routes(name, News::read(notice, &self.rules)),
+            DependencyKind::Listener => {
+                self.on_listener(name, WatchUpdate::read(notice, &self.rules))
+            }
+            DependencyKind::Routes => self.on_routes(name, WatchUpdate::read(notice, &self.rules)),
             DependencyKind::Cluster => {
-                self.graph.take_cluster(name, News::read(notice, &self.rules), &mut self.outbox);
+                self.graph.take_cluster(
+                    name,
+                    WatchUpdate::read(notice, &self.rules),
+                    &mut self.outbox,
+                );
             }
             DependencyKind::Endpoints => {
-                self.graph.take_endpoints(name, News::read(notice, &self.rules), &mut self.outbox);
+                self.graph.take_endpoints(
+                    name,
+                    WatchUpdate::read(notice, &self.rules),
+                    &mut self.outbox,
+                );
             }
         }
         self.advance();
@@ -136,13 +146,13 @@ impl DependencyManager {
         let Dependency { kind, name } = dependency;
         let error = DependencyError::Refused(why);
         match kind {
-            DependencyKind::Listener => self.on_listener(name, News::Value(Err(error))),
-            DependencyKind::Routes => self.on_routes(name, News::Value(Err(error))),
+            DependencyKind::Listener => self.on_listener(name, WatchUpdate::Value(Err(error))),
+            DependencyKind::Routes => self.on_routes(name, WatchUpdate::Value(Err(error))),
             DependencyKind::Cluster => {
-                self.graph.take_cluster(name, News::Value(Err(error)), &mut self.outbox);
+                self.graph.take_cluster(name, WatchUpdate::Value(Err(error)), &mut self.outbox);
             }
             DependencyKind::Endpoints => {
-                self.graph.take_endpoints(name, News::Value(Err(error)), &mut self.outbox);
+                self.graph.take_endpoints(name, WatchUpdate::Value(Err(error)), &mut self.outbox);
             }
         }
         self.advance();
@@ -194,7 +204,7 @@ impl DependencyManager {
         self.graph.collect(core::iter::empty(), &mut self.outbox);
         self.clusters = Arc::default();
         self.outbox.unwatch(DependencyKind::Listener, &self.listener);
-        self.has_news = false;
+        self.is_changed = false;
     }
 
     /// Returns the next output: new watches first, then ended ones, then the configuration.
@@ -202,7 +212,7 @@ impl DependencyManager {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
         }
-        if !core::mem::take(&mut self.has_news) {
+        if !core::mem::take(&mut self.is_changed) {
             return None;
         }
         self.configuration().map(DependencyOutput::Configuration)
@@ -217,16 +227,16 @@ impl DependencyManager {
             listener: Arc::clone(&root.listener),
             routes: Arc::clone(&root.routes),
             host: root.host,
-            followed: self.clusters(),
+            resolved_clusters: self.clusters(),
         }))
     }
 
     /// Returns the clusters in use: those of the [configuration](Self::configuration) or, if there
     /// is none, those that are [subscribed](Self::subscribe).
     #[must_use]
-    pub fn clusters(&self) -> FollowedClusters {
+    pub fn clusters(&self) -> ResolvedClusters {
         let note = self.note(None, Vec::new());
-        FollowedClusters { clusters: Arc::clone(&self.clusters), note }
+        ResolvedClusters { clusters: Arc::clone(&self.clusters), note }
     }
 
     /// Whether a newer listener or newer routes wait for their dependencies, or nothing is in use
@@ -239,21 +249,25 @@ impl DependencyManager {
 
 /// Listener and routes.
 impl DependencyManager {
-    fn on_listener(&mut self, name: &ResourceName, news: News<crate::listener::Listener>) {
+    fn on_listener(&mut self, name: &ResourceName, update: WatchUpdate<crate::listener::Listener>) {
         if self.is_shut_down || *name != self.listener {
             return;
         }
-        if self.root.listener.take(news) {
+        if self.root.listener.take(update) {
             self.root.follow_routes(&mut self.outbox);
             self.renew();
         }
     }
 
-    fn on_routes(&mut self, name: &ResourceName, news: News<crate::route::RouteConfiguration>) {
+    fn on_routes(
+        &mut self,
+        name: &ResourceName,
+        update: WatchUpdate<crate::route::RouteConfiguration>,
+    ) {
         if !self.root.follows_routes(name) {
             return;
         }
-        if self.root.routes.take(news) {
+        if self.root.routes.take(update) {
             self.renew();
         }
     }
@@ -266,12 +280,12 @@ impl DependencyManager {
         let is_usable = matches!(self.in_use, Some(Ok(_)));
         match self.root.newest(&self.authority, &self.node_id) {
             None => {}
-            Some(Err(_)) if is_usable && self.root.is_trouble() => {}
+            Some(Err(_)) if is_usable && self.root.is_transiently_unavailable() => {}
             Some(Err(error)) => {
                 self.in_use = Some(Err(error));
                 self.graph.changed.links_cut = true;
                 self.graph.changed.members = true;
-                self.has_news = true;
+                self.is_changed = true;
             }
             Some(Ok(root)) => {
                 if let Some(Ok(in_use)) = &self.in_use
@@ -293,7 +307,7 @@ impl DependencyManager {
     }
 
     /// Returns the roots in use and pending, whose clusters are needed.
-    fn routed(&self) -> impl Iterator<Item = &Root> {
+    fn routed(&self) -> impl Iterator<Item = &ListenerRoutes> {
         let in_use = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
         in_use.into_iter().chain(self.next.as_ref().map(|next| &next.root))
     }
@@ -328,7 +342,7 @@ impl DependencyManager {
             self.shared = shared;
             changed.extend(self.clusters.keys().cloned());
             // Needed even if no cluster is usable, because failures contain the note too.
-            self.has_news |= matches!(self.in_use, Some(Ok(_)));
+            self.is_changed |= matches!(self.in_use, Some(Ok(_)));
         }
         match members {
             true => self.recompose(&changed),
@@ -360,7 +374,7 @@ impl DependencyManager {
         {
             self.in_use = Some(Ok(next.root));
             self.graph.changed.links_cut = true;
-            self.has_news = true;
+            self.is_changed = true;
         }
     }
 
@@ -381,7 +395,7 @@ impl DependencyManager {
         }
         if !is_same(&clusters, &self.clusters) {
             self.clusters = Arc::new(clusters);
-            self.has_news = true;
+            self.is_changed = true;
         }
     }
 
@@ -392,7 +406,7 @@ impl DependencyManager {
             let Some(new) = self.entry(&name) else { continue };
             if *old != new {
                 Arc::make_mut(&mut self.clusters).insert(name, new);
-                self.has_news = true;
+                self.is_changed = true;
             }
         }
     }
@@ -440,7 +454,7 @@ impl DependencyManager {
             Discovery::Aggregate(_) => Endpoints::Missing,
         };
         let note = self.note_of(name, missing, of_endpoints);
-        (Children::Leaf(LeafConfiguration { endpoints }), note)
+        (Children::Leaf(EndpointConfiguration { endpoints }), note)
     }
 
     /// Returns the note of a cluster.
@@ -452,7 +466,7 @@ impl DependencyManager {
         of_endpoints: Option<WatchError>,
     ) -> ResolutionNote {
         let of_cluster = self.graph.ambient(name).cloned();
-        let of_next = self.graph.held_up_by(name).cloned();
+        let of_next = self.graph.pending_error(name).cloned();
         self.note(missing, of_cluster.into_iter().chain(of_endpoints).chain(of_next).collect())
     }
 

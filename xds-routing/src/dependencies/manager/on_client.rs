@@ -44,7 +44,7 @@ impl ClientDependencies {
     /// Starts the watches of a manager.
     pub fn new(manager: DependencyManager, client: &mut Client, now: Time) -> Self {
         let mut this = Self { manager, watches: Watches::default(), configuration: None };
-        this.obey(client, now);
+        this.apply_outputs(client, now);
         this
     }
 
@@ -63,7 +63,7 @@ impl ClientDependencies {
     ) -> Option<Notice> {
         let Some(dependency) = self.watches.resource(watch) else { return Some(notice) };
         self.manager.handle_notice(dependency, notice);
-        self.obey(client, now);
+        self.apply_outputs(client, now);
         client.handled(watch, now);
         None
     }
@@ -71,19 +71,19 @@ impl ClientDependencies {
     /// Keeps a cluster ([`DependencyManager::subscribe`]).
     pub fn subscribe(&mut self, cluster: &ResourceName, client: &mut Client, now: Time) {
         self.manager.subscribe(cluster);
-        self.obey(client, now);
+        self.apply_outputs(client, now);
     }
 
     /// Ends a subscription of a cluster ([`DependencyManager::unsubscribe`]).
     pub fn unsubscribe(&mut self, cluster: &ResourceName, client: &mut Client, now: Time) {
         self.manager.unsubscribe(cluster);
-        self.obey(client, now);
+        self.apply_outputs(client, now);
     }
 
     /// Ends all watches.
     pub fn shut_down(&mut self, client: &mut Client, now: Time) {
         self.manager.shut_down();
-        self.obey(client, now);
+        self.apply_outputs(client, now);
         self.configuration = None;
     }
 
@@ -104,7 +104,7 @@ impl ClientDependencies {
         self.watches.resources()
     }
 
-    fn obey(&mut self, client: &mut Client, now: Time) {
+    fn apply_outputs(&mut self, client: &mut Client, now: Time) {
         while let Some(output) = self.manager.poll_output() {
             match output {
                 DependencyOutput::Watch(dependency) => {

@@ -10,7 +10,7 @@ use xds_handle::ClientHandle;
 
 use super::DependencyManager;
 use crate::dependencies::{
-    Configuration, ConfigurationError, DependencyOutput, HandleWatches, WatchNews,
+    Configuration, ConfigurationError, DependencyOutput, HandleWatches, WatchEvent,
 };
 
 /// [`DependencyManager`] with its watches on a running client, as an asynchronous sequence of
@@ -56,7 +56,7 @@ impl HandleDependencies {
         let watches = HandleWatches::new(client);
         let mut this =
             Self { manager, watches, configuration: None, has_ended: false, waiting: None };
-        this.obey();
+        this.apply_outputs();
         this
     }
 
@@ -71,8 +71,8 @@ impl HandleDependencies {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Configuration, ConfigurationError>>> {
-        while let Poll::Ready(news) = self.watches.poll_next(cx) {
-            self.take(news);
+        while let Poll::Ready(event) = self.watches.poll_next(cx) {
+            self.take(event);
             if self.has_ended {
                 break;
             }
@@ -90,17 +90,17 @@ impl HandleDependencies {
     /// Keeps a cluster ([`DependencyManager::subscribe`]).
     pub fn subscribe(&mut self, cluster: &ResourceName) {
         self.manager.subscribe(cluster);
-        self.obey_and_wake();
+        self.apply_outputs_and_wake();
     }
 
     /// Ends a subscription of a cluster ([`DependencyManager::unsubscribe`]).
     pub fn unsubscribe(&mut self, cluster: &ResourceName) {
         self.manager.unsubscribe(cluster);
-        self.obey_and_wake();
+        self.apply_outputs_and_wake();
     }
 
-    fn obey_and_wake(&mut self) {
-        self.obey();
+    fn apply_outputs_and_wake(&mut self) {
+        self.apply_outputs();
         if let Some(waiting) = self.waiting.take() {
             waiting.wake();
         }
@@ -112,22 +112,22 @@ impl HandleDependencies {
         &self.manager
     }
 
-    fn take(&mut self, news: WatchNews) {
-        match news {
-            WatchNews::Notice(dependency, notice, taken) => {
+    fn take(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Notice(dependency, notice, watch) => {
                 self.manager.handle_notice(&dependency, notice);
-                self.obey();
-                self.watches.handled(dependency, taken);
+                self.apply_outputs();
+                self.watches.handled(dependency, watch);
             }
-            WatchNews::Refused(dependency, why) => {
+            WatchEvent::Refused(dependency, why) => {
                 self.manager.handle_refusal(&dependency, why);
-                self.obey();
+                self.apply_outputs();
             }
-            WatchNews::Ended => self.has_ended = true,
+            WatchEvent::Ended => self.has_ended = true,
         }
     }
 
-    fn obey(&mut self) {
+    fn apply_outputs(&mut self) {
         while let Some(output) = self.manager.poll_output() {
             match output {
                 DependencyOutput::Watch(dependency) => self.watches.start(dependency),

@@ -5,23 +5,23 @@ use alloc::{string::String, vec::Vec};
 
 use serde_json::{Map, Value};
 
-use crate::validation::Judge;
+use crate::validation::Validator;
 
 /// Fields of a JSON object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a>(&'a Map<String, Value>);
+pub(super) struct FieldReader<'a>(&'a Map<String, Value>);
 
-impl<'a> Fields<'a> {
-    pub(super) fn of(value: &'a Value, judge: &mut Judge<'_>) -> Option<Self> {
+impl<'a> FieldReader<'a> {
+    pub(super) fn of(value: &'a Value, validator: &mut Validator<'_>) -> Option<Self> {
         let object = value.as_object();
         if object.is_none() {
-            judge.fault("must be an object");
+            validator.error("must be an object");
         }
         object.map(Self)
     }
 
     /// Returns a field by its name in lower camel case, or `None` if it is absent.
-    pub(super) fn get(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a Value> {
+    pub(super) fn get(&self, name: &str, validator: &mut Validator<'_>) -> Option<&'a Value> {
         let set = |name: &str| self.0.get(name).filter(|value| !value.is_null());
         let other = snake_case(name);
         if other == name {
@@ -29,72 +29,72 @@ impl<'a> Fields<'a> {
         }
         match (set(name), set(&other)) {
             (Some(_), Some(_)) => {
-                judge.fault_in(name, format_args!("must not be set beside {other}"));
+                validator.error_in(name, format_args!("must not be set beside {other}"));
                 None
             }
             (value, other) => value.or(other),
         }
     }
 
-    pub(super) fn required(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a Value> {
-        let value = self.get(name, judge);
+    pub(super) fn required(&self, name: &str, validator: &mut Validator<'_>) -> Option<&'a Value> {
+        let value = self.get(name, validator);
         if value.is_none() {
-            judge.fault_in(name, "must be set");
+            validator.error_in(name, "must be set");
         }
         value
     }
 
     /// Returns a string; empty if absent, as in protobuf.
-    pub(super) fn text(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a str> {
-        match self.get(name, judge) {
+    pub(super) fn text(&self, name: &str, validator: &mut Validator<'_>) -> Option<&'a str> {
+        match self.get(name, validator) {
             None => Some(""),
             Some(Value::String(text)) => Some(text),
             Some(_) => {
-                judge.fault_in(name, "must be a text");
+                validator.error_in(name, "must be a text");
                 None
             }
         }
     }
 
-    pub(super) fn flag(&self, name: &str, judge: &mut Judge<'_>) -> Option<bool> {
-        match self.get(name, judge)? {
+    pub(super) fn flag(&self, name: &str, validator: &mut Validator<'_>) -> Option<bool> {
+        match self.get(name, validator)? {
             Value::Bool(flag) => Some(*flag),
             _ => {
-                judge.fault_in(name, "must be true or false");
+                validator.error_in(name, "must be true or false");
                 None
             }
         }
     }
 
     /// Returns a non-negative integer.
-    pub(super) fn number(&self, name: &str, judge: &mut Judge<'_>) -> Option<u32> {
-        let number = u32::try_from(self.wide_number(name, judge)?);
+    pub(super) fn number(&self, name: &str, validator: &mut Validator<'_>) -> Option<u32> {
+        let number = u32::try_from(self.wide_number(name, validator)?);
         if number.is_err() {
-            judge.fault_in(name, format_args!("must be from 0 to {}", u32::MAX));
+            validator.error_in(name, format_args!("must be from 0 to {}", u32::MAX));
         }
         number.ok()
     }
 
     /// Returns an integer. The JSON mapping has 64-bit integers as strings.
-    pub(super) fn wide_number(&self, name: &str, judge: &mut Judge<'_>) -> Option<i64> {
-        let number = match self.get(name, judge)? {
+    pub(super) fn wide_number(&self, name: &str, validator: &mut Validator<'_>) -> Option<i64> {
+        let number = match self.get(name, validator)? {
             Value::Number(number) => number.as_i64(),
             Value::String(text) => text.parse().ok(),
             _ => None,
         };
         if number.is_none() {
-            judge.fault_in(name, "must be a whole number");
+            validator.error_in(name, "must be a whole number");
         }
         number
     }
 
     /// Returns the elements of a list; none if absent.
-    pub(super) fn list(&self, name: &str, judge: &mut Judge<'_>) -> &'a [Value] {
-        match self.get(name, judge) {
+    pub(super) fn list(&self, name: &str, validator: &mut Validator<'_>) -> &'a [Value] {
+        match self.get(name, validator) {
             None => &[],
             Some(Value::Array(list)) => list,
             Some(_) => {
-                judge.fault_in(name, "must be a list");
+                validator.error_in(name, "must be a list");
                 &[]
             }
         }
@@ -104,11 +104,11 @@ impl<'a> Fields<'a> {
     pub(super) fn map(
         &self,
         name: &str,
-        judge: &mut Judge<'_>,
+        validator: &mut Validator<'_>,
     ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
-        let value = self.get(name, judge);
+        let value = self.get(name, validator);
         if value.is_some_and(|value| !value.is_object()) {
-            judge.fault_in(name, "must be an object");
+            validator.error_in(name, "must be an object");
         }
         value.and_then(Value::as_object).into_iter().flatten()
     }
@@ -128,20 +128,20 @@ fn snake_case(camel_case: &str) -> String {
 /// Returns the one field that is present. JSON has no `oneof`, so none or several may be.
 // S2.036
 pub(super) fn one_of<'a>(
-    fields: &Fields<'_>,
+    fields: &FieldReader<'_>,
     names: &[&'a str],
-    judge: &mut Judge<'_>,
+    validator: &mut Validator<'_>,
 ) -> Option<&'a str> {
-    let set = names.iter().copied().filter(|name| fields.get(name, judge).is_some());
+    let set = names.iter().copied().filter(|name| fields.get(name, validator).is_some());
     let set: Vec<&str> = set.collect();
     match set.as_slice() {
         [one] => Some(one),
         [] => {
-            judge.fault(format_args!("must have one of {}", names.join(", ")));
+            validator.error(format_args!("must have one of {}", names.join(", ")));
             None
         }
         several => {
-            judge.fault(format_args!("must have only one of {}", several.join(", ")));
+            validator.error(format_args!("must have only one of {}", several.join(", ")));
             None
         }
     }

@@ -4,82 +4,86 @@ use alloc::{string::String, vec::Vec};
 
 use serde_json::Value;
 
-use super::fields::{Fields, one_of};
+use super::field_reader::{FieldReader, one_of};
 use crate::{
     pattern::{
-        Fraction, FullMatch, HeaderMatcher, HeaderTest, LetterCase, PathMatcher, TextMatcher,
+        Fraction, FullMatch, HeaderMatcher, HeaderTest, LetterCase, PathMatcher, StringMatcher,
     },
     route::RouteMatch,
-    validation::Judge,
+    validation::Validator,
 };
 
 /// Reads the matchers of a route: one for the path, any number for headers, and an optional
 /// fraction.
 // S2.035, X34, S2.039
-pub(super) fn read(fields: &Fields<'_>, judge: &mut Judge<'_>) -> Option<RouteMatch> {
-    let path = path(fields, judge);
+pub(super) fn read(fields: &FieldReader<'_>, validator: &mut Validator<'_>) -> Option<RouteMatch> {
+    let path = path(fields, validator);
     let mut headers = Vec::new();
-    for (index, value) in fields.list("headers", judge).iter().enumerate() {
-        headers.push(judge.element("headers", index, |judge| header(value, judge)));
+    for (index, value) in fields.list("headers", validator).iter().enumerate() {
+        headers.push(validator.element("headers", index, |validator| header(value, validator)));
     }
-    let fraction = fields.number("matchFraction", judge).map(Fraction::of_a_million);
+    let fraction = fields.number("matchFraction", validator).map(Fraction::from_millionths);
     Some(RouteMatch { path: path?, headers: headers.into_iter().collect::<Option<_>>()?, fraction })
 }
 
-fn path(fields: &Fields<'_>, judge: &mut Judge<'_>) -> Option<PathMatcher> {
-    let which = one_of(fields, &["path", "prefix", "regex"], judge)?;
-    let text = fields.text(which, judge)?;
+fn path(fields: &FieldReader<'_>, validator: &mut Validator<'_>) -> Option<PathMatcher> {
+    let which = one_of(fields, &["path", "prefix", "regex"], validator)?;
+    let text = fields.text(which, validator)?;
     let case = LetterCase::Sensitive;
     match which {
         "path" => Some(PathMatcher::Exact(String::from(text), case)),
         "prefix" => Some(PathMatcher::Prefix(String::from(text), case)),
-        _ => expression(which, text, judge).map(PathMatcher::Expression),
+        _ => expression(which, text, validator).map(PathMatcher::Expression),
     }
 }
 
-fn expression(name: &str, text: &str, judge: &mut Judge<'_>) -> Option<FullMatch> {
-    judge.field(name, |judge| judge.expression(text))
+fn expression(name: &str, text: &str, validator: &mut Validator<'_>) -> Option<FullMatch> {
+    validator.field(name, |validator| validator.expression(text))
 }
 
 const HEADER_TESTS: [&str; 6] =
     ["exactMatch", "regexMatch", "rangeMatch", "presentMatch", "prefixMatch", "suffixMatch"];
 
-fn header(value: &Value, judge: &mut Judge<'_>) -> Option<HeaderMatcher> {
-    let fields = Fields::of(value, judge)?;
-    let name = fields.text("name", judge)?;
+fn header(value: &Value, validator: &mut Validator<'_>) -> Option<HeaderMatcher> {
+    let fields = FieldReader::of(value, validator)?;
+    let name = fields.text("name", validator)?;
     if name.is_empty() {
-        judge.fault_in("name", "must not be empty");
+        validator.error_in("name", "must not be empty");
     }
-    let invert = fields.flag("invertMatch", judge).unwrap_or_default();
-    let which = one_of(&fields, &HEADER_TESTS, judge)?;
+    let invert = fields.flag("invertMatch", validator).unwrap_or_default();
+    let which = one_of(&fields, &HEADER_TESTS, validator)?;
     let test = match which {
-        "rangeMatch" => range(&fields, judge)?,
-        "presentMatch" => HeaderTest::Present(fields.flag(which, judge)?),
-        _ => HeaderTest::Text(text_test(which, &fields, judge)?),
+        "rangeMatch" => range(&fields, validator)?,
+        "presentMatch" => HeaderTest::Present(fields.flag(which, validator)?),
+        _ => HeaderTest::Text(text_test(which, &fields, validator)?),
     };
     Some(HeaderMatcher { name: name.to_ascii_lowercase(), test, invert, missing_is_empty: false })
 }
 
-fn range(fields: &Fields<'_>, judge: &mut Judge<'_>) -> Option<HeaderTest> {
-    let range = fields.get("rangeMatch", judge)?;
-    judge.field("rangeMatch", |judge| {
-        let fields = Fields::of(range, judge)?;
-        let start = fields.wide_number("start", judge).unwrap_or_default();
-        let end = fields.wide_number("end", judge).unwrap_or_default();
+fn range(fields: &FieldReader<'_>, validator: &mut Validator<'_>) -> Option<HeaderTest> {
+    let range = fields.get("rangeMatch", validator)?;
+    validator.field("rangeMatch", |validator| {
+        let fields = FieldReader::of(range, validator)?;
+        let start = fields.wide_number("start", validator).unwrap_or_default();
+        let end = fields.wide_number("end", validator).unwrap_or_default();
         if end < start {
-            judge.fault("the end must not be smaller than the start");
+            validator.error("the end must not be smaller than the start");
         }
         Some(HeaderTest::Range(start, end))
     })
 }
 
-fn text_test(which: &str, fields: &Fields<'_>, judge: &mut Judge<'_>) -> Option<TextMatcher> {
-    let text = fields.text(which, judge)?;
+fn text_test(
+    which: &str,
+    fields: &FieldReader<'_>,
+    validator: &mut Validator<'_>,
+) -> Option<StringMatcher> {
+    let text = fields.text(which, validator)?;
     let case = LetterCase::Sensitive;
     match which {
-        "exactMatch" => Some(TextMatcher::Exact(String::from(text), case)),
-        "prefixMatch" => Some(TextMatcher::Prefix(String::from(text), case)),
-        "suffixMatch" => Some(TextMatcher::Suffix(String::from(text), case)),
-        _ => expression(which, text, judge).map(TextMatcher::Expression),
+        "exactMatch" => Some(StringMatcher::Exact(String::from(text), case)),
+        "prefixMatch" => Some(StringMatcher::Prefix(String::from(text), case)),
+        "suffixMatch" => Some(StringMatcher::Suffix(String::from(text), case)),
+        _ => expression(which, text, validator).map(StringMatcher::Expression),
     }
 }

@@ -5,7 +5,7 @@
 //! are accepted in both spellings of protobuf's JSON mapping, `matchFraction` or `match_fraction`.
 // S2.048, S2.050, S2.051, X25
 
-mod fields;
+mod field_reader;
 mod matches;
 
 use alloc::{
@@ -19,14 +19,14 @@ use serde_json::Value;
 use thiserror::Error;
 use xds_core::ResourceName;
 
-use self::fields::Fields;
+use self::field_reader::FieldReader;
 use super::{
     routing::{PolicyRoute, RoutingConfig},
     weighted_target::Target,
 };
 use crate::{
     rules::Rules,
-    validation::{InvalidResource, Judge, Trust},
+    validation::{InvalidResource, Trust, Validator},
 };
 
 /// Policy with a valid configuration.
@@ -40,13 +40,13 @@ pub enum PolicyConfig {
     // S2.008
     WeightedTarget(BTreeMap<String, Target<Self>>),
     /// A policy that this crate does not implement.
-    Leaf(LeafConfig),
+    Leaf(LeafPolicyConfig),
 }
 
 /// Leaf of a policy tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum LeafConfig {
+pub enum LeafPolicyConfig {
     /// `cds_experimental` with the name of the cluster.
     Cluster(ResourceName),
     /// Any other policy.
@@ -58,7 +58,7 @@ pub enum LeafConfig {
     },
 }
 
-impl LeafConfig {
+impl LeafPolicyConfig {
     /// Returns the name of the policy.
     #[must_use]
     pub fn policy(&self) -> &str {
@@ -79,7 +79,7 @@ pub enum InvalidPolicy {
     Json(String),
     /// The JSON is not a valid configuration. Lists the invalid fields.
     #[error(transparent)]
-    Fields(#[from] InvalidResource),
+    FieldReader(#[from] InvalidResource),
 }
 
 /// Registry of the known policies.
@@ -131,9 +131,9 @@ impl PolicyRegistry {
     ///
     /// Returns an error if the text is not JSON, or one that lists the invalid fields.
     pub fn service_config(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
-        self.judge(json, |value, judge| {
-            let config = Fields::of(value, judge)?;
-            self.policy_in(&config, "loadBalancingConfig", judge)
+        self.validator(json, |value, validator| {
+            let config = FieldReader::of(value, validator)?;
+            self.policy_in(&config, "loadBalancingConfig", validator)
         })
     }
 
@@ -143,53 +143,53 @@ impl PolicyRegistry {
     ///
     /// Returns an error if the text is not JSON, or one that lists the invalid fields.
     pub fn policies(&self, json: &str) -> Result<PolicyConfig, InvalidPolicy> {
-        self.judge(json, |value, judge| self.policy(value, judge))
+        self.validator(json, |value, validator| self.policy(value, validator))
     }
 
-    fn judge(
+    fn validator(
         &self,
         json: &str,
-        work: impl FnOnce(&Value, &mut Judge<'_>) -> Option<PolicyConfig>,
+        work: impl FnOnce(&Value, &mut Validator<'_>) -> Option<PolicyConfig>,
     ) -> Result<PolicyConfig, InvalidPolicy> {
         let value = serde_json::from_str(json);
         let value: Value = value.map_err(|why| InvalidPolicy::Json(format!("{why}")))?;
-        let mut judge = Judge::new(&self.rules, Trust::default());
-        let config = work(&value, &mut judge);
-        Ok(judge.finish(config)?)
+        let mut validator = Validator::new(&self.rules, Trust::default());
+        let config = work(&value, &mut validator);
+        Ok(validator.finish(config)?)
     }
 
     fn policy_in(
         &self,
-        fields: &Fields<'_>,
+        fields: &FieldReader<'_>,
         name: &'static str,
-        judge: &mut Judge<'_>,
+        validator: &mut Validator<'_>,
     ) -> Option<PolicyConfig> {
-        let list = fields.required(name, judge)?;
-        judge.field(name, |judge| self.policy(list, judge))
+        let list = fields.required(name, validator)?;
+        validator.field(name, |validator| self.policy(list, validator))
     }
 
     /// Returns the first known policy of a list.
-    fn policy(&self, list: &Value, judge: &mut Judge<'_>) -> Option<PolicyConfig> {
+    fn policy(&self, list: &Value, validator: &mut Validator<'_>) -> Option<PolicyConfig> {
         let Value::Array(list) = list else {
-            judge.fault("must be a list of policies");
+            validator.error("must be a list of policies");
             return None;
         };
         let mut unknown = Vec::new();
         for (index, entry) in list.iter().enumerate() {
             let entry = entry.as_object().filter(|entry| entry.len() == 1);
             let Some((name, config)) = entry.and_then(|entry| entry.iter().next()) else {
-                judge.fault(format_args!("[{index}] must be an object with one field"));
+                validator.error(format_args!("[{index}] must be an object with one field"));
                 return None;
             };
             if self.knows(name) {
                 let path = format!("[{index}].{name}");
-                return judge.index(&path, |judge| self.known(name, config, judge));
+                return validator.index(&path, |validator| self.known(name, config, validator));
             }
             unknown.push(name.as_str());
         }
         match unknown.is_empty() {
-            true => judge.fault("must not be empty"),
-            false => judge.fault(format_args!("none is known of {}", unknown.join(", "))),
+            true => validator.error("must not be empty"),
+            false => validator.error(format_args!("none is known of {}", unknown.join(", "))),
         }
         None
     }
@@ -198,44 +198,49 @@ impl PolicyRegistry {
         [ROUTING, WEIGHTED_TARGET, CDS].contains(&name) || self.leaves.contains(name)
     }
 
-    fn known(&self, name: &str, config: &Value, judge: &mut Judge<'_>) -> Option<PolicyConfig> {
-        let fields = Fields::of(config, judge)?;
+    fn known(
+        &self,
+        name: &str,
+        config: &Value,
+        validator: &mut Validator<'_>,
+    ) -> Option<PolicyConfig> {
+        let fields = FieldReader::of(config, validator)?;
         match name {
-            ROUTING => self.routing(&fields, judge).map(PolicyConfig::Routing),
-            WEIGHTED_TARGET => self.targets(&fields, judge).map(PolicyConfig::WeightedTarget),
+            ROUTING => self.routing(&fields, validator).map(PolicyConfig::Routing),
+            WEIGHTED_TARGET => self.targets(&fields, validator).map(PolicyConfig::WeightedTarget),
             CDS => {
-                let cluster = fields.text("cluster", judge)?;
+                let cluster = fields.text("cluster", validator)?;
                 if cluster.is_empty() {
-                    judge.fault_in("cluster", "must not be empty");
+                    validator.error_in("cluster", "must not be empty");
                 }
-                Some(PolicyConfig::Leaf(LeafConfig::Cluster(ResourceName::from(cluster))))
+                Some(PolicyConfig::Leaf(LeafPolicyConfig::Cluster(ResourceName::from(cluster))))
             }
             _ => {
                 let (policy, config) = (String::from(name), format!("{config}"));
-                Some(PolicyConfig::Leaf(LeafConfig::Named { policy, config }))
+                Some(PolicyConfig::Leaf(LeafPolicyConfig::Named { policy, config }))
             }
         }
     }
 
     fn routing(
         &self,
-        fields: &Fields<'_>,
-        judge: &mut Judge<'_>,
+        fields: &FieldReader<'_>,
+        validator: &mut Validator<'_>,
     ) -> Option<RoutingConfig<PolicyConfig>> {
         let mut routes = Vec::new();
-        for (index, route) in fields.list("route", judge).iter().enumerate() {
-            routes.push(judge.element("route", index, |judge| {
-                let fields = Fields::of(route, judge)?;
-                let matches = matches::read(&fields, judge);
-                let action = fields.text("action", judge)?;
+        for (index, route) in fields.list("route", validator).iter().enumerate() {
+            routes.push(validator.element("route", index, |validator| {
+                let fields = FieldReader::of(route, validator)?;
+                let matches = matches::read(&fields, validator);
+                let action = fields.text("action", validator)?;
                 Some(PolicyRoute::new(matches?, action))
             }));
         }
         let mut actions = BTreeMap::new();
-        for (name, action) in fields.map("action", judge) {
-            let action = judge.element("action", format_args!("{name:?}"), |judge| {
-                let fields = Fields::of(action, judge)?;
-                self.policy_in(&fields, "childPolicy", judge)
+        for (name, action) in fields.map("action", validator) {
+            let action = validator.element("action", format_args!("{name:?}"), |validator| {
+                let fields = FieldReader::of(action, validator)?;
+                self.policy_in(&fields, "childPolicy", validator)
             });
             actions.insert(name.clone(), action);
         }
@@ -243,30 +248,31 @@ impl PolicyRegistry {
         let routes: Option<Vec<_>> = routes.into_iter().collect();
         let actions: Option<BTreeMap<_, _>> =
             actions.into_iter().map(|(name, action)| Some((name, action?))).collect();
-        Some(RoutingConfig::judge(routes?, actions?, judge))
+        Some(RoutingConfig::validator(routes?, actions?, validator))
     }
 
     fn targets(
         &self,
-        fields: &Fields<'_>,
-        judge: &mut Judge<'_>,
+        fields: &FieldReader<'_>,
+        validator: &mut Validator<'_>,
     ) -> Option<BTreeMap<String, Target<PolicyConfig>>> {
         let mut targets = BTreeMap::new();
         let mut sum: u64 = 0;
-        for (name, target) in fields.map("targets", judge) {
-            let target = judge.element("targets", format_args!("{name:?}"), |judge| {
-                let fields = Fields::of(target, judge)?;
-                let weight = fields.number("weight", judge).unwrap_or_default();
+        for (name, target) in fields.map("targets", validator) {
+            let target = validator.element("targets", format_args!("{name:?}"), |validator| {
+                let fields = FieldReader::of(target, validator)?;
+                let weight = fields.number("weight", validator).unwrap_or_default();
                 if weight == 0 {
-                    judge.fault_in("weight", "must be a number above zero");
+                    validator.error_in("weight", "must be a number above zero");
                 }
                 sum = sum.saturating_add(u64::from(weight));
-                Some(Target::new(weight, self.policy_in(&fields, "childPolicy", judge)?))
+                Some(Target::new(weight, self.policy_in(&fields, "childPolicy", validator)?))
             });
             targets.extend(target.map(|target| (name.clone(), target)));
         }
         if sum > u64::from(u32::MAX) {
-            judge.fault_in("targets", format_args!("the weights sum up to more than {}", u32::MAX));
+            validator
+                .error_in("targets", format_args!("the weights sum up to more than {}", u32::MAX));
         }
         Some(targets)
     }

@@ -10,8 +10,8 @@ use core::time::Duration;
 use xds_core::Time;
 
 use super::{
-    children::{ChildChange, ConnectivityState, KEPT},
-    config::{LeafConfig, PolicyConfig},
+    children::{ChildChange, ConnectivityState, KEEP_REMOVED},
+    config::{LeafPolicyConfig, PolicyConfig},
     routing::{NoPolicyRoute, RoutedPick, XdsRouting},
     weighted_target::{Pick, WeightedTarget},
 };
@@ -26,9 +26,9 @@ pub struct LeafId(u64);
 #[non_exhaustive]
 pub enum LeafChange {
     /// Create a policy with this configuration.
-    Create(LeafId, LeafConfig),
+    Create(LeafId, LeafPolicyConfig),
     /// Pass the newest configuration to the policy.
-    Update(LeafId, LeafConfig),
+    Update(LeafId, LeafPolicyConfig),
     /// Close the policy.
     Close(LeafId),
 }
@@ -57,14 +57,14 @@ pub enum TreePick<'a, P> {
 // S2.138, S2.139
 #[derive(Clone, Debug)]
 pub struct PolicyTree<P> {
-    root: Option<Node<P>>,
+    root: Option<PolicyNode<P>>,
     parents: Parents,
     changes: VecDeque<LeafChange>,
     generation: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Node<P> {
+enum PolicyNode<P> {
     // The picker of a child is the child's name, which leads to the next node.
     Routing(XdsRouting<String>, BTreeMap<String, Self>),
     WeightedTarget(WeightedTarget<String>, BTreeMap<String, Self>),
@@ -100,8 +100,8 @@ impl<P> Leaf<P> {
 
 /// State that the ancestors of a policy assume.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum TakenFor {
-    WhatItIs,
+enum AssumedState {
+    Actual,
     /// Failed, although it may be reconnecting.
     Failing,
 }
@@ -116,7 +116,7 @@ struct Parents {
 
 impl<P> Default for PolicyTree<P> {
     fn default() -> Self {
-        Self::new(KEPT)
+        Self::new(KEEP_REMOVED)
     }
 }
 
@@ -156,7 +156,7 @@ impl<P> PolicyTree<P> {
     /// Returns the state of the root policy.
     #[must_use]
     pub fn state(&self) -> ConnectivityState {
-        self.root.as_ref().map_or(ConnectivityState::Idle, Node::state)
+        self.root.as_ref().map_or(ConnectivityState::Idle, PolicyNode::state)
     }
 
     /// Returns a number that changes with every configuration and every new picker of a leaf. All
@@ -173,29 +173,30 @@ impl<P> PolicyTree<P> {
         random: &mut Random,
     ) -> TreePick<'_, P> {
         let mut node = self.root.as_ref();
-        let mut taken_for = TakenFor::WhatItIs;
+        let mut assumed = AssumedState::Actual;
         while let Some(at) = node {
             node = match at {
-                Node::Leaf(leaf) => {
-                    let failing = leaf.failing.as_ref().filter(|_| taken_for == TakenFor::Failing);
+                PolicyNode::Leaf(leaf) => {
+                    let failing =
+                        leaf.failing.as_ref().filter(|_| assumed == AssumedState::Failing);
                     let picker = failing.or(leaf.picker.as_ref());
                     return picker.map_or(TreePick::Queue, TreePick::Leaf);
                 }
-                Node::Routing(policy, children) => match policy.pick(call, random) {
+                PolicyNode::Routing(policy, children) => match policy.pick(call, random) {
                     RoutedPick::Child(name) => children.get(name),
                     RoutedPick::Queue => return TreePick::Queue,
-                    RoutedPick::Nobody(why) => return TreePick::NoRoute(why),
+                    RoutedPick::NoRoute(why) => return TreePick::NoRoute(why),
                 },
-                Node::WeightedTarget(policy, children) => match policy.pick(random) {
+                PolicyNode::WeightedTarget(policy, children) => match policy.pick(random) {
                     Pick::Child(name) => {
                         if policy.state() == ConnectivityState::TransientFailure {
-                            taken_for = TakenFor::Failing;
+                            assumed = AssumedState::Failing;
                         }
                         children.get(name)
                     }
                     Pick::Queue => return TreePick::Queue,
                     Pick::Wake => return TreePick::Wake(at.idle_leaves()),
-                    Pick::Nobody => return TreePick::NoChildren,
+                    Pick::NoChildren => return TreePick::NoChildren,
                 },
             };
         }
@@ -211,7 +212,7 @@ impl<P> PolicyTree<P> {
     /// child.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.root.as_ref().and_then(Node::poll_timeout)
+        self.root.as_ref().and_then(PolicyNode::poll_timeout)
     }
 
     /// Closes the children whose time is over. Calling early is harmless.
@@ -223,7 +224,7 @@ impl<P> PolicyTree<P> {
     }
 }
 
-impl<P> Node<P> {
+impl<P> PolicyNode<P> {
     fn state(&self) -> ConnectivityState {
         match self {
             Self::Routing(policy, _) => policy.state(),
@@ -261,23 +262,23 @@ impl<P> Node<P> {
 
     /// Whether the node has a picker. Policies of this crate always have one, although their state
     /// may change with each update.
-    const fn has_spoken(&self) -> bool {
+    const fn has_picker(&self) -> bool {
         !matches!(self, Self::Leaf(Leaf { picker: None, .. }))
     }
 
-    fn set(&mut self, path: &[String], now_is: ConnectivityState, now_picks: P) {
+    fn set(&mut self, path: &[String], state: ConnectivityState, picker: P) {
         match self {
-            Self::Leaf(leaf) => leaf.set(now_is, now_picks),
+            Self::Leaf(leaf) => leaf.set(state, picker),
             Self::Routing(policy, children) => {
                 let Some((name, rest)) = path.split_first() else { return };
                 let Some(child) = children.get_mut(name) else { return };
-                child.set(rest, now_is, now_picks);
+                child.set(rest, state, picker);
                 policy.child_changed(name, child.state(), name.clone());
             }
             Self::WeightedTarget(policy, children) => {
                 let Some((name, rest)) = path.split_first() else { return };
                 let Some(child) = children.get_mut(name) else { return };
-                child.set(rest, now_is, now_picks);
+                child.set(rest, state, picker);
                 policy.child_changed(name, child.state(), name.clone());
             }
         }
@@ -295,11 +296,11 @@ impl<P> Node<P> {
 
 /// Whether a child existed before the update.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
+enum ChildOrigin {
     /// The child is kept.
-    Before,
+    Kept,
     /// The child is new, or replaces one of another kind.
-    Anew,
+    New,
 }
 
 /// Update of the tree in progress.
@@ -313,16 +314,16 @@ impl Work<'_> {
     /// Returns the node for this configuration, updating or replacing the previous one.
     fn put<P>(
         &mut self,
-        before: Option<Node<P>>,
+        before: Option<PolicyNode<P>>,
         config: PolicyConfig,
         path: &mut Vec<String>,
-    ) -> Node<P> {
+    ) -> PolicyNode<P> {
         match (before, config) {
-            (Some(Node::Leaf(leaf)), PolicyConfig::Leaf(config))
+            (Some(PolicyNode::Leaf(leaf)), PolicyConfig::Leaf(config))
                 if leaf.policy == config.policy() =>
             {
                 self.changes.push_back(LeafChange::Update(leaf.id, config));
-                Node::Leaf(leaf)
+                PolicyNode::Leaf(leaf)
             }
             (None, PolicyConfig::Leaf(config)) => {
                 let id = LeafId(self.parents.next);
@@ -331,42 +332,45 @@ impl Work<'_> {
                 let policy = String::from(config.policy());
                 self.changes.push_back(LeafChange::Create(id, config));
                 let state = ConnectivityState::Connecting;
-                Node::Leaf(Leaf { id, policy, state, picker: None, failing: None })
+                PolicyNode::Leaf(Leaf { id, policy, state, picker: None, failing: None })
             }
-            (Some(Node::Routing(mut policy, mut children)), PolicyConfig::Routing(config)) => {
+            (
+                Some(PolicyNode::Routing(mut policy, mut children)),
+                PolicyConfig::Routing(config),
+            ) => {
                 let changes = policy.update(config, self.now);
-                for (name, made) in self.apply(changes, &mut children, path) {
-                    if made == Made::Anew {
+                for (name, origin) in self.apply(changes, &mut children, path) {
+                    if origin == ChildOrigin::New {
                         policy.child_replaced(&name);
                     }
-                    if let Some(child) = children.get(&name).filter(|child| child.has_spoken()) {
+                    if let Some(child) = children.get(&name).filter(|child| child.has_picker()) {
                         policy.child_changed(&name, child.state(), name.clone());
                     }
                 }
-                Node::Routing(policy, children)
+                PolicyNode::Routing(policy, children)
             }
             (
-                Some(Node::WeightedTarget(mut policy, mut children)),
+                Some(PolicyNode::WeightedTarget(mut policy, mut children)),
                 PolicyConfig::WeightedTarget(targets),
             ) => {
                 let changes = policy.update(targets, self.now);
-                for (name, made) in self.apply(changes, &mut children, path) {
-                    if made == Made::Anew {
+                for (name, origin) in self.apply(changes, &mut children, path) {
+                    if origin == ChildOrigin::New {
                         policy.child_replaced(&name);
                     }
-                    if let Some(child) = children.get(&name).filter(|child| child.has_spoken()) {
+                    if let Some(child) = children.get(&name).filter(|child| child.has_picker()) {
                         policy.child_changed(&name, child.state(), name.clone());
                     }
                 }
-                Node::WeightedTarget(policy, children)
+                PolicyNode::WeightedTarget(policy, children)
             }
             (None, config @ PolicyConfig::Routing(_)) => {
-                let node = Node::Routing(XdsRouting::new(self.parents.keep), BTreeMap::new());
+                let node = PolicyNode::Routing(XdsRouting::new(self.parents.keep), BTreeMap::new());
                 self.put(Some(node), config, path)
             }
             (None, config @ PolicyConfig::WeightedTarget(_)) => {
                 let policy = WeightedTarget::new(self.parents.keep);
-                self.put(Some(Node::WeightedTarget(policy, BTreeMap::new())), config, path)
+                self.put(Some(PolicyNode::WeightedTarget(policy, BTreeMap::new())), config, path)
             }
             (Some(other), config) => {
                 self.close(other);
@@ -380,9 +384,9 @@ impl Work<'_> {
     fn apply<P>(
         &mut self,
         changes: Vec<ChildChange<PolicyConfig>>,
-        children: &mut BTreeMap<String, Node<P>>,
+        children: &mut BTreeMap<String, PolicyNode<P>>,
         path: &mut Vec<String>,
-    ) -> Vec<(String, Made)> {
+    ) -> Vec<(String, ChildOrigin)> {
         let mut present = Vec::new();
         for change in changes {
             let (name, config) = match change {
@@ -395,24 +399,26 @@ impl Work<'_> {
                 }
             };
             let before = children.remove(&name);
-            let made = match before.as_ref().is_some_and(|before| before.is_for(&config)) {
-                true => Made::Before,
-                false => Made::Anew,
+            let origin = match before.as_ref().is_some_and(|before| before.is_for(&config)) {
+                true => ChildOrigin::Kept,
+                false => ChildOrigin::New,
             };
             path.push(name.clone());
             let child = self.put(before, config, path);
             path.pop();
             children.insert(name.clone(), child);
-            present.push((name, made));
+            present.push((name, origin));
         }
         present
     }
 
-    fn expire<P>(&mut self, node: &mut Node<P>) {
+    fn expire<P>(&mut self, node: &mut PolicyNode<P>) {
         let (gone, children) = match node {
-            Node::Routing(policy, children) => (policy.handle_timeout(self.now), children),
-            Node::WeightedTarget(policy, children) => (policy.handle_timeout(self.now), children),
-            Node::Leaf(_) => return,
+            PolicyNode::Routing(policy, children) => (policy.handle_timeout(self.now), children),
+            PolicyNode::WeightedTarget(policy, children) => {
+                (policy.handle_timeout(self.now), children)
+            }
+            PolicyNode::Leaf(_) => return,
         };
         for name in gone {
             children.remove(&name).into_iter().for_each(|child| self.close(child));
@@ -420,12 +426,12 @@ impl Work<'_> {
         children.values_mut().for_each(|child| self.expire(child));
     }
 
-    fn close<P>(&mut self, node: Node<P>) {
+    fn close<P>(&mut self, node: PolicyNode<P>) {
         match node {
-            Node::Routing(_, children) | Node::WeightedTarget(_, children) => {
+            PolicyNode::Routing(_, children) | PolicyNode::WeightedTarget(_, children) => {
                 children.into_values().for_each(|child| self.close(child));
             }
-            Node::Leaf(leaf) => {
+            PolicyNode::Leaf(leaf) => {
                 self.parents.paths.remove(&leaf.id);
                 self.changes.push_back(LeafChange::Close(leaf.id));
             }
