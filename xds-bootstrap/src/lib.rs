@@ -82,7 +82,7 @@ mod source;
 mod transport;
 
 pub use credentials::{CallCredentials, ChannelCredentials, IdentityFiles, TlsFiles};
-pub use envoy::Inexpressible;
+pub use envoy::UnsupportedConfig;
 pub use error::{BootstrapError, ErrorKind, Warning, WarningKind};
 pub use grpc::{AllowedService, AuthorityEntry, Bootstrap, CertificateProvider, UnknownAuthority};
 pub use guards::{Guard, Guards};

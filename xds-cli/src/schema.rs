@@ -35,7 +35,7 @@ fn with_file(schema: &Schema, file: &PathBuf) -> Result<Schema, Failure> {
         return Err(Failure::EmptyDescriptors { file: file.clone() });
     }
     let extended = schema.with_descriptor_set(&set).map_err(|why| why.in_file(&shown))?;
-    let lost = schema.passed_over(&set).map_err(|why| why.in_file(&shown))?;
+    let lost = schema.ignored_definitions(&set).map_err(|why| why.in_file(&shown))?;
     if !lost.is_empty() {
         let names = lost.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if lost.len() > MOST_NAMES { ", .." } else { "" };

@@ -353,6 +353,9 @@ fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
 }
 
+/// Result of a conversion whose error does not name the source yet.
+pub(crate) type Result<T, E = Box<Fault>> = core::result::Result<T, E>;
+
 /// An error with its byte offset in the text, before the file name is known.
 #[derive(Debug)]
 pub(crate) struct Fault {

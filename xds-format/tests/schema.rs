@@ -152,10 +152,10 @@ fn definitions_of_known_files_that_are_passed_over_are_listed() {
     newer
         .message_type
         .push(DescriptorProto { name: Some("Widget".to_owned()), ..DescriptorProto::default() });
-    let lost = schema.passed_over(&set([newer])).unwrap();
+    let lost = schema.ignored_definitions(&set([newer])).unwrap();
     assert_eq!(lost, ["acme.Gadget.colour", "acme.Widget"]);
-    assert_eq!(schema.passed_over(&set([gadgets(None)])).unwrap(), [""; 0]);
-    assert_eq!(Schema::envoy().passed_over(&set([gadgets(None)])).unwrap(), [""; 0]);
+    assert_eq!(schema.ignored_definitions(&set([gadgets(None)])).unwrap(), [""; 0]);
+    assert_eq!(Schema::envoy().ignored_definitions(&set([gadgets(None)])).unwrap(), [""; 0]);
 }
 
 /// The Envoy API names most of them only inside an `Any`, so its descriptor sets lack them.

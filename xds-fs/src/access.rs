@@ -12,7 +12,7 @@ pub(crate) enum Access {
     /// Only the owner: mode 0600.
     Owner,
     /// Readers that the umask of the process allows.
-    Usual,
+    ByUmask,
 }
 
 /// Mode of a directory that only its owner can enter.
@@ -32,7 +32,7 @@ impl Access {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         match self {
-            Self::Usual => options.open(path),
+            Self::ByUmask => options.open(path),
             #[cfg(unix)]
             Self::Owner => {
                 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -48,13 +48,13 @@ impl Access {
     }
 
     /// Whether the mode of the file allows no additional readers.
-    pub(crate) fn is_kept(self, path: &Path) -> bool {
-        self == Self::Usual || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
+    pub(crate) fn is_restricted(self, path: &Path) -> bool {
+        self == Self::ByUmask || fs::metadata(path).is_ok_and(|it| open_to_others(&it).is_none())
     }
 
     /// Removes the permissions of additional readers.
     pub(crate) fn restrict(self, path: &Path) -> io::Result<()> {
-        if self.is_kept(path) {
+        if self.is_restricted(path) {
             return Ok(());
         }
         #[cfg(unix)]

@@ -74,7 +74,7 @@ pub enum FileState {
     /// The file is unchanged, because it has an older version of a resource that cannot be written.
     Kept,
     /// The file has all other resources. Before, there was no file, or it lacked the resource.
-    WithoutIt,
+    WithoutResource,
 }
 
 impl fmt::Display for Unprintable {
@@ -82,7 +82,7 @@ impl fmt::Display for Unprintable {
         let Self { type_url, name, why, file } = self;
         let file = match file {
             FileState::Kept => "the file of its type stays as it was",
-            FileState::WithoutIt => "the file of its type is written without it",
+            FileState::WithoutResource => "the file of its type is written without it",
         };
         write!(f, "the resource `{name}` of type `{type_url}` cannot be exported, {file}: {why}")
     }
@@ -206,10 +206,10 @@ impl Export {
             let mut content = self.content(&type_url, &resources);
             if content.is_err() {
                 let unprintable = self.unprintable(&type_url, &resources);
-                let is_kept = unprintable.iter().any(|it| it.file == FileState::Kept);
+                let is_restricted = unprintable.iter().any(|it| it.file == FileState::Kept);
                 let left_out: BTreeSet<_> = unprintable.iter().map(|it| it.name.clone()).collect();
                 exported.unprintable.extend(unprintable);
-                if is_kept {
+                if is_restricted {
                     if let Some(file) = self.exported.get(&type_url)
                         && let Err(why) = file.access.restrict(&path)
                     {
@@ -229,7 +229,7 @@ impl Export {
                         access(&type_url, parts, self.schema)
                     }
                 };
-                let is_written = is_changed || !access.is_kept(&path);
+                let is_written = is_changed || !access.is_restricted(&path);
                 if is_written {
                     put(&path, &it, access)?;
                 }
@@ -260,7 +260,7 @@ impl Export {
         // A resource that is not in the file is not lost by a new file without it.
         let has_older = |name| in_file.is_some_and(|file| file.names.contains(name));
         let mut unprintable = Vec::new();
-        let mut file = FileState::WithoutIt;
+        let mut file = FileState::WithoutResource;
         for (name, any) in resources {
             let printed = to_json(self.schema, &any.type_url, &any.value, &for_programs());
             let Err(why) = printed else { continue };
@@ -338,7 +338,7 @@ fn access<'a>(
     let mut resources = resources.into_iter();
     let is_secret = type_url.as_str() == SECRET
         || resources.any(|(type_url, bytes)| has_sensitive_fields(schema, type_url, bytes));
-    if is_secret { Access::Owner } else { Access::Usual }
+    if is_secret { Access::Owner } else { Access::ByUmask }
 }
 
 /// Encodes a type URL as a file name.

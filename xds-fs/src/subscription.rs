@@ -60,7 +60,7 @@ struct Unpolled {
     // FS-16
     response: Option<Bytes>,
     /// Error after the response.
-    trouble: Option<Arc<str>>,
+    error: Option<Arc<str>>,
     waker: Option<Waker>,
 }
 
@@ -88,7 +88,7 @@ impl FileSubscription {
     /// Reads the file in the background, and from now on also whenever it changes.
     pub fn read(&mut self) {
         if let Some(watch) = &self.watch {
-            return watch.look();
+            return watch.trigger();
         }
         let place = match &self.policy.watched_directory {
             Some(directory) => Place::Directory(PathBuf::from(&**directory)),
@@ -117,7 +117,7 @@ impl FileSubscription {
         if let Some(response) = newest.response.take() {
             return Poll::Ready(Content::Response(response));
         }
-        if let Some(why) = newest.trouble.take() {
+        if let Some(why) = newest.error.take() {
             return Poll::Ready(Content::Unreadable(why));
         }
         newest.waker = Some(cx.waker().clone());
@@ -141,7 +141,7 @@ impl Source {
         let seen = content.as_ref().map(|content| blake3::hash(content)).map_err(Clone::clone);
         let is_known = last.as_ref() == Some(&seen);
         let hash = last.insert(seen);
-        if cause == Cause::Anyway && is_known {
+        if cause == Cause::Periodic && is_known {
             return None;
         }
         let response = match (content, hash) {
@@ -164,9 +164,9 @@ impl Newest {
         match content {
             Content::Response(response) => {
                 newest.response = Some(response);
-                newest.trouble = None;
+                newest.error = None;
             }
-            Content::Unreadable(why) => newest.trouble = Some(why),
+            Content::Unreadable(why) => newest.error = Some(why),
         }
         let waker = newest.waker.take();
         drop(newest);

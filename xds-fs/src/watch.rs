@@ -19,7 +19,7 @@ use xds_core::client::FilePolicy;
 use crate::watcher::Watcher;
 
 /// Interval between checks if watching is not possible.
-const LOOK_OFTEN: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Location to watch. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub enum Place {
 /// Reason for a call of the callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// First call, or a call requested by [`Watch::look`].
-    Asked,
+    /// First call, or a call requested by [`Watch::trigger`].
+    Requested,
     /// A change was detected.
-    Happened,
+    Changed,
     /// No change was detected for [`look_anyway`](FilePolicy::look_anyway).
-    Anyway,
+    Periodic,
 }
 
 /// Watch on a place, which ends when it is dropped.
@@ -51,8 +51,8 @@ pub struct Watch {
 /// Events that wake the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    Happened,
-    Look,
+    Changed,
+    Trigger,
     Stop,
 }
 
@@ -63,7 +63,8 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Starts a thread that calls `look` once the place is watched, and then after every change.
+    /// Starts a thread that calls `callback` once the place is watched, and then after every
+    /// change.
     ///
     /// A change during a call leads to another call. The callback may block. It is not called again
     /// after the watch is dropped. If it panics, the watch continues.
@@ -74,25 +75,25 @@ impl Watch {
     pub fn start(
         place: Place,
         policy: &FilePolicy,
-        look: impl FnMut(Cause) + Send + 'static,
+        callback: impl FnMut(Cause) + Send + 'static,
     ) -> io::Result<Self> {
         let (signals, received) = mpsc::channel();
         let (for_events, policy) = (signals.clone(), policy.clone());
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         thread::Builder::new().name("xds-fs".into()).spawn(move || {
-            let happened = move || {
-                let _ = for_events.send(Signal::Happened);
+            let on_event = move || {
+                let _ = for_events.send(Signal::Changed);
             };
-            run(Watcher::new(place, happened), &received, &policy, &over, look);
+            run(Watcher::new(place, on_event), &received, &policy, &over, callback);
         })?;
         Ok(Self { signals, is_over })
     }
 
     /// Requests a call of the callback.
-    pub fn look(&self) {
+    pub fn trigger(&self) {
         // The thread runs until the watch is dropped.
-        let _ = self.signals.send(Signal::Look);
+        let _ = self.signals.send(Signal::Trigger);
     }
 }
 
@@ -108,12 +109,12 @@ fn run(
     signals: &Receiver<Signal>,
     policy: &FilePolicy,
     is_over: &AtomicBool,
-    mut look: impl FnMut(Cause),
+    mut callback: impl FnMut(Cause),
 ) {
-    let mut cause = Cause::Asked;
+    let mut cause = Cause::Requested;
     loop {
-        if cause == Cause::Anyway {
-            watcher.distrust();
+        if cause == Cause::Periodic {
+            watcher.mark_stale();
         }
         // Watches are renewed before the callback, so that no change in between is missed.
         watcher.renew();
@@ -122,13 +123,13 @@ fn run(
         }
         // The cause of a panic may be gone next time. If the thread ended here, nobody would
         // notice.
-        let _ = catch_unwind(AssertUnwindSafe(|| look(cause)));
-        let longest = if watcher.is_blind() { LOOK_OFTEN } else { policy.look_anyway };
+        let _ = catch_unwind(AssertUnwindSafe(|| callback(cause)));
+        let longest = if watcher.is_unavailable() { POLL_INTERVAL } else { policy.look_anyway };
         cause = match signals.recv_timeout(longest) {
-            Err(RecvTimeoutError::Timeout) => Cause::Anyway,
+            Err(RecvTimeoutError::Timeout) => Cause::Periodic,
             // A request may overtake the notification of a change, so it waits for the quiet period
             // too.
-            Ok(signal @ (Signal::Look | Signal::Happened)) => {
+            Ok(signal @ (Signal::Trigger | Signal::Changed)) => {
                 let cause = wait_for_quiet(signal, signals, policy, || watcher.is_being_written());
                 // A writer that has not closed the file by now may never do so.
                 watcher.forget_writers();
@@ -151,15 +152,15 @@ fn wait_for_quiet(
     is_being_written: impl Fn() -> bool,
 ) -> Option<Cause> {
     let started = Instant::now();
-    let mut cause = if first == Signal::Look { Cause::Asked } else { Cause::Happened };
+    let mut cause = if first == Signal::Trigger { Cause::Requested } else { Cause::Changed };
     loop {
         let is_being_written = is_being_written();
         let longest = if is_being_written { policy.until_closed } else { policy.patience };
         let left = longest.saturating_sub(started.elapsed());
         let is_quiet = match signals.recv_timeout(policy.quiet.min(left)) {
-            Ok(Signal::Happened) => false,
-            Ok(Signal::Look) => {
-                cause = Cause::Asked;
+            Ok(Signal::Changed) => false,
+            Ok(Signal::Trigger) => {
+                cause = Cause::Requested;
                 false
             }
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
@@ -192,7 +193,7 @@ mod tests {
             let _ = sender.send(cause);
         });
         let watch = watch.unwrap();
-        assert_eq!(looks.recv(), Ok(Cause::Asked));
+        assert_eq!(looks.recv(), Ok(Cause::Requested));
         drop(watch);
         // The sender is dropped with the thread.
         while looks.recv_timeout(Duration::from_secs(30)).is_ok() {}
@@ -210,19 +211,19 @@ mod tests {
         let watch = watch.unwrap();
         for _ in 0..2 {
             looks.recv_timeout(Duration::from_secs(30)).unwrap();
-            watch.look();
+            watch.trigger();
         }
     }
 
     #[test]
     fn nobody_looks_for_who_has_gone() {
         let (sender, signals) = mpsc::channel();
-        sender.send(Signal::Happened).unwrap();
+        sender.send(Signal::Changed).unwrap();
         let place = Place::Directory(std::env::temp_dir());
         let looks = Cell::new(0);
         let watcher = Watcher::new(place, || {});
-        let look = |_| looks.set(looks.get() + 1);
-        run(watcher, &signals, &policy(1, 1), &AtomicBool::new(true), look);
+        let callback = |_| looks.set(looks.get() + 1);
+        run(watcher, &signals, &policy(1, 1), &AtomicBool::new(true), callback);
         assert_eq!(looks.get(), 0);
     }
 
@@ -230,13 +231,13 @@ mod tests {
     fn what_happens_again_is_waited_for() {
         let (sender, signals) = mpsc::channel();
         for _ in 0..5 {
-            sender.send(Signal::Happened).unwrap();
+            sender.send(Signal::Changed).unwrap();
         }
         let started = Instant::now();
         let policy = policy(20, 60_000);
         assert_eq!(
-            wait_for_quiet(Signal::Happened, &signals, &policy, || false),
-            Some(Cause::Happened)
+            wait_for_quiet(Signal::Changed, &signals, &policy, || false),
+            Some(Cause::Changed)
         );
         assert!(started.elapsed() >= policy.quiet);
         assert!(signals.try_recv().is_err(), "all of it is one change");
@@ -249,12 +250,12 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    let _ = sender.send(Signal::Happened);
+                    let _ = sender.send(Signal::Changed);
                     thread::yield_now();
                 }
             });
-            let cause = wait_for_quiet(Signal::Happened, &signals, &policy(60_000, 50), || false);
-            assert_eq!(cause, Some(Cause::Happened));
+            let cause = wait_for_quiet(Signal::Changed, &signals, &policy(60_000, 50), || false);
+            assert_eq!(cause, Some(Cause::Changed));
             is_over.store(true, Ordering::Relaxed);
         });
     }
@@ -262,12 +263,12 @@ mod tests {
     #[test]
     fn who_asks_in_the_middle_of_a_change_is_answered_after_it() {
         let (sender, signals) = mpsc::channel();
-        for signal in [Signal::Happened, Signal::Look, Signal::Happened] {
+        for signal in [Signal::Changed, Signal::Trigger, Signal::Changed] {
             sender.send(signal).unwrap();
         }
         assert_eq!(
-            wait_for_quiet(Signal::Happened, &signals, &policy(20, 60_000), || false),
-            Some(Cause::Asked)
+            wait_for_quiet(Signal::Changed, &signals, &policy(20, 60_000), || false),
+            Some(Cause::Requested)
         );
         assert!(signals.try_recv().is_err(), "all of it is one change");
     }
@@ -277,7 +278,7 @@ mod tests {
         let (sender, signals) = mpsc::channel();
         sender.send(Signal::Stop).unwrap();
         assert_eq!(
-            wait_for_quiet(Signal::Happened, &signals, &policy(60_000, 60_000), || true),
+            wait_for_quiet(Signal::Changed, &signals, &policy(60_000, 60_000), || true),
             None
         );
     }
@@ -291,8 +292,8 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() < 10
         };
-        let cause = wait_for_quiet(Signal::Happened, &signals, &policy(1, 1), is_being_written);
-        assert_eq!((cause, asked.get()), (Some(Cause::Happened), 10));
+        let cause = wait_for_quiet(Signal::Changed, &signals, &policy(1, 1), is_being_written);
+        assert_eq!((cause, asked.get()), (Some(Cause::Changed), 10));
     }
 
     #[test]
@@ -301,8 +302,8 @@ mod tests {
         let mut policy = policy(1, 1);
         policy.until_closed = Duration::from_millis(20);
         assert_eq!(
-            wait_for_quiet(Signal::Happened, &signals, &policy, || true),
-            Some(Cause::Happened)
+            wait_for_quiet(Signal::Changed, &signals, &policy, || true),
+            Some(Cause::Changed)
         );
     }
 }

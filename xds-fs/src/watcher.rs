@@ -48,11 +48,11 @@ struct Interest {
 }
 
 /// Whether the operating system reports that a written file is closed.
-const TELLS_CLOSING: bool = cfg!(any(target_os = "linux", target_os = "android"));
+const REPORTS_CLOSE: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Watcher {
-    /// Creates a watcher without watches. `happened` is called for every event that counts.
-    pub(crate) fn new(place: Place, happened: impl Fn() + Send + 'static) -> Self {
+    /// Creates a watcher without watches. `on_event` is called for every event that counts.
+    pub(crate) fn new(place: Place, on_event: impl Fn() + Send + 'static) -> Self {
         let interest = Arc::<Mutex<Interest>>::default();
         let for_events = Arc::clone(&interest);
         let take = move |event: notify::Result<Event>| {
@@ -64,7 +64,7 @@ impl Watcher {
                 }
             };
             if counts {
-                happened();
+                on_event();
             }
         };
         let watcher = notify::recommended_watcher(take)
@@ -74,7 +74,7 @@ impl Watcher {
     }
 
     /// Whether no events are reported.
-    pub(crate) fn is_blind(&self) -> bool {
+    pub(crate) fn is_unavailable(&self) -> bool {
         self.watcher.is_none()
     }
 
@@ -89,7 +89,7 @@ impl Watcher {
     }
 
     /// Marks all watches for renewal. Unwatched ancestor directories may have been replaced.
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn mark_stale(&self) {
         lock(&self.interest).is_stale = true;
     }
 
@@ -203,13 +203,13 @@ impl Interest {
         }
         let is_structure = event.paths.iter().any(|path| self.structure.contains(path));
         self.is_stale |= is_structure;
-        is_structure || event.paths.iter().any(|path| self.is_meant(path))
+        is_structure || event.paths.iter().any(|path| self.is_watched(path))
     }
 
     /// Records which files are being written. A file that is replaced or removed is not.
     fn note_writers(&mut self, event: &Event) {
         let is_written = match event.kind {
-            EventKind::Modify(ModifyKind::Data(_)) => TELLS_CLOSING,
+            EventKind::Modify(ModifyKind::Data(_)) => REPORTS_CLOSE,
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Create(_)
             | EventKind::Remove(_)
@@ -229,10 +229,10 @@ impl Interest {
     fn is_read(&self, path: &Path) -> bool {
         let is_hidden = path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'));
         self.file.as_deref() == Some(path)
-            || self.is_meant(path) && !is_hidden && Format::from_path(path).is_ok()
+            || self.is_watched(path) && !is_hidden && Format::from_path(path).is_ok()
     }
 
-    fn is_meant(&self, path: &Path) -> bool {
+    fn is_watched(&self, path: &Path) -> bool {
         let is_in_directory = self.directory.as_deref().is_some_and(|it| path.parent() == Some(it));
         is_in_directory || self.file.as_deref() == Some(path)
     }
@@ -287,7 +287,7 @@ mod tests {
             interest.open.len()
         };
         for end in [closed, moved, EventKind::Remove(RemoveKind::File)] {
-            assert_eq!(open_after(modified, "/etc/xds/cds.yaml"), usize::from(TELLS_CLOSING));
+            assert_eq!(open_after(modified, "/etc/xds/cds.yaml"), usize::from(REPORTS_CLOSE));
             assert_eq!(open_after(end, "/etc/xds/cds.yaml"), 0);
         }
         // These files are never read, and a log file is never closed.

@@ -196,15 +196,15 @@ fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
         // By then it has checked a thousand times.
         assert!(causes.by_ref().take(1_000).any(|it| it == cause), "{cause:?} does not come");
     };
-    wait_for(Cause::Asked);
+    wait_for(Cause::Requested);
     fs::rename(folder.path("now"), folder.path("before")).unwrap();
     fs::rename(folder.path("next"), folder.path("now")).unwrap();
     while looks.try_recv().is_ok() {}
     // One check may have started before.
-    wait_for(Cause::Anyway);
-    wait_for(Cause::Anyway);
+    wait_for(Cause::Periodic);
+    wait_for(Cause::Periodic);
     fs::write(&file, "").unwrap();
-    wait_for(Cause::Happened);
+    wait_for(Cause::Changed);
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn first_file_of_a_type_is_written_without_its_unprintable_resources() {
     assert_eq!(exported.changed, [folder.path("out/cds.json")]);
     let left_out: Vec<_> =
         exported.unprintable.iter().map(|it| (it.name.as_str(), it.file)).collect();
-    assert_eq!(left_out, ["b", "c", "e"].map(|name| (name, FileState::WithoutIt)));
+    assert_eq!(left_out, ["b", "c", "e"].map(|name| (name, FileState::WithoutResource)));
     let path = world.export.path_of(&CLUSTER.into());
     let mut reader = Reader::of_clusters(&path);
     assert_eq!(names_in(&reader.next()).unwrap(), ["a"]);

@@ -173,7 +173,7 @@ impl<S> Gateway<S> {
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
 impl<S, B, R> Service<Request<B>> for Gateway<S>
 where
@@ -187,9 +187,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
 {
-    type Response = Answer;
+    type Response = HttpResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -197,9 +197,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let gateway = self.clone();
-        Box::pin(
-            async move { Ok(gateway.answer(request).await.unwrap_or_else(Refusal::into_answer)) },
-        )
+        Box::pin(async move {
+            Ok(gateway.respond(request).await.unwrap_or_else(ErrorResponse::into_response))
+        })
     }
 }
 
@@ -208,7 +208,7 @@ where
     S: Service<Request<Full<Bytes>>, Response = Response<R>, Error = Infallible>,
     R: Body<Data = Bytes>,
 {
-    async fn answer<B>(mut self, request: Request<B>) -> Result<Answer, Refusal>
+    async fn respond<B>(mut self, request: Request<B>) -> Result<HttpResponse, ErrorResponse>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
@@ -220,11 +220,11 @@ where
             Either::Left((body, _)) => body?,
             Either::Right(_) => {
                 let why = format!("no whole request within {:?}", self.options.body_timeout);
-                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, why));
+                return Err(ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, why));
             }
         };
         let message = json::read_request(self.schema, &body)
-            .map_err(|why| Refusal::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+            .map_err(|why| ErrorResponse::new(StatusCode::BAD_REQUEST, why.to_string()))?;
         let stated = stated_version(&message);
         let request = grpc::request(method, &message, &head.headers, head.extensions);
         let call = async {
@@ -234,15 +234,16 @@ where
         };
         let held = self.timer.sleep(self.options.hold);
         let message = match select(pin!(call), held).await {
-            Either::Left((message, _)) => message
-                .map_err(|status| Refusal::new(status::over_http(status.code), status.message))?,
+            Either::Left((message, _)) => message.map_err(|status| {
+                ErrorResponse::new(status::over_http(status.code), status.message)
+            })?,
             // Dropping the call cancels it at the service (M192).
             Either::Right(_) if self.is_ready.as_ref().is_none_or(|is_ready| is_ready()) => {
-                return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new()));
+                return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new()));
             }
             Either::Right(_) => {
                 let why = "the server is not ready: it does not serve resources now".to_owned();
-                return Err(Refusal::new(status::over_http(status::UNAVAILABLE), why));
+                return Err(ErrorResponse::new(status::over_http(status::UNAVAILABLE), why));
             }
         };
         let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
@@ -250,12 +251,12 @@ where
             Ok(json) => json,
             Err(why) => match self.without_unprintable(&message, &stated, why)? {
                 Some(json) => json,
-                None => return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new())),
+                None => return Ok(response(StatusCode::NOT_MODIFIED, Bytes::new())),
             },
         };
-        let mut answer = answer(StatusCode::OK, json);
-        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-        Ok(answer)
+        let mut response = response(StatusCode::OK, json);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        Ok(response)
     }
 }
 
@@ -267,8 +268,8 @@ impl<S> Gateway<S> {
         message: &[u8],
         stated: &str,
         why: FormatError,
-    ) -> Result<Option<Bytes>, Refusal> {
-        let refusal = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
+    ) -> Result<Option<Bytes>, ErrorResponse> {
+        let refusal = |why| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let cannot_print = |why| refusal(format!("cannot print the response: {why}"));
         let options = json::for_programs(self.options.print);
         let Some(printable) = without_unprintable(self.schema, message, &options) else {
@@ -286,29 +287,37 @@ impl<S> Gateway<S> {
     }
 }
 
-async fn read<B>(body: B, limit: usize) -> Result<Bytes, Refusal>
+async fn read<B>(body: B, limit: usize) -> Result<Bytes, ErrorResponse>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
 {
     let collected = Limited::new(body, limit).collect().await;
     collected.map(|body| body.to_bytes()).map_err(|why| match why.is::<LengthLimitError>() {
-        true => Refusal::new(
+        true => ErrorResponse::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the request is longer than {limit} bytes"),
         ),
-        false => Refusal::new(StatusCode::BAD_REQUEST, format!("the body breaks off: {why}")),
+        false => ErrorResponse::new(StatusCode::BAD_REQUEST, format!("the body breaks off: {why}")),
     })
 }
 
 const JSON: &str = "application/json";
 
 /// Returns the gRPC method for a request.
-fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'static str, Refusal> {
-    let no_such = || Refusal::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
+fn method_at(
+    path: &str,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<&'static str, ErrorResponse> {
+    let no_such =
+        || ErrorResponse::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
     let fetch = fetch_path_at(path).ok_or_else(no_such)?;
     if method != Method::POST {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only POST is served".into()));
+        return Err(ErrorResponse::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only POST is served".into(),
+        ));
     }
     // A request without a content type is taken as JSON.
     let is_json = headers.get(header::CONTENT_TYPE).is_none_or(|stated| {
@@ -317,7 +326,7 @@ fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'stati
     });
     match is_json {
         true => Ok(fetch),
-        false => Err(Refusal::new(
+        false => Err(ErrorResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!("only {JSON} is understood"),
         )),
@@ -326,32 +335,32 @@ fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'stati
 
 /// Error response.
 #[derive(Debug)]
-struct Refusal {
+struct ErrorResponse {
     status: StatusCode,
     reason: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     fn new(status: StatusCode, reason: String) -> Self {
         Self { status, reason }
     }
 
     /// Converts the error to a plain-text response.
-    fn into_answer(self) -> Answer {
+    fn into_response(self) -> HttpResponse {
         let mut text = self.reason;
         text.push('\n');
-        let mut answer = answer(self.status, text.into());
+        let mut response = response(self.status, text.into());
         let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+        response.headers_mut().insert(header::CONTENT_TYPE, plain);
         if self.status == StatusCode::METHOD_NOT_ALLOWED {
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
-        answer
+        response
     }
 }
 
-fn answer(status: StatusCode, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
-    *answer.status_mut() = status;
-    answer
+fn response(status: StatusCode, body: Bytes) -> HttpResponse {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
 }

@@ -37,4 +37,4 @@ mod status;
 mod unprintable;
 
 pub use gateway::{Gateway, GatewayOptions};
-pub use poller::{Answer, Authorize, Dial, Io, Poller, PollerOptions};
+pub use poller::{Authorize, Dial, Io, PollResult, Poller, PollerOptions};

@@ -104,7 +104,7 @@ impl fmt::Debug for PollerOptions {
 /// Result of a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum PollResult {
     /// Encoded `DiscoveryResponse`.
     Response(Bytes),
     /// The server has no new response.
@@ -129,7 +129,7 @@ pub struct Poller {
 enum State {
     /// No request, with the connection of the last one if it can be reused.
     Idle(Option<Connection>),
-    Asking(Pin<Box<dyn Future<Output = (Answer, Option<Connection>)> + Send>>),
+    Requesting(Pin<Box<dyn Future<Output = (PollResult, Option<Connection>)> + Send>>),
 }
 
 /// A connection, and the future that drives it.
@@ -166,20 +166,20 @@ impl Poller {
 
     /// Starts a request. `request` is an encoded `DiscoveryRequest`. A previous request is
     /// cancelled.
-    pub fn ask(&mut self, request: &[u8]) {
+    pub fn start(&mut self, request: &[u8]) {
         let connection = match core::mem::replace(&mut self.state, State::Idle(None)) {
             State::Idle(connection) => connection,
             // The response to the cancelled request would come first, so the connection cannot be
             // reused.
-            State::Asking(_) => None,
+            State::Requesting(_) => None,
         };
         let body = json::print_request(self.options.schema, request);
         let options = self.options.clone();
-        self.state = State::Asking(Box::pin(async move {
+        self.state = State::Requesting(Box::pin(async move {
             match body {
-                Ok(body) => options.ask(body.into(), connection).await,
+                Ok(body) => options.exchange_within_timeout(body.into(), connection).await,
                 Err(why) => {
-                    (Answer::Unusable(format!("cannot print the request: {why}").into()), None)
+                    (PollResult::Unusable(format!("cannot print the request: {why}").into()), None)
                 }
             }
         }));
@@ -187,7 +187,7 @@ impl Poller {
 
     /// Polls for the result of the current request. Without one, this drives the idle connection
     /// and returns `Pending`.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PollResult> {
         match &mut self.state {
             State::Idle(None) => Poll::Pending,
             State::Idle(Some(connection)) => {
@@ -196,25 +196,32 @@ impl Poller {
                 }
                 Poll::Pending
             }
-            State::Asking(asking) => {
-                let (answer, connection) = ready!(asking.as_mut().poll(cx));
+            State::Requesting(request) => {
+                let (result, connection) = ready!(request.as_mut().poll(cx));
                 self.state = State::Idle(connection);
-                Poll::Ready(answer)
+                Poll::Ready(result)
             }
         }
     }
 }
 
 impl PollerOptions {
-    async fn ask(self, body: Bytes, last: Option<Connection>) -> (Answer, Option<Connection>) {
+    async fn exchange_within_timeout(
+        self,
+        body: Bytes,
+        last: Option<Connection>,
+    ) -> (PollResult, Option<Connection>) {
         let late = self.timer.sleep(self.request_timeout);
         let exchange = core::pin::pin!(self.exchange(body, last));
         match select(exchange, late).await {
-            Either::Left((Ok(answered), _)) => answered,
-            Either::Left((Err(error), _)) => (Answer::Failed(error), None),
+            Either::Left((Ok(result), _)) => result,
+            Either::Left((Err(error), _)) => (PollResult::Failed(error), None),
             Either::Right(_) => {
                 let message = format!("no answer within {:?}", self.request_timeout).into();
-                (Answer::Failed(ChannelError::Status { code: DEADLINE_EXCEEDED, message }), None)
+                (
+                    PollResult::Failed(ChannelError::Status { code: DEADLINE_EXCEEDED, message }),
+                    None,
+                )
             }
         }
     }
@@ -223,7 +230,7 @@ impl PollerOptions {
         &self,
         body: Bytes,
         last: Option<Connection>,
-    ) -> Result<(Answer, Option<Connection>), ChannelError> {
+    ) -> Result<(PollResult, Option<Connection>), ChannelError> {
         let mut headers = self.headers.clone();
         if let Some(authorize) = &self.authorize {
             headers.extend(authorize().await?);
@@ -275,7 +282,7 @@ impl PollerOptions {
         &self,
         response: Response<Incoming>,
         mut connection: Connection,
-    ) -> (Answer, Option<Connection>) {
+    ) -> (PollResult, Option<Connection>) {
         let status = response.status();
         let stated = response.headers().get(header::CONTENT_TYPE).cloned();
         let body = Limited::new(response.into_body(), self.max_response_bytes).collect();
@@ -284,22 +291,25 @@ impl PollerOptions {
             Err(why) if why.is::<LengthLimitError>() => {
                 let limit = self.max_response_bytes;
                 let why = format!("the answer is longer than {limit} bytes");
-                return (Answer::Unusable(why.into()), None);
+                return (PollResult::Unusable(why.into()), None);
             }
             Err(why) => {
                 let message = format!("the answer breaks off: {why}").into();
-                return (Answer::Failed(ChannelError::Status { code: UNAVAILABLE, message }), None);
+                return (
+                    PollResult::Failed(ChannelError::Status { code: UNAVAILABLE, message }),
+                    None,
+                );
             }
         };
-        let answer = match status {
+        let result = match status {
             StatusCode::OK => match json::read_response(self.schema, &body) {
-                Ok(message) => Answer::Response(message.into()),
-                Err(why) => Answer::Unusable(unreadable(&why.to_string(), stated.as_ref())),
+                Ok(message) => PollResult::Response(message.into()),
+                Err(why) => PollResult::Unusable(unreadable(&why.to_string(), stated.as_ref())),
             },
-            StatusCode::NOT_MODIFIED => Answer::Unchanged,
-            other => Answer::Failed(failure(other, &body)),
+            StatusCode::NOT_MODIFIED => PollResult::Unchanged,
+            other => PollResult::Failed(failure(other, &body)),
         };
-        (answer, Some(connection))
+        (result, Some(connection))
     }
 }
 
@@ -329,7 +339,7 @@ fn failure(status: StatusCode, body: &[u8]) -> ChannelError {
     let line = text.lines().next().unwrap_or_default().trim();
     let message = match line {
         "" => format!("HTTP status {status}"),
-        said => format!("HTTP status {status}: {said}"),
+        line => format!("HTTP status {status}: {line}"),
     };
     ChannelError::Status { code: status::over_grpc(status), message: message.into() }
 }

@@ -28,7 +28,7 @@ use xds_core::{
     types,
 };
 use xds_format::{Format, Schema, encode_message};
-use xds_rest::{Answer, Gateway, GatewayOptions, Io, Poller, PollerOptions};
+use xds_rest::{Gateway, GatewayOptions, Io, PollResult, Poller, PollerOptions};
 use xds_tokio::{
     DiscoveryService, ServerOptions,
     server::{Admitted, Applicant, Denied},
@@ -334,7 +334,7 @@ fn options(address: std::net::SocketAddr) -> PollerOptions {
     PollerOptions::new(dial, timer, host, CLUSTERS, Schema::envoy())
 }
 
-async fn answer(poller: &mut Poller) -> Answer {
+async fn answer(poller: &mut Poller) -> PollResult {
     core::future::poll_fn(|cx| poller.poll(cx)).await
 }
 
@@ -349,21 +349,21 @@ async fn a_poller_reads_what_a_gateway_says() {
     let (server, gateway) = serving();
     set(&server, "a", "1s").await;
     let mut poller = polling(listening(gateway).await, Duration::from_secs(10));
-    poller.ask(&request(""));
-    let Answer::Response(response) = answer(&mut poller).await else {
+    poller.start(&request(""));
+    let PollResult::Response(response) = answer(&mut poller).await else {
         panic!("there is something")
     };
     let response = DiscoveryResponse::decode(response).expect("a response");
     assert_eq!(&*response.resources[0].value, &*cluster("a", "1s"));
-    poller.ask(&request(&response.version_info));
-    assert_eq!(answer(&mut poller).await, Answer::Unchanged);
+    poller.start(&request(&response.version_info));
+    assert_eq!(answer(&mut poller).await, PollResult::Unchanged);
     // A new request during a held one replaces it.
-    poller.ask(&request(&response.version_info));
-    poller.ask(&request("of another server"));
-    assert!(matches!(answer(&mut poller).await, Answer::Response(_)));
+    poller.start(&request(&response.version_info));
+    poller.start(&request("of another server"));
+    assert!(matches!(answer(&mut poller).await, PollResult::Response(_)));
     server.handle().shut_down().await;
-    poller.ask(&request(""));
-    let Answer::Failed(why) = answer(&mut poller).await else { panic!("there is no server") };
+    poller.start(&request(""));
+    let PollResult::Failed(why) = answer(&mut poller).await else { panic!("there is no server") };
     assert!(why.to_string().contains("503"), "{why}");
     println!("covers: S0.201 RJ-02 RJ-03 RJ-04 RJ-09");
 }
@@ -387,21 +387,21 @@ async fn answering(answer: &'static [u8]) -> std::net::SocketAddr {
 #[tokio::test]
 async fn what_is_no_answer_is_told_apart() {
     let mut garbled = polling(answering(b"{oops").await, Duration::from_secs(10));
-    garbled.ask(&request(""));
-    let Answer::Unusable(why) = answer(&mut garbled).await else { panic!("that is no JSON") };
+    garbled.start(&request(""));
+    let PollResult::Unusable(why) = answer(&mut garbled).await else { panic!("that is no JSON") };
     assert!(why.starts_with("response:1:2"), "{why}");
 
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = silent.local_addr().expect("it is bound");
     let mut late = polling(address, Duration::from_millis(50));
-    late.ask(&request(""));
-    let Answer::Failed(why) = answer(&mut late).await else { panic!("nobody answers") };
+    late.start(&request(""));
+    let PollResult::Failed(why) = answer(&mut late).await else { panic!("nobody answers") };
     assert!(why.to_string().contains("no answer within 50ms"), "{why}");
 
     drop(silent);
     let mut alone = polling(address, Duration::from_secs(10));
-    alone.ask(&request(""));
-    let Answer::Failed(why) = answer(&mut alone).await else { panic!("nobody listens") };
+    alone.start(&request(""));
+    let PollResult::Failed(why) = answer(&mut alone).await else { panic!("nobody listens") };
     assert!(why.to_string().starts_with("cannot connect"), "{why}");
     println!("covers: RJ-05 RJ-06 RJ-10");
 }
@@ -437,7 +437,7 @@ async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
         })
     }));
     let mut poller = Poller::new(options);
-    poller.ask(&request(""));
+    poller.start(&request(""));
     let peer = async {
         let (mut socket, _) = listener.accept().await.expect("somebody asks");
         let first = raw_request(&mut socket).await;
@@ -445,7 +445,7 @@ async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
         (socket, first)
     };
     let ((mut socket, (head, body)), first) = tokio::join!(peer, answer(&mut poller));
-    assert!(matches!(first, Answer::Response(_)), "{first:?}");
+    assert!(matches!(first, PollResult::Response(_)), "{first:?}");
     let mut lines = head.lines();
     assert_eq!(lines.next(), Some("post /v3/discovery:clusters http/1.1"));
     let headers: Vec<_> = lines.collect();
@@ -461,7 +461,7 @@ async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
     }
     assert_eq!(body, json!({"node": {"id": "n"}}));
 
-    poller.ask(&request("7"));
+    poller.start(&request("7"));
     let ((head, body), _) = tokio::join!(
         async {
             let next = raw_request(&mut socket).await;
@@ -483,8 +483,8 @@ async fn what_cannot_be_authorized_is_not_asked() {
     let told = why.clone();
     options.authorize = Some(Arc::new(move || Box::pin(core::future::ready(Err(told.clone())))));
     let mut poller = Poller::new(options);
-    poller.ask(&request(""));
-    assert_eq!(answer(&mut poller).await, Answer::Failed(why));
+    poller.start(&request(""));
+    assert_eq!(answer(&mut poller).await, PollResult::Failed(why));
 }
 
 /// Any other status is an error, neither a response nor "unchanged".
@@ -506,8 +506,8 @@ async fn every_other_status_is_a_failure_of_its_own() {
         let head = format!("HTTP/1.1 {status}\r\nlocation: /elsewhere\r\n");
         let whole = format!("{head}content-length: {}\r\n\r\n{said}", said.len());
         let mut poller = Poller::new(options(saying(whole).await));
-        poller.ask(&request(""));
-        let Answer::Failed(why) = answer(&mut poller).await else {
+        poller.start(&request(""));
+        let PollResult::Failed(why) = answer(&mut poller).await else {
             panic!("{status} is no answer")
         };
         let mut message = format!("HTTP status {status}");
@@ -523,16 +523,16 @@ async fn every_other_status_is_a_failure_of_its_own() {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\n");
         let whole = format!("{head}content-length: {length}\r\n\r\n{body}");
         let mut poller = Poller::new(options(saying(whole).await));
-        poller.ask(&request(""));
+        poller.start(&request(""));
         let answered = answer(&mut poller).await;
-        let Answer::Unusable(why) = answered else { panic!("{body:?}: {answered:?}") };
+        let PollResult::Unusable(why) = answered else { panic!("{body:?}: {answered:?}") };
         assert!(why.starts_with("response:1:") && why.contains(content_type), "{why}");
     }
     // JSON is accepted with any content type. Go's servers use a text type by default.
     let whole = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}";
     let mut poller = Poller::new(options(saying(whole.into()).await));
-    poller.ask(&request(""));
-    assert!(matches!(answer(&mut poller).await, Answer::Response(_)));
+    poller.start(&request(""));
+    assert!(matches!(answer(&mut poller).await, PollResult::Response(_)));
     println!("covers: RJ-04 RJ-06");
 }
 
@@ -603,8 +603,8 @@ async fn a_connection_that_the_server_closes_is_replaced() {
     });
     let mut poller = polling(address, Duration::from_secs(10));
     for _ in 0..3 {
-        poller.ask(&request(""));
-        assert_eq!(answer(&mut poller).await, Answer::Response(Bytes::new()));
+        poller.start(&request(""));
+        assert_eq!(answer(&mut poller).await, PollResult::Response(Bytes::new()));
         // The idle connection is driven between two requests too.
         for _ in 0..10 {
             let idle = core::future::poll_fn(|cx| Poll::Ready(poller.poll(cx))).await;

@@ -223,7 +223,7 @@ impl ApiVersion {
 
     /// Returns the protocol version that the client uses.
     #[must_use]
-    pub const fn spoken(self) -> service::ApiVersion {
+    pub const fn protocol_version(self) -> service::ApiVersion {
         match self {
             Self::V2 => service::ApiVersion::V2,
             Self::Auto | Self::V3 => service::ApiVersion::V3,

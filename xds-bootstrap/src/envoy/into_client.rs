@@ -19,7 +19,7 @@ use super::{ApiConfigSource, ConfigSource, EnvoyBootstrap, PathSource, Specifier
 /// Error for a configuration that the core does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Inexpressible {
+pub enum UnsupportedConfig {
     /// The configuration has no source for listeners or clusters, or no aggregated stream for a
     /// source that uses it.
     #[error("neither listeners nor clusters have a source")]
@@ -62,15 +62,15 @@ impl EnvoyBootstrap {
     /// If there is no source, a source is not supported, or the node has no id or cluster. Files do
     /// not need the node.
     // S0.052, B20, BS-15, X39
-    pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
+    pub fn client_config(&self) -> Result<ClientConfig, UnsupportedConfig> {
         let server = |source: &ConfigSource| self.management_server(source);
         let of_types = [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)];
         let of_types = of_types
             .into_iter()
             .filter_map(|(type_url, source)| Some((type_url, source.as_ref()?)))
             .map(|(type_url, source)| Ok((type_url, source, server(source)?)))
-            .collect::<Result<Vec<_>, Inexpressible>>()?;
-        let (_, _, first) = of_types.first().ok_or(Inexpressible::NoSource)?;
+            .collect::<Result<Vec<_>, UnsupportedConfig>>()?;
+        let (_, _, first) = of_types.first().ok_or(UnsupportedConfig::NoSource)?;
         // An aggregated stream has one API version: that of the first type on it.
         let aggregated = |(_, source, _): &&(_, &ConfigSource, _)| {
             matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. })
@@ -81,7 +81,7 @@ impl EnvoyBootstrap {
             (None, _) => first.clone(),
         };
         if let Some(field) = self.node.missing_for_envoy().filter(|_| self.asks_servers()) {
-            return Err(Inexpressible::Node(field));
+            return Err(UnsupportedConfig::Node(field));
         }
         let mut config = ClientConfig::new(self.node.to_node(), of_others.clone());
         config = config.with_profile(Profile::envoy());
@@ -119,13 +119,13 @@ impl EnvoyBootstrap {
         &self,
         type_url: &TypeUrl,
         source: &ConfigSource,
-    ) -> Result<Option<ClientConfig>, Inexpressible> {
+    ) -> Result<Option<ClientConfig>, UnsupportedConfig> {
         if matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. }) {
             return Ok(None);
         }
         let is_file = matches!(source.specifier, Specifier::Path(_));
         if let Some(field) = self.node.missing_for_envoy().filter(|_| !is_file) {
-            return Err(Inexpressible::Node(field));
+            return Err(UnsupportedConfig::Node(field));
         }
         let config = ClientConfig::new(self.node.to_node(), self.management_server(source)?);
         let config = config.with_profile(Profile::envoy());
@@ -142,7 +142,10 @@ impl EnvoyBootstrap {
 
     /// Returns the server of a source, with its protocol variant and streams.
     // S0.053, S0.054
-    fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
+    fn management_server(
+        &self,
+        source: &ConfigSource,
+    ) -> Result<ManagementServer, UnsupportedConfig> {
         let mut server = match &source.specifier {
             Specifier::Path(file) => file.management_server(),
             Specifier::Api(api) if api.api_type.is_aggregated() => {
@@ -150,11 +153,11 @@ impl EnvoyBootstrap {
             }
             Specifier::Api(api) => self.api_server(api, Streams::PerType)?,
             Specifier::Ads | Specifier::SelfServer { .. } => {
-                let ads = self.ads.as_ref().ok_or(Inexpressible::NoSource)?;
+                let ads = self.ads.as_ref().ok_or(UnsupportedConfig::NoSource)?;
                 self.api_server(ads, Streams::Aggregated)?
             }
         };
-        server.resource_api = source.resource_api_version.spoken();
+        server.resource_api = source.resource_api_version.protocol_version();
         Ok(server)
     }
 
@@ -162,8 +165,8 @@ impl EnvoyBootstrap {
         &self,
         api: &ApiConfigSource,
         streams: Streams,
-    ) -> Result<ManagementServer, Inexpressible> {
-        let uri = api.target(0).ok_or(Inexpressible::NoSource)?.name();
+    ) -> Result<ManagementServer, UnsupportedConfig> {
+        let uri = api.target(0).ok_or(UnsupportedConfig::NoSource)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
@@ -173,7 +176,7 @@ impl EnvoyBootstrap {
             .with_streams(streams)
             .with_node_in(api.node)
             .with_transport(self.transport_id(api));
-        server.transport_api = api.transport_api_version.spoken();
+        server.transport_api = api.transport_api_version.protocol_version();
         if let Some(rest) = &api.rest {
             let policy = PollPolicy::envoy(rest.refresh_delay);
             server = server.with_polls(policy.with_request_timeout(rest.request_timeout));

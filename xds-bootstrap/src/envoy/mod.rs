@@ -28,8 +28,8 @@ pub use api::{
     Rest, Target,
 };
 pub use bootstrap::EnvoyBootstrap;
-pub use into_client::Inexpressible;
-pub use nested::{NestedSource, Wanted};
+pub use into_client::UnsupportedConfig;
+pub use nested::{NestedSource, ResourceSelection};
 pub use source::{ConfigSource, PathSource, Specifier};
 pub use static_resources::StaticResource;
 pub use upstream::{TcpKeepalive, TransportSocket, UpstreamCluster};

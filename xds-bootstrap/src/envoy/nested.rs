@@ -19,7 +19,7 @@ pub struct NestedSource {
     /// Type of the referenced resource.
     pub type_url: TypeUrl,
     /// Resources of the type that are referenced.
-    pub wanted: Wanted,
+    pub selection: ResourceSelection,
     /// Source of the referenced resource. It is [`self`](super::Specifier::SelfServer) only if the
     /// origin of the referring resource is unknown.
     pub source: ConfigSource,
@@ -31,14 +31,14 @@ pub struct NestedSource {
 /// Resources that a reference selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Wanted {
+pub enum ResourceSelection {
     /// The resource of this name.
     Named(String),
     /// The scopes of a listener: those of the named collection, or all if there is no name.
     Collection(Option<String>),
 }
 
-impl Wanted {
+impl ResourceSelection {
     /// Returns the name of the resource or of the collection.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -86,7 +86,7 @@ impl EnvoyBootstrap {
             Some(via) => Some(&via.source),
             None => self.origin(type_url, name),
         };
-        let mut found = Found { origin, references: Vec::new() };
+        let mut found = References { origin, references: Vec::new() };
         let top = Message::open(Field::root(resource))?;
         match type_url {
             types::LISTENER => found.in_listener(&top)?,
@@ -110,13 +110,13 @@ impl EnvoyBootstrap {
     }
 }
 
-struct Found<'b> {
+struct References<'b> {
     /// Source that `self` means.
     origin: Option<&'b ConfigSource>,
     references: Vec<NestedSource>,
 }
 
-impl Found<'_> {
+impl References<'_> {
     fn in_listener(&mut self, listener: &Message<'_>) -> Result<(), BootstrapError> {
         for filter in listener.elements("listener_filters")? {
             self.in_filter(&Message::open(filter)?)?;
@@ -178,8 +178,8 @@ impl Found<'_> {
         let collection = Some(asked.string("srds_resources_locator")?).filter(|it| !it.is_empty());
         if let Some(source) = self.read(asked.get("scoped_rds_config_source"))? {
             let type_url = TypeUrl::from(types::SCOPED_ROUTE_CONFIGURATION);
-            let wanted = Wanted::Collection(collection);
-            self.references.push(NestedSource { type_url, wanted, source, routes });
+            let selection = ResourceSelection::Collection(collection);
+            self.references.push(NestedSource { type_url, selection, source, routes });
         }
         Ok(())
     }
@@ -243,12 +243,12 @@ impl Found<'_> {
     }
 
     fn push(&mut self, type_url: &str, name: String, source: ConfigSource) {
-        let (type_url, wanted) = (TypeUrl::from(type_url), Wanted::Named(name));
-        self.references.push(NestedSource { type_url, wanted, source, routes: None });
+        let (type_url, selection) = (TypeUrl::from(type_url), ResourceSelection::Named(name));
+        self.references.push(NestedSource { type_url, selection, source, routes: None });
     }
 
     fn read(&self, source: Option<Field<'_>>) -> Result<Option<ConfigSource>, BootstrapError> {
         let source = source.map(ConfigSource::read).transpose()?;
-        Ok(source.map(|source| source.seen_from(self.origin)))
+        Ok(source.map(|source| source.resolve_self(self.origin)))
     }
 }

@@ -132,7 +132,7 @@ impl ConfigSource {
 
     /// Returns the source as seen by a client that received it from `origin`: `self` becomes
     /// `origin`.
-    pub(super) fn seen_from(self, origin: Option<&Self>) -> Self {
+    pub(super) fn resolve_self(self, origin: Option<&Self>) -> Self {
         let (Specifier::SelfServer { transport_api_version }, Some(origin)) =
             (&self.specifier, origin)
         else {

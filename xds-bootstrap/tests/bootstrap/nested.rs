@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use xds_bootstrap::{
     BootstrapError,
-    envoy::{ApiVersion, ConfigSource, EnvoyBootstrap, NestedSource, Specifier, Wanted},
+    envoy::{ApiVersion, ConfigSource, EnvoyBootstrap, NestedSource, ResourceSelection, Specifier},
 };
 use xds_core::{client::Interest, types};
 
@@ -35,8 +35,8 @@ fn references(type_url: &str, resource: &Value) -> Result<Vec<NestedSource>, Boo
 /// Returns the type and name of each reference.
 fn read(type_url: &str, resource: &Value) -> Vec<(String, String)> {
     let read = references(type_url, resource).expect("it is right");
-    let named = |it: NestedSource| match it.wanted {
-        Wanted::Named(name) => (it.type_url.as_str().to_owned(), name),
+    let named = |it: NestedSource| match it.selection {
+        ResourceSelection::Named(name) => (it.type_url.as_str().to_owned(), name),
         other => panic!("{other:?} is no name"),
     };
     read.into_iter().map(named).collect()
@@ -129,7 +129,7 @@ fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
     let [scopes, filter] = &*found else { panic!("{found:?}") };
     assert_eq!(filter.type_url.as_str(), types::EXTENSION_CONFIG);
     assert_eq!(scopes.type_url.as_str(), types::SCOPED_ROUTE_CONFIGURATION);
-    assert_eq!(scopes.wanted.interest(), Interest::Wildcard);
+    assert_eq!(scopes.selection.interest(), Interest::Wildcard);
     assert_eq!(place(&scopes.source), "ads");
     let of_scope = |via, scope: &Value| {
         let type_url = types::SCOPED_ROUTE_CONFIGURATION;
@@ -137,7 +137,7 @@ fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
     };
     let routes = of_scope(Some(scopes), &scope);
     assert_eq!(routes[0].type_url.as_str(), types::ROUTE_CONFIGURATION);
-    assert_eq!(routes[0].wanted, Wanted::Named("r".to_owned()));
+    assert_eq!(routes[0].selection, ResourceSelection::Named("r".to_owned()));
     assert_eq!(place(&routes[0].source), "/routes.yaml");
     assert_eq!(of_scope(None, &scope), [], "without a listener nobody knows where from");
     for none in [
@@ -152,7 +152,7 @@ fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
         "scoped_rds_config_source": { "ads": {} }, "srds_resources_locator": collection,
     } });
     let found = references(types::LISTENER, &scoped(named)).expect("it is right");
-    assert_eq!(found[0].wanted.interest(), Interest::Glob(collection));
+    assert_eq!(found[0].selection.interest(), Interest::Glob(collection));
 
     let inline = json!({ "scoped_route_configurations_list": {
         "scoped_route_configurations": [scope],

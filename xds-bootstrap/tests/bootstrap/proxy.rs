@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use xds_bootstrap::{
-    BootstrapError, ErrorKind, Inexpressible,
+    BootstrapError, ErrorKind, UnsupportedConfig,
     envoy::{EnvoyBootstrap, Specifier, Target},
 };
 use xds_core::{
@@ -109,7 +109,7 @@ fn a_proxys_bootstrap_that_cannot_work_is_refused() {
         let bootstrap = envoy(&value).expect("the command line may say it");
         assert_eq!(
             bootstrap.client_config().err(),
-            Some(Inexpressible::Node(if key == "id" { "node.id" } else { "node.cluster" }))
+            Some(UnsupportedConfig::Node(if key == "id" { "node.id" } else { "node.cluster" }))
         );
     }
 }
@@ -135,7 +135,7 @@ fn types_may_come_from_files() {
     beside["node"]["id"] = "".into();
     beside["dynamic_resources"]["lds_config"] = json!({ "path": "/lds.json" });
     let beside = envoy(&beside).expect("the command line may say it");
-    assert_eq!(beside.client_config().err(), Some(Inexpressible::Node("node.id")));
+    assert_eq!(beside.client_config().err(), Some(UnsupportedConfig::Node("node.id")));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn listeners_and_clusters_come_each_from_their_source() {
 
 #[test]
 fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
-    let spoken = |value: Value, ads: &str| {
+    let protocol_version = |value: Value, ads: &str| {
         let mut proxy = proxy();
         proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
         let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
@@ -251,7 +251,7 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
         (api("AGGREGATED_GRPC"), "GRPC", (full, Streams::Aggregated)),
         (api("AGGREGATED_DELTA_GRPC"), "GRPC", (changes, Streams::Aggregated)),
     ] {
-        assert_eq!(spoken(value.clone(), ads), expected, "{value}");
+        assert_eq!(protocol_version(value.clone(), ads), expected, "{value}");
     }
 }
 
@@ -302,7 +302,7 @@ fn version_3_is_spoken_unless_version_2_is_asked_for() {
 #[test]
 fn what_the_core_cannot_do_is_said() {
     let none = envoy(&json!({})).expect("nothing is wrong with nothing");
-    assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
+    assert_eq!(none.client_config().err(), Some(UnsupportedConfig::NoSource));
     let kind = source(json!({})).expect_err("nothing is said");
     assert!(matches!(kind.kind(), ErrorKind::InvalidValue(_)));
 }

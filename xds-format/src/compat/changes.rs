@@ -6,7 +6,7 @@ use super::{Axes, Axis, Change, Rule};
 
 /// Creates the change of a definition with a new full name.
 pub(super) fn moved(rule: Rule, new_name: &str, broken: Axes) -> Change {
-    Change { rule, words: format!("is now `{new_name}`"), broken }
+    Change { rule, description: format!("is now `{new_name}`"), broken }
 }
 
 /// Creates the change of a removed definition. It also breaks [`Axis::Policy`] unless the
@@ -14,7 +14,7 @@ pub(super) fn moved(rule: Rule, new_name: &str, broken: Axes) -> Change {
 pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change {
     Change {
         rule,
-        words: if was_deprecated {
+        description: if was_deprecated {
             "is gone".to_owned()
         } else {
             "is gone without having been deprecated".to_owned()
@@ -39,25 +39,25 @@ pub(super) fn not_reserved(
     };
     Some(Change {
         rule: Rule::RemovalNotReserved,
-        words: format!("leaves {what} free to be used again"),
+        description: format!("leaves {what} free to be used again"),
         broken: Axes::from([Axis::Policy]),
     })
 }
 
 /// Creates the changes of a new definition that uses a reserved number or name.
-pub(super) fn taken_back(
+pub(super) fn reserved_reuse(
     number: impl Display,
     is_number_reserved: bool,
     is_name_reserved: bool,
 ) -> impl Iterator<Item = Change> {
     let of_number = is_number_reserved.then(|| Change {
         rule: Rule::NumberReused,
-        words: format!("takes the number {number}, which was reserved"),
+        description: format!("takes the number {number}, which was reserved"),
         broken: Axes::from([Axis::Binary, Axis::Policy]),
     });
     let of_name = is_name_reserved.then(|| Change {
         rule: Rule::NameReused,
-        words: "takes a name that was reserved".to_owned(),
+        description: "takes a name that was reserved".to_owned(),
         broken: Axes::from([Axis::Text, Axis::Policy]),
     });
     of_number.into_iter().chain(of_name)

@@ -2,7 +2,7 @@
 
 use prost_reflect::{EnumDescriptor, EnumValueDescriptor};
 
-use super::changes::{moved, not_reserved, removed, taken_back};
+use super::changes::{moved, not_reserved, removed, reserved_reuse};
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule, is_compared};
 
 impl Comparison<'_> {
@@ -37,9 +37,10 @@ impl Comparison<'_> {
             match new.get_value_by_name(value.name()) {
                 Some(same) if same.number() == value.number() => {}
                 Some(moved) => {
-                    let words = format!("number {} is now {}", value.number(), moved.number());
+                    let description =
+                        format!("number {} is now {}", value.number(), moved.number());
                     let broken = Axes::from([Axis::Binary]);
-                    let change = Change { rule: Rule::EnumValueRenumbered, words, broken };
+                    let change = Change { rule: Rule::EnumValueRenumbered, description, broken };
                     self.report(value.full_name(), exemption, change);
                 }
                 None => self.name_gone(&value, old, new, exemption),
@@ -63,23 +64,23 @@ impl Comparison<'_> {
         exemption: Option<Exemption>,
     ) {
         let names = Axes::from([Axis::Text, Axis::Code]);
-        if let Some(heir) = new.get_value(value.number()) {
+        if let Some(new_value) = new.get_value(value.number()) {
             // An alias that existed before still gives the number its meaning; only the name is
             // removed.
-            let change = match old.get_value_by_name(heir.name()) {
+            let change = match old.get_value_by_name(new_value.name()) {
                 Some(before) if before.number() != value.number() => Change {
                     rule: Rule::NumberReused,
-                    words: format!(
+                    description: format!(
                         "number {} was `{}` and is `{}`",
                         value.number(),
                         value.name(),
-                        heir.name()
+                        new_value.name()
                     ),
                     broken: names.with(Axis::Binary).with(Axis::Policy),
                 },
                 _ => Change {
                     rule: Rule::EnumValueRenamed,
-                    words: format!("is now called `{}`", heir.name()),
+                    description: format!("is now called `{}`", new_value.name()),
                     broken: names,
                 },
             };
@@ -109,13 +110,13 @@ impl Comparison<'_> {
         exemption: Option<Exemption>,
     ) {
         let (was, is) = (old.default_value(), new.default_value());
-        let went_elsewhere =
+        let is_changed =
             new.get_value_by_name(was.name()).map_or_else(|| was.number(), |it| it.number())
                 != is.number();
-        if went_elsewhere {
+        if is_changed {
             let change = Change {
                 rule: Rule::EnumDefaultChanged,
-                words: format!("an unset field was `{}` and is `{}`", was.name(), is.name()),
+                description: format!("an unset field was `{}` and is `{}`", was.name(), is.name()),
                 broken: Axes::from([Axis::Binary, Axis::Text]),
             };
             self.report(old.full_name(), exemption, change);
@@ -130,7 +131,7 @@ impl Comparison<'_> {
     ) {
         let has_number = old.reserved_ranges().any(|range| range.contains(&value.number()));
         let has_name = old.reserved_names().any(|name| name == value.name());
-        for change in taken_back(value.number(), has_number, has_name) {
+        for change in reserved_reuse(value.number(), has_number, has_name) {
             self.report(value.full_name(), exemption, change);
         }
     }

@@ -39,8 +39,8 @@ impl Comparison<'_> {
         let broken = Axes::from([Axis::Code])
             .with_if(!same_bytes, Axis::Binary)
             .with_if(!same_text, Axis::Text);
-        let words = format!("type {old_type} is now {new_type}");
-        Some(Change { rule, words, broken })
+        let description = format!("type {old_type} is now {new_type}");
+        Some(Change { rule, description, broken })
     }
 
     fn oneof(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
@@ -65,7 +65,7 @@ impl Comparison<'_> {
                 Some(match others.as_slice() {
                     [] => Change {
                         rule: Rule::FieldIntoOneof,
-                        words: format!("moved into the oneof `{}`", is.name()),
+                        description: format!("moved into the oneof `{}`", is.name()),
                         broken: Axes::from([Axis::Code]),
                     },
                     [other, ..] => joined(&is, other, everything),
@@ -75,20 +75,20 @@ impl Comparison<'_> {
                 let others = companions(&was, new.parent_message(), old.name());
                 Some(Change {
                     rule: Rule::FieldOutOfOneof,
-                    words: format!("moved out of the oneof `{}`", was.name()),
+                    description: format!("moved out of the oneof `{}`", was.name()),
                     broken: if others.is_empty() { Axes::from([Axis::Code]) } else { everything },
                 })
             }
             (Some(was), Some(is)) => {
-                let stranger = companions(&is, old_message, new.name())
+                let other = companions(&is, old_message, new.name())
                     .into_iter()
                     .find(|it| oneof_of(it).is_none_or(|it| it.name() != was.name()));
-                if let Some(stranger) = stranger {
-                    return Some(joined(&is, &stranger, everything));
+                if let Some(other) = other {
+                    return Some(joined(&is, &other, everything));
                 }
                 (was.name() != is.name()).then(|| Change {
                     rule: Rule::OneofRenamed,
-                    words: format!("the oneof `{}` is now `{}`", was.name(), is.name()),
+                    description: format!("the oneof `{}` is now `{}`", was.name(), is.name()),
                     broken: Axes::from([Axis::Code]),
                 })
             }
@@ -108,7 +108,7 @@ impl Comparison<'_> {
         let rules = self.new_options.field(field).ok().flatten()?;
         refuses_absence(self.new_schema, field, &rules).then(|| Change {
             rule: Rule::ConstraintTightened,
-            words: "is new, and a constraint refuses to do without it".to_owned(),
+            description: "is new, and a constraint refuses to do without it".to_owned(),
             broken: Axes::from([Axis::Validation]),
         })
     }
@@ -142,7 +142,7 @@ impl Comparison<'_> {
 fn tightening(rules: &[String]) -> Option<Change> {
     (!rules.is_empty()).then(|| Change {
         rule: Rule::ConstraintTightened,
-        words: format!("the constraint {} refuses what was allowed", rules.join(", ")),
+        description: format!("the constraint {} refuses what was allowed", rules.join(", ")),
         broken: Axes::from([Axis::Validation]),
     })
 }
@@ -150,7 +150,7 @@ fn tightening(rules: &[String]) -> Option<Change> {
 fn joined(oneof: &OneofDescriptor, other: &FieldDescriptor, broken: Axes) -> Change {
     Change {
         rule: Rule::FieldsJoinedInOneof,
-        words: format!("excludes `{}` in the oneof `{}`", other.name(), oneof.name()),
+        description: format!("excludes `{}` in the oneof `{}`", other.name(), oneof.name()),
         broken,
     }
 }
@@ -201,7 +201,7 @@ fn oneof_of(field: &FieldDescriptor) -> Option<OneofDescriptor> {
 fn renumbered(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     (old.number() != new.number()).then(|| Change {
         rule: Rule::FieldRenumbered,
-        words: format!("number {} is now {}", old.number(), new.number()),
+        description: format!("number {} is now {}", old.number(), new.number()),
         broken: Axes::from([Axis::Binary]),
     })
 }
@@ -210,13 +210,13 @@ fn renamed(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     if old.name() != new.name() {
         return Some(Change {
             rule: Rule::FieldRenamed,
-            words: format!("is now called `{}`", new.name()),
+            description: format!("is now called `{}`", new.name()),
             broken: Axes::from([Axis::Text, Axis::Code]),
         });
     }
     (old.json_name() != new.json_name()).then(|| Change {
         rule: Rule::FieldJsonNameChanged,
-        words: format!("`{}` in JSON is now `{}`", old.json_name(), new.json_name()),
+        description: format!("`{}` in JSON is now `{}`", old.json_name(), new.json_name()),
         broken: Axes::from([Axis::Text]),
     })
 }
@@ -232,7 +232,7 @@ fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
         };
         return Some(Change {
             rule: Rule::FieldMapChanged,
-            words: format!("{} is now {}", shown(old), shown(new)),
+            description: format!("{} is now {}", shown(old), shown(new)),
             broken: names.with_if(!(was_list && is_list && same_entries(old, new)), Axis::Binary),
         });
     }
@@ -241,7 +241,7 @@ fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
             let is_packed = new.is_packed();
             Some(Change {
                 rule: Rule::FieldToRepeated,
-                words: if is_packed {
+                description: if is_packed {
                     "is now repeated, and packed".to_owned()
                 } else {
                     "is now repeated".to_owned()
@@ -252,7 +252,7 @@ fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
         }
         (true, false) => Some(Change {
             rule: Rule::FieldToSingular,
-            words: "is no longer repeated".to_owned(),
+            description: "is no longer repeated".to_owned(),
             broken: names.with(Axis::Binary),
         }),
         _ => None,
@@ -273,10 +273,11 @@ fn same_entries(one: &FieldDescriptor, other: &FieldDescriptor) -> bool {
 fn presence(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     let is_required = |field: &FieldDescriptor| field.cardinality() == Cardinality::Required;
     if is_required(old) != is_required(new) {
-        let words = if is_required(new) { "is now required" } else { "is no longer required" };
+        let description =
+            if is_required(new) { "is now required" } else { "is no longer required" };
         return Some(Change {
             rule: Rule::FieldRequiredChanged,
-            words: words.to_owned(),
+            description: description.to_owned(),
             broken: Axes::from([Axis::Binary, Axis::Text]),
         });
     }
@@ -290,7 +291,7 @@ fn presence(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
         is_single(old) && is_single(new) && old.supports_presence() != new.supports_presence();
     changes.then(|| Change {
         rule: Rule::FieldPresenceChanged,
-        words: if new.supports_presence() {
+        description: if new.supports_presence() {
             "now tells absence from its default".to_owned()
         } else {
             "no longer tells absence from its default".to_owned()
@@ -306,7 +307,7 @@ fn default(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
         |it: &Option<String>| it.as_ref().map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
     (was != is).then(|| Change {
         rule: Rule::FieldDefaultChanged,
-        words: format!("default {} is now {}", shown(&was), shown(&is)),
+        description: format!("default {} is now {}", shown(&was), shown(&is)),
         broken: Axes::from([Axis::Binary, Axis::Text]),
     })
 }

@@ -2,7 +2,7 @@
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
-use super::changes::{moved, not_reserved, removed, taken_back};
+use super::changes::{moved, not_reserved, removed, reserved_reuse};
 use super::fields::same_kind;
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule, in_progress, is_compared};
 
@@ -55,10 +55,10 @@ impl Comparison<'_> {
             match self.successor(&field, old, new) {
                 Successor::Same(successor) => {
                     self.field(&field, &successor, exemption);
-                    self.heir(&field, &successor, old, new, exemption);
+                    self.old_number_reuse(&field, &successor, old, new, exemption);
                 }
-                Successor::Gone(taken_by) => {
-                    self.field_gone(&field, new, taken_by.as_ref(), exemption);
+                Successor::Gone(new_owner) => {
+                    self.field_gone(&field, new, new_owner.as_ref(), exemption);
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Comparison<'_> {
     }
 
     /// Reports a new field that uses the old number of a renumbered field.
-    fn heir(
+    fn old_number_reuse(
         &mut self,
         field: &FieldDescriptor,
         successor: &FieldDescriptor,
@@ -111,11 +111,11 @@ impl Comparison<'_> {
         new: &MessageDescriptor,
         exemption: Option<Exemption>,
     ) {
-        if let Some(heir) = new.get_field(field.number())
-            && heir.number() != successor.number()
-            && old.get_field_by_name(heir.name()).is_none()
+        if let Some(new_field) = new.get_field(field.number())
+            && new_field.number() != successor.number()
+            && old.get_field_by_name(new_field.name()).is_none()
         {
-            self.report(field.full_name(), exemption, number_reused(field, &heir));
+            self.report(field.full_name(), exemption, number_reused(field, &new_field));
         }
     }
 
@@ -123,11 +123,11 @@ impl Comparison<'_> {
         &mut self,
         field: &FieldDescriptor,
         new: &MessageDescriptor,
-        taken_by: Option<&FieldDescriptor>,
+        new_owner: Option<&FieldDescriptor>,
         exemption: Option<Exemption>,
     ) {
-        if let Some(heir) = taken_by {
-            self.report(field.full_name(), exemption, number_reused(field, heir));
+        if let Some(new_field) = new_owner {
+            self.report(field.full_name(), exemption, number_reused(field, new_field));
             return;
         }
         let deprecated =
@@ -155,7 +155,7 @@ impl Comparison<'_> {
     ) {
         let has_number = old.reserved_ranges().any(|range| range.contains(&field.number()));
         let has_name = old.reserved_names().any(|name| name == field.name());
-        for change in taken_back(field.number(), has_number, has_name) {
+        for change in reserved_reuse(field.number(), has_number, has_name) {
             self.report(field.full_name(), exemption, change);
         }
         if let Some(change) = self.cannot_be_left_out(field) {
@@ -164,7 +164,7 @@ impl Comparison<'_> {
         if field.cardinality() == prost_reflect::Cardinality::Required {
             let change = Change {
                 rule: Rule::FieldRequiredChanged,
-                words: "is new and required".to_owned(),
+                description: "is new and required".to_owned(),
                 broken: Axes::from([Axis::Binary, Axis::Text]),
             };
             self.report(field.full_name(), exemption, change);
@@ -185,12 +185,17 @@ fn is_deprecated(message: &MessageDescriptor) -> bool {
     own || file.file_descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated())
 }
 
-fn number_reused(field: &FieldDescriptor, heir: &FieldDescriptor) -> Change {
+fn number_reused(field: &FieldDescriptor, new_field: &FieldDescriptor) -> Change {
     let shown =
         |it: &FieldDescriptor| format!("`{}` ({})", it.name(), super::kinds::name(&it.kind()));
     Change {
         rule: Rule::NumberReused,
-        words: format!("number {} was {} and is {}", field.number(), shown(field), shown(heir)),
+        description: format!(
+            "number {} was {} and is {}",
+            field.number(),
+            shown(field),
+            shown(new_field)
+        ),
         broken: Axes::from([Axis::Binary, Axis::Text, Axis::Code, Axis::Policy]),
     }
 }

@@ -62,7 +62,7 @@ struct Comparison<'p> {
 /// A change before exemptions are applied.
 struct Change {
     rule: Rule,
-    words: String,
+    description: String,
     broken: Axes,
 }
 
@@ -88,9 +88,9 @@ impl<'p> Comparison<'p> {
     }
 
     fn report(&mut self, element: &str, exemption: Option<Exemption>, change: Change) {
-        let Change { rule, words, broken } = change;
+        let Change { rule, description, broken } = change;
         let element = element.to_owned();
-        self.found.push(Break { element, rule, change: words, broken, exemption });
+        self.found.push(Break { element, rule, change: description, broken, exemption });
     }
 
     /// Returns the exemption of a file and its definitions.
@@ -144,14 +144,14 @@ impl<'p> Comparison<'p> {
             let exemption = self.file_exemption(&file);
             let change = |old: &str, new: &str| Change {
                 rule: Rule::FileMoved,
-                words: format!("stands in `{new}`, not in `{old}`"),
+                description: format!("stands in `{new}`, not in `{old}`"),
                 broken: Axes::from([Axis::Code]),
             };
             // A removed file is reported only once.
             if self.new.get_file_by_name(file.name()).is_none() {
                 if let Some((new_file, _)) = moved.first() {
                     let change = Change {
-                        words: format!("is now `{new_file}`"),
+                        description: format!("is now `{new_file}`"),
                         ..change(file.name(), new_file)
                     };
                     self.report(file.name(), exemption, change);

@@ -57,23 +57,23 @@ fn paired(old: Vec<Definition>, new: Vec<Definition>) -> BTreeMap<String, String
         list.iter().map(|it| it.full_name.clone()).collect()
     };
     let (old_names, new_names) = (names(&old), names(&new));
-    let gone: Vec<_> = old.iter().filter(|it| !new_names.contains(&it.full_name)).collect();
-    let mut fresh: Vec<_> = new.iter().filter(|it| !old_names.contains(&it.full_name)).collect();
+    let removed: Vec<_> = old.iter().filter(|it| !new_names.contains(&it.full_name)).collect();
+    let mut added: Vec<_> = new.iter().filter(|it| !old_names.contains(&it.full_name)).collect();
 
     let mut pairs = BTreeMap::new();
-    for likeness in [said_so, same_name_elsewhere, same_parts_beside] {
-        for gone in &gone {
-            if pairs.contains_key(&gone.full_name) {
+    for likeness in [by_annotation, by_name, by_parts] {
+        for removed in &removed {
+            if pairs.contains_key(&removed.full_name) {
                 continue;
             }
-            let best = fresh
+            let best = added
                 .iter()
                 .enumerate()
-                .filter_map(|(index, fresh)| Some((likeness(gone, fresh)?, index)))
+                .filter_map(|(index, added)| Some((likeness(removed, added)?, index)))
                 // Ties go to the first.
                 .max_by_key(|(likeness, index)| (*likeness, core::cmp::Reverse(*index)));
             if let Some((_, index)) = best {
-                pairs.insert(gone.full_name.clone(), fresh.remove(index).full_name.clone());
+                pairs.insert(removed.full_name.clone(), added.remove(index).full_name.clone());
             }
         }
     }
@@ -81,17 +81,17 @@ fn paired(old: Vec<Definition>, new: Vec<Definition>) -> BTreeMap<String, String
 }
 
 /// Matches definitions by annotation. Returns a score if they match.
-fn said_so(old: &Definition, new: &Definition) -> Option<usize> {
+fn by_annotation(old: &Definition, new: &Definition) -> Option<usize> {
     (new.previous.as_ref() == Some(&old.full_name)).then_some(0)
 }
 
-fn same_name_elsewhere(old: &Definition, new: &Definition) -> Option<usize> {
+fn by_name(old: &Definition, new: &Definition) -> Option<usize> {
     let common = old.parts.intersection(&new.parts).count();
     let is_like_it = common * 2 >= old.parts.len().min(new.parts.len());
     (old.relative_name() == new.relative_name() && is_like_it).then_some(common)
 }
 
-fn same_parts_beside(old: &Definition, new: &Definition) -> Option<usize> {
+fn by_parts(old: &Definition, new: &Definition) -> Option<usize> {
     (old.scope() == new.scope() && !old.parts.is_empty() && old.parts == new.parts).then_some(0)
 }
 

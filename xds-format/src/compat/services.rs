@@ -66,7 +66,7 @@ impl Comparison<'_> {
             .filter(|(_, old, new)| self.pairs.message(old.full_name()) != new.full_name())
             .map(|(what, old, new)| Change {
                 rule: Rule::MethodTypeChanged,
-                words: format!("the {what} {} is now {}", old.full_name(), new.full_name()),
+                description: format!("the {what} {} is now {}", old.full_name(), new.full_name()),
                 broken: Axes::from([Axis::Binary, Axis::Text, Axis::Code]),
             })
             .collect()
@@ -79,16 +79,16 @@ impl Comparison<'_> {
             .filter_map(|(path, body)| match after.get(path) {
                 None => {
                     let now: Vec<_> = after.keys().map(|it| format!("`{it}`")).collect();
-                    let words = match now.as_slice() {
+                    let description = match now.as_slice() {
                         [] => format!("`{path}` is gone"),
                         now => format!("`{path}` is now {}", now.join(", ")),
                     };
                     let broken = Axes::from([Axis::RestPath]);
-                    Some(Change { rule: Rule::RestPathChanged, words, broken })
+                    Some(Change { rule: Rule::RestPathChanged, description, broken })
                 }
                 Some(new_body) if new_body != body => Some(Change {
                     rule: Rule::RestBodyChanged,
-                    words: format!("the body of `{path}` was {body} and is {new_body}"),
+                    description: format!("the body of `{path}` was {body} and is {new_body}"),
                     broken: Axes::from([Axis::RestPath]),
                 }),
                 Some(_) => None,
@@ -157,7 +157,7 @@ fn streaming(old: &MethodDescriptor, new: &MethodDescriptor) -> Option<Change> {
     let (was, is) = (shown(old), shown(new));
     (was != is).then(|| Change {
         rule: Rule::MethodStreamingChanged,
-        words: format!("{was} before, {is} now"),
+        description: format!("{was} before, {is} now"),
         broken: Axes::from([Axis::ServicePath, Axis::Code]),
     })
 }

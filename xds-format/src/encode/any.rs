@@ -3,7 +3,7 @@
 
 use prost_reflect::MessageDescriptor;
 
-use super::{At, Encoder, Result, put_nested, well_known};
+use super::{Encoder, Location, Result, put_nested, well_known};
 use crate::error::{ErrorKind, Fault, Path};
 use crate::tree::{Member, Node, Value, member};
 use crate::wire;
@@ -29,7 +29,7 @@ impl Encoder<'_> {
     pub(crate) fn typed_object<'n>(
         &self,
         node: &'n Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<TypedObject<'n>> {
         let path = at.path;
         let Value::Object(members) = &node.value else {
@@ -40,7 +40,7 @@ impl Encoder<'_> {
         };
         let Value::String(type_url) = &type_member.value.value else {
             let path = Path::Field(path, TYPE_KEY);
-            return Err(At { path: &path, ..at }.wrong("a type URL", &type_member.value));
+            return Err(Location { path: &path, ..at }.wrong("a type URL", &type_member.value));
         };
         let message = self.schema.require_url(type_url).map_err(|kind| {
             Fault::new(type_member.value.offset, &Path::Field(path, TYPE_KEY), kind)
@@ -61,7 +61,12 @@ impl Encoder<'_> {
     }
 
     /// Appends an `Any` given as a JSON object with `@type`. `{}` is an empty `Any`.
-    pub(crate) fn json_any(&self, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn json_any(
+        &self,
+        node: &Node<'_>,
+        at: Location<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         if matches!(&node.value, Value::Object(members) if members.is_empty()) {
             return Ok(());
         }
@@ -80,7 +85,7 @@ impl Encoder<'_> {
         message: &MessageDescriptor,
         node: &Node<'_>,
         members: &[Member<'_>],
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let unknown =
@@ -91,14 +96,14 @@ impl Encoder<'_> {
             );
         };
         let path = Path::Field(at.path, VALUE_KEY);
-        self.message(message, &inner.value, At { path: &path, ..at }, out)
+        self.message(message, &inner.value, Location { path: &path, ..at }, out)
     }
 
     /// Appends an `Any` given as `[prefix/full.name] { .. }` in proto text.
     pub(crate) fn expanded_any(
         &self,
         expanded: &Member<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let type_url = &expanded.name[1..expanded.name.len() - 1];

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use prost_reflect::{FieldDescriptor, Kind};
 
 use super::scalar::Scalar;
-use super::{At, Dialect, Encoder, Result, put_nested, takes_null};
+use super::{Dialect, Encoder, Location, Result, put_nested, takes_null};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::tree::json::is_number;
 use crate::tree::{Member, Node, Value};
@@ -37,7 +37,7 @@ impl Encoder<'_> {
         &self,
         field: &FieldDescriptor,
         group: &[(FieldDescriptor, &Member<'_>)],
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let Kind::Message(entry_type) = field.kind() else { return Ok(()) };
@@ -57,7 +57,7 @@ impl Encoder<'_> {
 
         for entry in &entries {
             let path = Path::Key(at.path, &entry.name);
-            let at = At { path: &path, ..at }.deeper(&path, entry.offset)?;
+            let at = Location { path: &path, ..at }.deeper(&path, entry.offset)?;
             put_nested(field.number(), out, |out| {
                 entry.key.put_field(KEY, out);
                 self.map_value(&value_field, entry.value, at, out)
@@ -72,7 +72,7 @@ impl Encoder<'_> {
         &self,
         field: &FieldDescriptor,
         node: Option<&Node<'_>>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         match (field.kind(), node) {
@@ -102,7 +102,7 @@ impl Encoder<'_> {
         &self,
         key_kind: &Kind,
         node: &'n Node<'t>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Vec<Entry<'n, 't>>> {
         let Value::Object(members) = &node.value else { return Err(at.wrong("an object", node)) };
         members
@@ -126,7 +126,7 @@ impl Encoder<'_> {
         &self,
         key_kind: &Kind,
         group: &[(FieldDescriptor, &'n Member<'t>)],
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Vec<Entry<'n, 't>>> {
         self.elements(group, at)?
             .into_iter()

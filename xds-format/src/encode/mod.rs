@@ -14,7 +14,7 @@ pub(crate) use well_known::{WellKnown, of as well_known_of, read_seconds};
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
-use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::error::{ErrorKind, Fault, Path, Result, abbreviate};
 use crate::options::{ParseOptions, UnknownFields};
 use crate::schema::Schema;
 use crate::suggest;
@@ -22,8 +22,6 @@ use crate::tree::{Member, Node, Value};
 use crate::wire;
 
 use self::scalar::Scalar;
-
-pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Maximum depth of nested messages, as in the common decoders. An `Any` starts the count anew,
 /// because it is decoded separately.
@@ -55,7 +53,7 @@ pub(crate) struct Encoder<'s> {
 
 /// Path and depth of the current message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<'p> {
+pub(crate) struct Location<'p> {
     pub(crate) path: &'p Path<'p>,
     /// Number of messages around this one, up to the nearest `Any`.
     pub(crate) depth: usize,
@@ -63,18 +61,18 @@ pub(crate) struct At<'p> {
     pub(crate) total: usize,
 }
 
-impl<'p> At<'p> {
+impl<'p> Location<'p> {
     pub(crate) fn top(path: &'p Path<'p>) -> Self {
         Self { path, depth: 0, total: 0 }
     }
 
-    fn deeper<'q>(&self, path: &'q Path<'q>, offset: usize) -> Result<At<'q>> {
-        At { path, depth: self.depth + 1, total: self.total + 1 }.within_limits(offset)
+    fn deeper<'q>(&self, path: &'q Path<'q>, offset: usize) -> Result<Location<'q>> {
+        Location { path, depth: self.depth + 1, total: self.total + 1 }.within_limits(offset)
     }
 
     /// Returns the position inside the `Any` at this position.
     fn in_any(self, offset: usize) -> Result<Self> {
-        At { depth: 0, total: self.total + 1, ..self }.within_limits(offset)
+        Location { depth: 0, total: self.total + 1, ..self }.within_limits(offset)
     }
 
     fn within_limits(self, offset: usize) -> Result<Self> {
@@ -104,7 +102,7 @@ impl Encoder<'_> {
         &self,
         message: &MessageDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         if self.dialect != Dialect::Text
@@ -129,7 +127,7 @@ impl Encoder<'_> {
         message: &MessageDescriptor,
         members: &[Member<'_>],
         skip: impl Fn(&str) -> bool,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let mut fields: Vec<(FieldDescriptor, &Member<'_>)> = Vec::with_capacity(members.len());
@@ -155,11 +153,11 @@ impl Encoder<'_> {
             }
             let path = Path::Field(at.path, &first.name);
             if field.is_map() {
-                self.map(field, group, At { path: &path, ..at }, out)?;
+                self.map(field, group, Location { path: &path, ..at }, out)?;
             } else if field.is_list() {
-                self.list(field, group, At { path: &path, ..at }, out)?;
+                self.list(field, group, Location { path: &path, ..at }, out)?;
             } else {
-                self.singular(field, &first.value, At { path: &path, ..at }, out)?;
+                self.singular(field, &first.value, Location { path: &path, ..at }, out)?;
             }
         }
         Ok(())
@@ -172,7 +170,7 @@ impl Encoder<'_> {
         &self,
         message: &MessageDescriptor,
         member: &Member<'_>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<FieldDescriptor> {
         let by_json_name = || match self.dialect {
             Dialect::Text => None,
@@ -213,7 +211,7 @@ impl Encoder<'_> {
         &self,
         field: &FieldDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         match field.kind() {
@@ -232,13 +230,13 @@ impl Encoder<'_> {
         &self,
         field: &FieldDescriptor,
         group: &[(FieldDescriptor, &Member<'_>)],
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let mut packed = Vec::new();
         for (index, node) in self.elements(group, at)?.into_iter().enumerate() {
             let path = Path::Index(at.path, index);
-            let at = At { path: &path, ..at };
+            let at = Location { path: &path, ..at };
             let kind = field.kind();
             if self.is_lenient() && node.value == Value::Null && !null_is_a_value(&kind) {
                 match kind {
@@ -265,7 +263,7 @@ impl Encoder<'_> {
     fn elements<'n, 't>(
         &self,
         group: &[(FieldDescriptor, &'n Member<'t>)],
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Vec<&'n Node<'t>>> {
         let mut elements = Vec::new();
         for (field, member) in group {
@@ -289,7 +287,7 @@ impl Encoder<'_> {
         number: u32,
         message: &MessageDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let at = at.deeper(at.path, node.offset)?;
@@ -343,17 +341,17 @@ fn null_is_a_value(kind: &Kind) -> bool {
     }
 }
 
-fn check_oneofs(fields: &[(FieldDescriptor, &Member<'_>)], at: At<'_>) -> Result<()> {
+fn check_oneofs(fields: &[(FieldDescriptor, &Member<'_>)], at: Location<'_>) -> Result<()> {
     for (i, (field, member)) in fields.iter().enumerate() {
         let Some(oneof) = field.containing_oneof() else { continue };
-        let rival = fields[..i].iter().find(|(earlier, _)| {
+        let earlier = fields[..i].iter().find(|(earlier, _)| {
             earlier.number() != field.number()
                 && earlier.containing_oneof().as_ref() == Some(&oneof)
         });
-        if let Some((rival, _)) = rival {
+        if let Some((earlier, _)) = earlier {
             let kind = ErrorKind::OneofConflict {
                 oneof: oneof.name().to_owned(),
-                first: rival.name().to_owned(),
+                first: earlier.name().to_owned(),
                 second: field.name().to_owned(),
             };
             return Err(Fault::new(member.offset, at.path, kind));

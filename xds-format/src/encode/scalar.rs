@@ -7,7 +7,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use prost_reflect::{EnumDescriptor, Kind};
 
-use super::{At, Dialect, Encoder, Result};
+use super::{Dialect, Encoder, Location, Result};
 use crate::error::{ErrorKind, Fault, abbreviate};
 use crate::suggest;
 use crate::tree::json::is_number;
@@ -79,7 +79,7 @@ impl Encoder<'_> {
         &self,
         kind: &Kind,
         node: &'n Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Scalar<'n>> {
         match kind {
             Kind::Double => Ok(Scalar::Fixed64(self.float(node, at)?.to_bits())),
@@ -104,27 +104,27 @@ impl Encoder<'_> {
         }
     }
 
-    fn signed32(&self, node: &Node<'_>, at: At<'_>) -> Result<i32> {
+    fn signed32(&self, node: &Node<'_>, at: Location<'_>) -> Result<i32> {
         let value = self.integer(node).and_then(|value| i32::try_from(value).ok());
         value.ok_or_else(|| at.wrong("a whole number of 32 bits", node))
     }
 
-    fn signed64(&self, node: &Node<'_>, at: At<'_>) -> Result<i64> {
+    fn signed64(&self, node: &Node<'_>, at: Location<'_>) -> Result<i64> {
         let value = self.integer(node).and_then(|value| i64::try_from(value).ok());
         value.ok_or_else(|| at.wrong("a whole number of 64 bits", node))
     }
 
-    fn unsigned32(&self, node: &Node<'_>, at: At<'_>) -> Result<u32> {
+    fn unsigned32(&self, node: &Node<'_>, at: Location<'_>) -> Result<u32> {
         let value = self.integer(node).and_then(|value| u32::try_from(value).ok());
         value.ok_or_else(|| at.wrong("a whole number from 0 to 4294967295", node))
     }
 
-    fn unsigned64(&self, node: &Node<'_>, at: At<'_>) -> Result<u64> {
+    fn unsigned64(&self, node: &Node<'_>, at: Location<'_>) -> Result<u64> {
         let value = self.integer(node).and_then(|value| u64::try_from(value).ok());
         value.ok_or_else(|| at.wrong("a whole number from 0 to 18446744073709551615", node))
     }
 
-    fn float32(&self, node: &Node<'_>, at: At<'_>) -> Result<f32> {
+    fn float32(&self, node: &Node<'_>, at: Location<'_>) -> Result<f32> {
         let wide = self.float(node, at)?;
         // Parsed as f32, because narrowing an f64 would round twice.
         let narrow: f32 =
@@ -135,7 +135,7 @@ impl Encoder<'_> {
         Ok(narrow)
     }
 
-    fn float(&self, node: &Node<'_>, at: At<'_>) -> Result<f64> {
+    fn float(&self, node: &Node<'_>, at: Location<'_>) -> Result<f64> {
         let parsed = match &node.value {
             Value::Number(text) => float_literal(text),
             Value::String(text) if is_number(text) => float_literal(text),
@@ -164,7 +164,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn boolean(&self, node: &Node<'_>, at: At<'_>) -> Result<bool> {
+    fn boolean(&self, node: &Node<'_>, at: Location<'_>) -> Result<bool> {
         match &node.value {
             Value::Bool(value) => Ok(*value),
             Value::String(text) if self.is_lenient() => {
@@ -178,7 +178,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn string<'n>(&self, node: &'n Node<'_>, at: At<'_>) -> Result<Cow<'n, [u8]>> {
+    fn string<'n>(&self, node: &'n Node<'_>, at: Location<'_>) -> Result<Cow<'n, [u8]>> {
         match &node.value {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
             Value::Bytes(bytes) if core::str::from_utf8(bytes).is_ok() => Ok(Cow::Borrowed(bytes)),
@@ -200,7 +200,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn bytes<'n>(&self, node: &'n Node<'_>, at: At<'_>) -> Result<Cow<'n, [u8]>> {
+    fn bytes<'n>(&self, node: &'n Node<'_>, at: Location<'_>) -> Result<Cow<'n, [u8]>> {
         match &node.value {
             Value::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
             Value::String(text) => {
@@ -223,7 +223,7 @@ impl Encoder<'_> {
         &self,
         enumeration: &EnumDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<i32> {
         let name = match &node.value {
             Value::String(name) => name.as_ref(),

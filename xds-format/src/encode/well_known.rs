@@ -2,7 +2,7 @@
 
 use prost_reflect::MessageDescriptor;
 
-use super::{At, Encoder, Result, put_nested};
+use super::{Encoder, Location, Result, put_nested};
 use crate::error::{Path, abbreviate};
 use crate::time::{Seconds, is_duration, is_timestamp, parse_duration, parse_timestamp};
 use crate::tree::{Member, Node, Value};
@@ -61,7 +61,7 @@ impl Encoder<'_> {
         which: WellKnown,
         message: &MessageDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         if let (
@@ -106,7 +106,7 @@ impl Encoder<'_> {
         message: &MessageDescriptor,
         members: &[Member<'_>],
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
@@ -123,7 +123,7 @@ impl Encoder<'_> {
         &self,
         message: &MessageDescriptor,
         node: &Node<'_>,
-        at: At<'_>,
+        at: Location<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let wrong =
@@ -164,7 +164,7 @@ pub(crate) fn read_seconds(message: &[u8]) -> Seconds {
 }
 
 /// Encodes a field mask such as `"a.b,cD"`, with paths in lowerCamelCase.
-fn field_mask(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn field_mask(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     let Value::String(text) = &node.value else {
         return Err(at.wrong("a string of field paths", node));
     };
@@ -181,7 +181,7 @@ fn field_mask(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-fn struct_value(members: &[Member<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn struct_value(members: &[Member<'_>], at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     let mut sorted: Vec<_> = members.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     for member in sorted {
@@ -196,20 +196,20 @@ fn struct_value(members: &[Member<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-fn list_value(elements: &[Node<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn list_value(elements: &[Node<'_>], at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     for (index, element) in elements.iter().enumerate() {
         let path = Path::Index(at.path, index);
-        nested_value(LIST_VALUES, element, At { path: &path, ..at }, out)?;
+        nested_value(LIST_VALUES, element, Location { path: &path, ..at }, out)?;
     }
     Ok(())
 }
 
-fn nested_value(number: u32, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn nested_value(number: u32, node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     let at = at.deeper(at.path, node.offset)?;
     put_nested(number, out, |out| value(node, at, out))
 }
 
-fn value(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn value(node: &Node<'_>, at: Location<'_>, out: &mut Vec<u8>) -> Result<()> {
     match &node.value {
         Value::Null => put_varint(VALUE_NULL, 0, out),
         Value::Bool(value) => put_varint(VALUE_BOOL, (*value).into(), out),

@@ -40,7 +40,7 @@ pub(crate) fn response(
 }
 
 /// Splits a response into its encoded scalar fields and its resources.
-fn split(input: &[u8]) -> core::result::Result<(Vec<u8>, Vec<&[u8]>), WireError> {
+fn split(input: &[u8]) -> Result<(Vec<u8>, Vec<&[u8]>), WireError> {
     let (mut head, mut resources) = (Vec::new(), Vec::new());
     for field in Fields::new(input) {
         let field = field?;

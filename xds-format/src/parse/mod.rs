@@ -9,16 +9,14 @@ mod yaml_file;
 pub use self::yaml_file::YamlFile;
 
 use self::collector::Collector;
-use crate::encode::{At, Dialect, Encoder};
-use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::encode::{Dialect, Encoder, Location};
+use crate::error::{ErrorKind, Fault, FormatError, Path, Result};
 use crate::format::Format;
 use crate::options::ParseOptions;
 use crate::resource::check;
 use crate::resource::document::Document;
 use crate::schema::Schema;
 use crate::tree::{json, text as text_tree, yaml};
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Parses a file (or a REST body) of resources.
 ///
@@ -51,7 +49,7 @@ pub fn parse(
     source_name: &str,
     format: Format,
     input: &[u8],
-) -> core::result::Result<Document, FormatError> {
+) -> Result<Document, FormatError> {
     parse_with(schema, source_name, format, input, ParseOptions::default())
 }
 
@@ -86,7 +84,7 @@ pub fn parse_with(
     format: Format,
     input: &[u8],
     options: ParseOptions,
-) -> core::result::Result<Document, FormatError> {
+) -> Result<Document, FormatError> {
     let mut collector = Collector::new(schema);
     match format {
         Format::Binary => {
@@ -123,7 +121,7 @@ pub fn encode_message(
     full_name: &str,
     format: Format,
     input: &[u8],
-) -> core::result::Result<Vec<u8>, FormatError> {
+) -> Result<Vec<u8>, FormatError> {
     encode_message_with(schema, source_name, full_name, format, input, ParseOptions::default())
 }
 
@@ -139,7 +137,7 @@ pub fn encode_message_with(
     format: Format,
     input: &[u8],
     options: ParseOptions,
-) -> core::result::Result<Vec<u8>, FormatError> {
+) -> Result<Vec<u8>, FormatError> {
     let message = schema.require(full_name).map_err(|kind| FormatError::new(source_name, kind))?;
     if format == Format::Binary {
         return match check::message(schema, &message, input, &Path::Root) {
@@ -156,7 +154,7 @@ pub fn encode_message_with(
         };
         let mut out = Vec::new();
         let encoder = Encoder { schema, dialect, options };
-        encoder.message(&message, &node, At::top(&Path::Root), &mut out)?;
+        encoder.message(&message, &node, Location::top(&Path::Root), &mut out)?;
         // In text, an `Any` may be given as bytes, which the encoder does not check.
         if dialect == Dialect::Text {
             check::message(schema, &message, &out, &Path::Root)?;
@@ -167,7 +165,7 @@ pub fn encode_message_with(
 }
 
 /// Decodes UTF-8 and strips a byte order mark.
-fn utf8<'i>(source_name: &str, input: &'i [u8]) -> core::result::Result<&'i str, FormatError> {
+fn utf8<'i>(source_name: &str, input: &'i [u8]) -> Result<&'i str, FormatError> {
     match core::str::from_utf8(input) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
         Err(error) => {

@@ -3,7 +3,7 @@
 use super::Result;
 use super::collector::{Collector, Place};
 
-use crate::encode::{At, Dialect, Encoder, TYPE_KEY};
+use crate::encode::{Dialect, Encoder, Location, TYPE_KEY};
 use crate::error::{ErrorKind, Fault, Path};
 use crate::format::Format;
 use crate::options::ParseOptions;
@@ -73,7 +73,7 @@ impl Shapes<'_, '_> {
             .map_err(|kind| Fault::new(node.offset, &Path::Root, kind))?;
         let mut head = Vec::new();
         let skip = |name: &str| name == RESOURCES || name == TYPE_KEY;
-        self.encoder.fields(&message, members, skip, At::top(&Path::Root), &mut head)?;
+        self.encoder.fields(&message, members, skip, Location::top(&Path::Root), &mut head)?;
         self.collector.response(&head, Place { offset: Some(node.offset), path: &Path::Root })?;
 
         let path = Path::Field(&Path::Root, RESOURCES);
@@ -101,7 +101,7 @@ impl Shapes<'_, '_> {
     }
 
     fn resource(&mut self, node: &Node<'_>, path: &Path<'_>) -> Result<()> {
-        let resource = self.encoder.typed_object(node, At::top(path))?;
+        let resource = self.encoder.typed_object(node, Location::top(path))?;
         self.collector.push(
             resource.type_url,
             resource.value,

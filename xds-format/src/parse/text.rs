@@ -3,7 +3,7 @@
 use super::collector::{Collector, Place};
 use super::{Result, binary};
 
-use crate::encode::{At, Dialect, Encoder};
+use crate::encode::{Dialect, Encoder, Location};
 use crate::error::{ErrorKind, Fault, Path, abbreviate};
 use crate::options::ParseOptions;
 use crate::resource::check;
@@ -32,7 +32,7 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
     })?;
     let mut bytes = Vec::new();
     let encoder = Encoder { schema, dialect: Dialect::Text, options: ParseOptions::default() };
-    encoder.message(&message, &node, At::top(&Path::Root), &mut bytes)?;
+    encoder.message(&message, &node, Location::top(&Path::Root), &mut bytes)?;
     if full_name == DISCOVERY_RESPONSE {
         return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Number, Value as Json};
 
 use super::{Result, shapes, utf8};
-use crate::encode::{At, Dialect, Encoder};
+use crate::encode::{Dialect, Encoder, Location};
 use crate::error::{FormatError, Path, Position};
 use crate::options::{Leniency, ParseOptions};
 use crate::schema::Schema;
@@ -46,7 +46,7 @@ impl<'t> YamlFile<'t> {
         source_name: &'t str,
         input: &'t [u8],
         leniency: Leniency,
-    ) -> core::result::Result<Self, FormatError> {
+    ) -> Result<Self, FormatError> {
         let text = utf8(source_name, input)?;
         let node = yaml::parse(text, leniency)
             .and_then(shapes::only)
@@ -91,14 +91,14 @@ impl<'t> YamlFile<'t> {
         full_name: &str,
         path: &str,
         options: ParseOptions,
-    ) -> core::result::Result<Vec<u8>, FormatError> {
+    ) -> Result<Vec<u8>, FormatError> {
         let message =
             schema.require(full_name).map_err(|kind| FormatError::new(self.source_name, kind))?;
         let node = self.find(path).node;
         let mut out = Vec::new();
         let encoder = Encoder { schema, dialect: Dialect::Yaml, options };
         let top = Path::Raw(path);
-        let encoded: Result<()> = encoder.message(&message, node, At::top(&top), &mut out);
+        let encoded: Result<()> = encoder.message(&message, node, Location::top(&top), &mut out);
         encoded.map_err(|fault| fault.in_source(self.source_name, Some(self.text)))?;
         Ok(out)
     }

@@ -21,13 +21,13 @@ const VALUE_KEY: &str = "value";
 /// Bound of the integers that a double represents exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-pub(crate) struct Printer<'s> {
+pub(crate) struct JsonPrinter<'s> {
     schema: &'s Schema,
     field_names: FieldNames,
     redactor: Redactor<'s>,
 }
 
-impl<'s> Printer<'s> {
+impl<'s> JsonPrinter<'s> {
     pub(crate) fn new(schema: &'s Schema, options: &PrintOptions) -> Self {
         let redactor = Redactor::new(schema, options.redaction);
         Self { schema, field_names: options.field_names, redactor }

@@ -7,13 +7,11 @@ mod yaml;
 
 use prost_reflect::{DynamicMessage, MapKey, MessageDescriptor, Value};
 
-use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::error::{ErrorKind, Fault, FormatError, Path, Result};
 use crate::resource::check;
 use crate::schema::Schema;
 
 pub use redact::has_sensitive_fields;
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Placeholder for a hidden value.
 pub const REDACTED: &str = "[redacted]";
@@ -111,9 +109,9 @@ pub fn to_json(
     type_url: &str,
     bytes: &[u8],
     options: &PrintOptions,
-) -> core::result::Result<serde_json::Value, FormatError> {
+) -> Result<serde_json::Value, FormatError> {
     let any = decode_any(schema, type_url, bytes, options.unknown_types)?;
-    json::Printer::new(schema, options).typed(&any).map_err(|fault| fault.in_source("", None))
+    json::JsonPrinter::new(schema, options).typed(&any).map_err(|fault| fault.in_source("", None))
 }
 
 /// Converts a resource as [`to_json`] does, to indented text with a final newline.
@@ -126,7 +124,7 @@ pub fn to_json_string(
     type_url: &str,
     bytes: &[u8],
     options: &PrintOptions,
-) -> core::result::Result<String, FormatError> {
+) -> Result<String, FormatError> {
     Ok(format!("{:#}\n", to_json(schema, type_url, bytes, options)?))
 }
 
@@ -140,7 +138,7 @@ pub fn to_yaml(
     type_url: &str,
     bytes: &[u8],
     options: &PrintOptions,
-) -> core::result::Result<String, FormatError> {
+) -> Result<String, FormatError> {
     Ok(yaml::print(&to_json(schema, type_url, bytes, options)?))
 }
 
@@ -158,9 +156,9 @@ pub fn to_text(
     type_url: &str,
     bytes: &[u8],
     options: &PrintOptions,
-) -> core::result::Result<String, FormatError> {
+) -> Result<String, FormatError> {
     let any = decode_any(schema, type_url, bytes, UnknownTypes::Marked)?;
-    text::Printer::new(schema, options).file(&any).map_err(|fault| fault.in_source("", None))
+    text::TextPrinter::new(schema, options).file(&any).map_err(|fault| fault.in_source("", None))
 }
 
 /// Converts a message to canonical proto3 JSON without `@type`, such as the body of a REST request
@@ -174,12 +172,12 @@ pub fn message_to_json(
     full_name: &str,
     bytes: &[u8],
     options: &PrintOptions,
-) -> core::result::Result<serde_json::Value, FormatError> {
+) -> Result<serde_json::Value, FormatError> {
     let print = || {
         let message =
             schema.require(full_name).map_err(|kind| Fault::new(None, &Path::Root, kind))?;
         check_printable(schema, &message, bytes, options.unknown_types)?;
-        json::Printer::new(schema, options).message(&decode(message, bytes)?, Privacy::Public)
+        json::JsonPrinter::new(schema, options).message(&decode(message, bytes)?, Privacy::Public)
     };
     print().map_err(|fault| fault.in_source("", None))
 }
@@ -198,7 +196,7 @@ fn decode_any<'b>(
     type_url: &'b str,
     bytes: &'b [u8],
     unknown_types: UnknownTypes,
-) -> core::result::Result<Typed<'b>, FormatError> {
+) -> Result<Typed<'b>, FormatError> {
     let decode = || match schema.message_of(type_url) {
         None if unknown_types == UnknownTypes::Refused => {
             Err(check::unprintable_any(type_url, &Path::Root))

@@ -10,14 +10,14 @@ use crate::encode::{WellKnown, well_known_of};
 use crate::schema::Schema;
 use crate::tree::lexer::is_bracketed;
 
-pub(crate) struct Printer<'s> {
+pub(crate) struct TextPrinter<'s> {
     schema: &'s Schema,
     redactor: Redactor<'s>,
     out: String,
     indent: usize,
 }
 
-impl<'s> Printer<'s> {
+impl<'s> TextPrinter<'s> {
     pub(crate) fn new(schema: &'s Schema, options: &PrintOptions) -> Self {
         Self {
             schema,

@@ -3,12 +3,10 @@
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use super::document::read_any;
-use crate::encode::{MAX_MESSAGE_DEPTH, MAX_TOTAL_DEPTH};
-use crate::error::{ErrorKind, Fault, FormatError, Path, abbreviate};
+use crate::encode::{Location, MAX_MESSAGE_DEPTH, MAX_TOTAL_DEPTH};
+use crate::error::{ErrorKind, Fault, FormatError, Path, Result, abbreviate};
 use crate::schema::Schema;
 use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Maximum number of unprintable `Any`s listed for a resource.
 const MOST_UNPRINTABLE: usize = 100;
@@ -26,11 +24,7 @@ const MOST_UNPRINTABLE: usize = 100;
 /// - [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] for the type URL of the resource;
 /// - [`ErrorKind::Corrupt`], with the path of the message that does not decode;
 /// - [`ErrorKind::TooDeep`].
-pub fn decode_check(
-    schema: &Schema,
-    type_url: &str,
-    bytes: &[u8],
-) -> core::result::Result<(), FormatError> {
+pub fn decode_check(schema: &Schema, type_url: &str, bytes: &[u8]) -> Result<(), FormatError> {
     let checked = match schema.require_url(type_url) {
         Ok(resource) => message(schema, &resource, bytes, &Path::Root),
         Err(kind) => Err(Fault::new(None, &Path::Root, kind)),
@@ -45,7 +39,7 @@ pub(crate) fn message(
     bytes: &[u8],
     path: &Path<'_>,
 ) -> Result<()> {
-    Checker { schema, unprintable: None }.message(message, bytes, At { path, depth: 0, total: 0 })
+    Checker { schema, unprintable: None }.message(message, bytes, Location::top(path))
 }
 
 /// Lists the `Any`s of a resource that have no JSON or YAML form, in the order of the bytes, at
@@ -63,7 +57,7 @@ pub fn unprintable(
     schema: &Schema,
     type_url: &str,
     bytes: &[u8],
-) -> core::result::Result<Vec<FormatError>, FormatError> {
+) -> Result<Vec<FormatError>, FormatError> {
     let listed = match schema.message_of(type_url) {
         Some(resource) => list_unprintable(schema, &resource, bytes, &Path::Root),
         None => Ok(vec![*unprintable_any(type_url, &Path::Root)]),
@@ -80,7 +74,7 @@ pub(crate) fn list_unprintable(
     path: &Path<'_>,
 ) -> Result<Vec<Fault>> {
     let mut checker = Checker { schema, unprintable: Some(Vec::new()) };
-    checker.message(message, bytes, At { path, depth: 0, total: 0 })?;
+    checker.message(message, bytes, Location::top(path))?;
     Ok(checker.unprintable.unwrap_or_default())
 }
 
@@ -94,27 +88,19 @@ struct Checker<'s> {
     unprintable: Option<Vec<Fault>>,
 }
 
-#[derive(Clone, Copy)]
-struct At<'p> {
-    path: &'p Path<'p>,
-    /// Number of messages around this one, up to the nearest `Any`.
-    depth: usize,
-    /// Number of messages around this one.
-    total: usize,
-}
-
-impl At<'_> {
-    fn corrupt(&self, message: &MessageDescriptor, reason: String) -> Box<Fault> {
-        Fault::new(
-            None,
-            self.path,
-            ErrorKind::Corrupt { message: message.full_name().to_owned(), reason },
-        )
-    }
+/// Creates the error for a message that does not decode.
+fn corrupt(path: &Path<'_>, message: &MessageDescriptor, reason: String) -> Box<Fault> {
+    let message = message.full_name().to_owned();
+    Fault::new(None, path, ErrorKind::Corrupt { message, reason })
 }
 
 impl Checker<'_> {
-    fn message(&mut self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
+    fn message(
+        &mut self,
+        message: &MessageDescriptor,
+        bytes: &[u8],
+        at: Location<'_>,
+    ) -> Result<()> {
         for (depth, limit) in [(at.depth, MAX_MESSAGE_DEPTH), (at.total, MAX_TOTAL_DEPTH)] {
             if depth > limit {
                 return Err(Fault::new(None, at.path, ErrorKind::TooDeep { limit }));
@@ -123,7 +109,7 @@ impl Checker<'_> {
         // Number of elements of each repeated message field so far, for paths.
         let mut counts: Vec<(u32, usize)> = Vec::new();
         for field in Fields::new(bytes) {
-            let field = field.map_err(|e| at.corrupt(message, e.to_string()))?;
+            let field = field.map_err(|e| corrupt(at.path, message, e.to_string()))?;
             let Some(descriptor) = message.get_field(field.number) else { continue };
             self.field(message, &descriptor, field, &mut counts, at)?;
         }
@@ -140,18 +126,19 @@ impl Checker<'_> {
         descriptor: &FieldDescriptor,
         field: Field<'_>,
         counts: &mut Vec<(u32, usize)>,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<()> {
         let number = field.number;
-        let wrong =
-            |what: &str| at.corrupt(message, format!("the field `{}` {what}", descriptor.name()));
+        let wrong = |what: &str| {
+            corrupt(at.path, message, format!("the field `{}` {what}", descriptor.name()))
+        };
         match (descriptor.kind(), field.payload) {
             (Kind::Message(_), Payload::Group) if descriptor.is_group() => Ok(()),
             (Kind::Message(nested), Payload::Len(bytes)) if !descriptor.is_group() => {
                 let field = Path::Field(at.path, descriptor.name());
                 // A map entry has the path of its value.
                 let path = if message.is_map_entry() { at.path } else { &field };
-                let inner = |path| At { path, depth: at.depth + 1, total: at.total + 1 };
+                let inner = |path| Location { path, depth: at.depth + 1, total: at.total + 1 };
                 if descriptor.is_map() {
                     let key = last_string(bytes, 1).unwrap_or_default();
                     self.message(&nested, bytes, inner(&Path::Key(path, key)))
@@ -166,7 +153,7 @@ impl Checker<'_> {
             }
             (Kind::Bytes, Payload::Len(_)) => Ok(()),
             (kind, Payload::Len(packed)) if descriptor.is_list() && is_packable(&kind) => {
-                check_packed(&kind, packed).map_err(|e| at.corrupt(message, e.to_string()))
+                check_packed(&kind, packed).map_err(|e| corrupt(at.path, message, e.to_string()))
             }
             (Kind::Double | Kind::Fixed64 | Kind::Sfixed64, Payload::Fixed64) => Ok(()),
             (Kind::Float | Kind::Fixed32 | Kind::Sfixed32, Payload::Fixed32) => Ok(()),
@@ -175,10 +162,13 @@ impl Checker<'_> {
         }
     }
 
-    fn any(&mut self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
-        let (type_url, value) = read_any(bytes).map_err(|e| at.corrupt(message, e.to_string()))?;
+    fn any(&mut self, message: &MessageDescriptor, bytes: &[u8], at: Location<'_>) -> Result<()> {
+        let (type_url, value) =
+            read_any(bytes).map_err(|e| corrupt(at.path, message, e.to_string()))?;
         match self.schema.message_of(type_url) {
-            Some(inner) => self.message(&inner, value, At { depth: 0, total: at.total + 1, ..at }),
+            Some(inner) => {
+                self.message(&inner, value, Location { depth: 0, total: at.total + 1, ..at })
+            }
             None => {
                 let is_empty = type_url.is_empty() && value.is_empty();
                 if let Some(listed) = &mut self.unprintable
@@ -225,7 +215,7 @@ fn is_packable(kind: &Kind) -> bool {
     !matches!(kind, Kind::String | Kind::Bytes | Kind::Message(_))
 }
 
-fn check_packed(kind: &Kind, mut packed: &[u8]) -> core::result::Result<(), WireError> {
+fn check_packed(kind: &Kind, mut packed: &[u8]) -> Result<(), WireError> {
     let width = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 8,
         Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 4,

@@ -96,7 +96,7 @@ impl Schema {
     /// Returns this schema extended by the messages of an encoded `FileDescriptorSet`.
     ///
     /// A file of the set that the schema already has, by name, is ignored, so a set may repeat its
-    /// imports. [`Schema::passed_over`] lists the definitions ignored in this way.
+    /// imports. [`Schema::ignored_definitions`] lists the definitions ignored in this way.
     ///
     /// # Errors
     ///
@@ -136,8 +136,8 @@ impl Schema {
     /// # Errors
     ///
     /// [`ErrorKind::Descriptors`] if the bytes are not a descriptor set.
-    pub fn passed_over(&self, set: &[u8]) -> Result<Vec<String>, FormatError> {
-        set::passed_over(&self.pool, &set::files(set)?)
+    pub fn ignored_definitions(&self, set: &[u8]) -> Result<Vec<String>, FormatError> {
+        set::ignored_definitions(&self.pool, &set::files(set)?)
     }
 
     /// Returns the descriptors, for callers that use reflection.

@@ -110,7 +110,7 @@ pub(super) fn encode_new(
 }
 
 /// Returns the full names defined in files that the pool has in another version, and missing there.
-pub(super) fn passed_over(
+pub(super) fn ignored_definitions(
     known: &DescriptorPool,
     files: &[File<'_>],
 ) -> Result<Vec<String>, FormatError> {

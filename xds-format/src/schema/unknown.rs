@@ -27,10 +27,10 @@ pub(super) fn suggestion(pool: &DescriptorPool, full_name: &str) -> Option<Strin
 /// Whether a type may have moved, or may be misremembered, between two packages. They must have the
 /// same first word, and the same last word or no word that the other lacks. Versions are ignored.
 fn is_akin(package: &str, other: &str) -> bool {
-    let words = |package: &'_ str| -> Vec<String> {
+    let parts = |package: &'_ str| -> Vec<String> {
         package.split('.').filter(|word| !is_version(word)).map(str::to_owned).collect()
     };
-    let (package, other) = (words(package), words(other));
+    let (package, other) = (parts(package), parts(other));
     package.first() == other.first()
         && package.len() > 1
         && (package.last() == other.last() || package.iter().all(|word| other.contains(word)))

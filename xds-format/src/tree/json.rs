@@ -4,15 +4,13 @@
 use std::borrow::Cow;
 
 use super::{MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax};
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::format::Format;
 use crate::options::Leniency;
 
-type Result<T> = core::result::Result<T, Box<Fault>>;
-
 /// Parses one JSON text.
 pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Node<'_>> {
-    let mut parser = Parser { nodes_left: MAX_NODES, leniency, ..Parser::new(text) };
+    let mut parser = JsonParser { nodes_left: MAX_NODES, leniency, ..JsonParser::new(text) };
     parser.skip_space();
     let node = parser.value(0)?;
     parser.skip_space();
@@ -24,11 +22,11 @@ pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Node<'_>> {
 
 /// Whether the whole text is one JSON number.
 pub(crate) fn is_number(text: &str) -> bool {
-    let mut parser = Parser::new(text);
+    let mut parser = JsonParser::new(text);
     parser.number().is_ok() && parser.at == text.len()
 }
 
-struct Parser<'t> {
+struct JsonParser<'t> {
     text: &'t str,
     bytes: &'t [u8],
     at: usize,
@@ -38,7 +36,7 @@ struct Parser<'t> {
     leniency: Leniency,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> JsonParser<'t> {
     fn new(text: &'t str) -> Self {
         Self { text, bytes: text.as_bytes(), at: 0, nodes_left: 0, leniency: Leniency::Strict }
     }

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 
 use super::syntax;
-use crate::error::Fault;
+use crate::error::Result;
 use crate::format::Format;
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// A token of proto text.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,21 +8,19 @@ use std::borrow::Cow;
 
 use super::lexer::{Lexer, Token};
 use super::{MAX_NODES, Member, Node, Value, check_depth, count_node, syntax};
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::format::Format;
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Parses a text into an object of its fields.
 pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
     let mut lexer = Lexer::new(text);
     let (offset, token) = lexer.next()?;
-    let mut parser = Parser { lexer, offset, token, nodes_left: MAX_NODES };
+    let mut parser = TextParser { lexer, offset, token, nodes_left: MAX_NODES };
     let members = parser.members(&Token::End, 0)?;
     Ok(Node { offset: 0, value: Value::Object(members) })
 }
 
-struct Parser<'t> {
+struct TextParser<'t> {
     lexer: Lexer<'t>,
     /// Next token, and the byte offset where it begins.
     token: Token<'t>,
@@ -30,7 +28,7 @@ struct Parser<'t> {
     nodes_left: usize,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> TextParser<'t> {
     fn members(&mut self, end: &Token<'t>, depth: usize) -> Result<Vec<Member<'t>>> {
         let mut members = Vec::new();
         while self.token != *end {

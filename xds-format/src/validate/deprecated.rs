@@ -53,19 +53,19 @@ pub fn deprecated_uses(
             let kind = ErrorKind::Corrupt { message, reason: why.to_string() };
             Fault::new(None, &Path::Root, kind)
         })?;
-        let mut walk = Walk { schema, found: Vec::new() };
+        let mut walk = DeprecationWalk { schema, found: Vec::new() };
         walk.message(&message, &Path::Root);
         Ok(walk.found)
     };
     walked().map_err(|fault: Box<Fault>| fault.in_source("", None))
 }
 
-struct Walk<'s> {
+struct DeprecationWalk<'s> {
     schema: &'s Schema,
     found: Vec<Deprecated>,
 }
 
-impl Walk<'_> {
+impl DeprecationWalk<'_> {
     fn message(&mut self, message: &DynamicMessage, path: &Path<'_>) {
         for (field, value) in message.fields() {
             if self.found.len() >= MOST {

@@ -134,10 +134,10 @@ impl<'s> Walk<'s> {
             if *ignore_empty && elements.is_empty() {
                 return;
             }
-            if let Some((rule, words)) =
+            if let Some((rule, requirement)) =
                 count.fault(elements.len(), "element", ["min_items", "max_items"])
             {
-                self.report(path, rule, format!("must {words}, has {}", elements.len()));
+                self.report(path, rule, format!("must {requirement}, has {}", elements.len()));
             }
             let mut seen = BTreeSet::new();
             let twice = elements.iter().position(|it| *unique && !seen.insert(identity(it)));
@@ -169,10 +169,10 @@ impl<'s> Walk<'s> {
             if *ignore_empty && entries.is_empty() {
                 return;
             }
-            if let Some((rule, words)) =
+            if let Some((rule, requirement)) =
                 count.fault(entries.len(), "entry", ["min_pairs", "max_pairs"])
             {
-                self.report(path, rule, format!("must {words}, has {}", entries.len()));
+                self.report(path, rule, format!("must {requirement}, has {}", entries.len()));
             }
             (of_keys, of_values) = (Some(&**keys), Some(&**values));
         }
@@ -207,9 +207,9 @@ impl<'s> Walk<'s> {
             ValueRules::Free | ValueRules::Repeated { .. } | ValueRules::Map { .. } => {}
             ValueRules::Number(numbers) => {
                 if let Some(number) = Number::of(value)
-                    && let Some((rule, words)) = numbers.fault(number)
+                    && let Some((rule, requirement)) = numbers.fault(number)
                 {
-                    self.report(path, rule, format!("must {words}, is {number}"));
+                    self.report(path, rule, format!("must {requirement}, is {number}"));
                 }
             }
             ValueRules::Bool(wanted) => {
@@ -224,13 +224,13 @@ impl<'s> Walk<'s> {
                     Value::Bytes(bytes) => (&bytes[..], Flavour::Bytes),
                     _ => return,
                 };
-                if let Some((rule, words)) = texts.fault(text, flavour) {
+                if let Some((rule, requirement)) = texts.fault(text, flavour) {
                     let found = if text.is_empty() {
                         String::new()
                     } else {
                         format!(", is {}", quoted(text, flavour))
                     };
-                    self.report(path, rule, format!("must {words}{found}"));
+                    self.report(path, rule, format!("must {requirement}{found}"));
                 }
             }
             ValueRules::Enum { numbers, defined_only } => {
@@ -243,8 +243,9 @@ impl<'s> Walk<'s> {
                     let reason = format!("must be a value of the enum `{name}`, is {shown}");
                     self.report(path, "defined_only", reason);
                 }
-                if let Some((rule, words)) = numbers.fault(Number::Integer((*number).into())) {
-                    self.report(path, rule, format!("must {words}, is {shown}"));
+                if let Some((rule, requirement)) = numbers.fault(Number::Integer((*number).into()))
+                {
+                    self.report(path, rule, format!("must {requirement}, is {shown}"));
                 }
             }
             ValueRules::Any { one_of, none_of } => {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use xds_core::client::{Call, ChannelError, Exchange};
 use xds_format::Schema;
-use xds_rest::{Answer, Authorize, Dial, Poller, PollerOptions};
+use xds_rest::{Authorize, Dial, PollResult, Poller, PollerOptions};
 
 use super::{
     address::Target,
@@ -60,7 +60,7 @@ impl Polling {
 
     pub(crate) fn ask(&mut self, request: &[u8]) {
         self.response = None;
-        self.poller.ask(request);
+        self.poller.start(request);
     }
 
     /// Whether a received response has not been read yet.
@@ -77,10 +77,10 @@ impl Polling {
             }
             // While a response is unread, no request is in flight; this only drives the connection.
             match ready!(self.poller.poll(cx)) {
-                Answer::Response(response) => self.response = Some(response),
-                Answer::Unchanged => return Poll::Ready(News::Unchanged),
-                Answer::Unusable(why) => return Poll::Ready(News::Undeliverable(why)),
-                Answer::Failed(error) => return Poll::Ready(News::Failed(error)),
+                PollResult::Response(response) => self.response = Some(response),
+                PollResult::Unchanged => return Poll::Ready(News::Unchanged),
+                PollResult::Unusable(why) => return Poll::Ready(News::Undeliverable(why)),
+                PollResult::Failed(error) => return Poll::Ready(News::Failed(error)),
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use thiserror::Error;
 use xds_bootstrap::{
-    BootstrapError, Inexpressible,
+    BootstrapError, UnsupportedConfig,
     envoy::{ConfigSource, EnvoyBootstrap, NestedSource, Specifier, Target},
 };
 use xds_core::{TypeUrl, client::ClientConfig};
@@ -22,7 +22,7 @@ use crate::runtime::Runtime;
 pub enum SourceError {
     /// The source requires something that clients do not support.
     #[error(transparent)]
-    Inexpressible(#[from] Inexpressible),
+    UnsupportedConfig(#[from] UnsupportedConfig),
     /// The application could not map a cluster or service of the source.
     #[error("{0}")]
     Place(Box<dyn Error + Send + Sync>),

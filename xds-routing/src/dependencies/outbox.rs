@@ -11,7 +11,8 @@ use super::{Configuration, ConfigurationError, Dependency, DependencyKind};
 #[must_use]
 #[non_exhaustive]
 pub enum DependencyOutput {
-    /// Start this watch, and pass every notice to [`DependencyManager::handle_notice`](super::DependencyManager::handle_notice).
+    /// Start this watch, and pass every notice to
+    /// [`DependencyManager::handle_notice`](super::DependencyManager::handle_notice).
     Watch(Dependency),
     /// End this watch.
     Unwatch(Dependency),

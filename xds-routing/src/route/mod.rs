@@ -11,7 +11,7 @@
 //! | the route of a call | `find.rs`, [`VirtualHost::find`] |
 //! | route actions | `action.rs`, `retry.rs`, `weights.rs` |
 //! | skipped routes | `skipped.rs` |
-//! | validation | `validate.rs` and the `validator` functions next to each value |
+//! | validation | `validate.rs` and the `validate_*` functions next to each value |
 //! | incremental validation of an update | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;

@@ -140,7 +140,7 @@ impl Following {
 
     fn started(&self, id: Id, client: Result<ClientHandle, String>) -> Option<Started> {
         let nested = &self.references.get(&id)?.nested;
-        let name = nested.wanted.name().map(ResourceName::from);
+        let name = nested.selection.name().map(ResourceName::from);
         let subscription = Subscription { type_url: nested.type_url.clone(), name };
         Some(Started { id, subscription, client })
     }
@@ -209,7 +209,7 @@ impl Following {
 }
 
 fn key(nested: &NestedSource) -> (TypeUrl, Option<String>) {
-    (nested.type_url.clone(), nested.wanted.name().map(str::to_owned))
+    (nested.type_url.clone(), nested.selection.name().map(str::to_owned))
 }
 
 /// Returns the types that resources of the subscriptions refer to.

@@ -19,7 +19,7 @@ use super::{
     MAX_DEPTH, MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax,
     too_deep,
 };
-use crate::error::{ErrorKind, Fault, Path};
+use crate::error::{ErrorKind, Fault, Path, Result};
 use crate::format::Format;
 use crate::options::Leniency;
 
@@ -35,8 +35,6 @@ const IGNORE: &str = "!ignore";
 
 /// Key that merges other mappings into its mapping.
 const MERGE: &str = "<<";
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Parses all documents of a YAML text.
 pub(crate) fn parse(text: &str, leniency: Leniency) -> Result<Vec<Node<'_>>> {

@@ -7,12 +7,10 @@ use std::borrow::Cow;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use crate::error::{Fault, abbreviate};
+use crate::error::{Fault, Result, abbreviate};
 use crate::format::Format;
 use crate::options::Leniency;
 use crate::tree::{Value, syntax};
-
-type Result<T> = core::result::Result<T, Box<Fault>>;
 
 /// Rejects a tag other than the core tag `expected`. With `Leniency::Envoy` every tag is accepted.
 pub(crate) fn check_tag(

@@ -22,7 +22,7 @@ use crate::dependencies::{
 ///     match output {
 ///         Output::Notify(watch, notice) => {
 ///             if let Some(_notice) = dependencies.handle_notice(watch, notice, client, now) {
-///                 // It is of a watch of somebody else.
+///                 // The notice belongs to another watch.
 ///             }
 ///         }
 ///         _ => { /* channels, as ever */ }
