@@ -119,7 +119,7 @@ pub enum ErrorKind {
     #[error("excludes `{0}`, which is set as well")]
     Excludes(&'static str),
     /// The enum has no such value.
-    #[error("no such value; known are {0}")]
+    #[error("unknown value, expected one of {0}")]
     UnknownEnumValue(&'static str),
     /// None of the listed credentials is supported. Contains their types.
     // BS-07
@@ -138,7 +138,7 @@ pub enum ErrorKind {
     },
     /// The transport does not support the type, which exists only in the incremental variant.
     // S0.042, S0.180
-    #[error("{short} has only an incremental variant, which {api_type} is not")]
+    #[error("{short} is available only in the incremental variant, but api_type is {api_type}")]
     IncrementalOnly {
         /// Short name of the type.
         short: &'static str,
@@ -147,7 +147,7 @@ pub enum ErrorKind {
     },
     /// An aggregated stream over REST does not exist.
     // S0.204
-    #[error("an aggregated stream cannot be had over REST")]
+    #[error("REST does not support aggregated streams")]
     RestAggregated,
     /// A source uses the aggregated stream, but the bootstrap does not configure one.
     // S0.059
@@ -203,11 +203,11 @@ pub enum WarningKind {
     UnsupportedCredentials(&'static str),
     /// The type of call credentials is unknown. Calls are made without them.
     // BS-23
-    #[error("call credentials of type {0:?} are not known, and calls are made without them")]
+    #[error("call credentials of type {0:?} are not supported, and calls are made without them")]
     UnknownCallCredentials(Box<str>),
     /// A field of version 2 of the API, read as its version 3 equivalent.
     // X43
-    #[error("of version 2 of the API; read as `{now}`")]
+    #[error("version 2 of the API, read as `{now}`")]
     Version2 {
         /// Equivalent field of version 3.
         now: &'static str,

@@ -265,7 +265,7 @@ fn read_allowed_services(
 ) -> Result<BTreeMap<String, AllowedService>, BootstrapError> {
     let Some(services) = top.get("allowed_grpc_services") else { return Ok(BTreeMap::new()) };
     if !guards.allowed_grpc_services.is_on() {
-        let why = WarningKind::GuardedOff("the guard of allowed services");
+        let why = WarningKind::GuardedOff("`Guards::allowed_grpc_services`");
         warnings.push(Warning::new(services.path, why));
         return Ok(BTreeMap::new());
     }

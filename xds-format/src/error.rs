@@ -184,7 +184,7 @@ pub enum ErrorKind {
     MissingType,
     /// A type URL is not of the form `prefix/full.name`.
     #[error(
-        "`{type_url}` is no type URL such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
+        "`{type_url}` is not a type URL such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
     )]
     InvalidTypeUrl {
         /// Text found in place of a type URL.
@@ -215,7 +215,7 @@ pub enum ErrorKind {
         field: String,
     },
     /// An object has a key twice.
-    #[error("the key `{key}` stands twice in one object")]
+    #[error("duplicate key `{key}`")]
     DuplicateKey {
         /// The key.
         key: String,
@@ -231,7 +231,7 @@ pub enum ErrorKind {
         second: String,
     },
     /// A document has two resources of the same type and name.
-    #[error("the resource `{name}` of type `{type_url}` stands twice in this file")]
+    #[error("the resource `{name}` of type `{type_url}` occurs twice in this file")]
     DuplicateResource {
         /// Type URL.
         type_url: String,
@@ -331,8 +331,8 @@ impl ErrorKind {
 fn no_type(type_url: &str) -> String {
     match type_url.rsplit_once('/') {
         Some((_, name)) if !name.is_empty() => format!("the schema lacks the type `{type_url}`"),
-        _ if type_url.is_empty() => "it holds a value and no type URL".to_owned(),
-        _ => format!("`{type_url}` is no type URL"),
+        _ if type_url.is_empty() => "it has a value but no type URL".to_owned(),
+        _ => format!("`{type_url}` is not a type URL"),
     }
 }
 

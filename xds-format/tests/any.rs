@@ -105,9 +105,9 @@ fn any_without_a_known_type_has_no_form_in_json() {
             "the schema lacks the type `t/acme.Custom`",
         ),
         ("type_url: 't/acme.Custom'", "t/acme.Custom", "the schema lacks the type `t/acme.Custom`"),
-        ("type_url: 'acme.Custom' value: 'a'", "acme.Custom", "`acme.Custom` is no type URL"),
-        ("type_url: 't/' value: 'a'", "t/", "`t/` is no type URL"),
-        ("value: 'a'", "", "it holds a value and no type URL"),
+        ("type_url: 'acme.Custom' value: 'a'", "acme.Custom", "`acme.Custom` is not a type URL"),
+        ("type_url: 't/' value: 'a'", "t/", "`t/` is not a type URL"),
+        ("value: 'a'", "", "it has a value but no type URL"),
     ] {
         let bytes = extension(typed_config);
         let expected = format!("typed_config: an `Any` cannot be written as JSON or YAML: {why}");

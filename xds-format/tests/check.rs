@@ -74,7 +74,7 @@ fn unknown_types_pass_inside_but_not_outside() {
     let error = decode_check(Schema::envoy(), "nonsense", b"").unwrap_err().to_string();
     assert_eq!(
         error,
-        "`nonsense` is no type URL such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
+        "`nonsense` is not a type URL such as `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
     );
 }
 

@@ -130,7 +130,7 @@ fn type_urls_must_be_there_and_be_urls() {
     );
     assert_eq!(
         json(r#"{"@type": "envoy.config.cluster.v3.Cluster", "name": "c"}"#),
-        "f:1:11: @type: `envoy.config.cluster.v3.Cluster` is no type URL such as \
+        "f:1:11: @type: `envoy.config.cluster.v3.Cluster` is not a type URL such as \
          `type.googleapis.com/envoy.config.cluster.v3.Cluster`"
     );
     assert_eq!(json(r#"{"@type": 5}"#), "f:1:11: @type: expected a type URL, found the number 5");
@@ -225,10 +225,7 @@ fn nothing_is_set_twice() {
         json(&cluster(r#""connect_timeout": "1s", "connectTimeout": "2s""#)),
         "f:1:86: the field `connect_timeout` is set twice"
     );
-    assert_eq!(
-        json(&cluster(r#""name": "d""#)),
-        "f:1:61: the key `name` stands twice in one object"
-    );
+    assert_eq!(json(&cluster(r#""name": "d""#)), "f:1:61: duplicate key `name`");
     assert_eq!(
         json(&cluster(r#""type": "EDS", "cluster_type": {}"#)),
         "f:1:76: `type` and `cluster_type` exclude each other (oneof `cluster_discovery_type`)"
@@ -241,7 +238,7 @@ fn nothing_is_set_twice() {
         text(
             "# proto-message: envoy.config.cluster.v3.Cluster\nmetadata { filter_metadata { key: \"a\" } filter_metadata { key: \"a\" } }"
         ),
-        "f:2:57: metadata.filter_metadata: the key `a` stands twice in one object"
+        "f:2:57: metadata.filter_metadata: duplicate key `a`"
     );
 }
 
@@ -250,12 +247,12 @@ fn a_type_and_name_stands_once_in_a_file() {
     let file = "- {'@type': t/envoy.config.cluster.v3.Cluster, name: a}\n---\n- {'@type': t/envoy.config.cluster.v3.Cluster, name: a}\n";
     assert_eq!(
         yaml(file),
-        "f:3:3: [0]: the resource `a` of type `t/envoy.config.cluster.v3.Cluster` stands twice in this file"
+        "f:3:3: [0]: the resource `a` of type `t/envoy.config.cluster.v3.Cluster` occurs twice in this file"
     );
     let response = "resources { [t/envoy.config.cluster.v3.Cluster] { name: \"a\" } }\n";
     assert_eq!(
         text(&response.repeat(2)),
-        "f:2:1: resources[1]: the resource `a` of type `t/envoy.config.cluster.v3.Cluster` stands twice in this file"
+        "f:2:1: resources[1]: the resource `a` of type `t/envoy.config.cluster.v3.Cluster` occurs twice in this file"
     );
 }
 

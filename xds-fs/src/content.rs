@@ -34,7 +34,7 @@ pub(crate) fn response(
     let wanted = type_url.as_str();
     if let Some(it) = document.resources.iter().find(|it| it.type_url.ends_with(COLLECTION)) {
         let (name, type_url) = (&it.name, &it.type_url);
-        return Err(format!("{path}: {name} is a {type_url}, and collections are not read"));
+        return Err(format!("{path}: {name} is a {type_url}, and collections are not supported"));
     }
     match &document.type_url {
         Some(stated) if document.responses == 1 && stated != wanted => {

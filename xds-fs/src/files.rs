@@ -126,7 +126,7 @@ fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
         Ok(content) => Some(Ok(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let is_dangling_link = path.symlink_metadata().is_ok_and(|link| link.is_symlink());
-            is_dangling_link.then(|| Err("the link leads nowhere".to_owned()))
+            is_dangling_link.then(|| Err("dangling symbolic link".to_owned()))
         }
         Err(error) => Some(Err(error.to_string())),
     }
@@ -138,10 +138,10 @@ fn read(path: &Path) -> io::Result<Bytes> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
-        return Err(io::Error::other(format!("this is {kind}, and not a file of resources")));
+        return Err(io::Error::other(format!("this is {kind}, not a resource file")));
     }
     let too_large = |length: u64| {
-        let why = format!("the file has {length} B, and no more than {LARGEST} B are read");
+        let why = format!("the file has {length} bytes, more than the limit of {LARGEST} bytes");
         io::Error::other(why)
     };
     if metadata.len() > LARGEST {

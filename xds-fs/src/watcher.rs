@@ -59,7 +59,7 @@ impl Watcher {
             let counts = match event {
                 Ok(event) => lock(&for_events).counts(&event),
                 Err(why) => {
-                    tracing::warn!(%why, "trouble with watching files");
+                    tracing::warn!(%why, "error while watching files");
                     true
                 }
             };
@@ -68,7 +68,7 @@ impl Watcher {
             }
         };
         let watcher = notify::recommended_watcher(take)
-            .inspect_err(|why| tracing::warn!(%why, "cannot watch files, looking at times instead"))
+            .inspect_err(|why| tracing::warn!(%why, "cannot watch files, polling them instead"))
             .ok();
         Self { place, watcher, watched: BTreeSet::new(), interest }
     }
@@ -153,7 +153,7 @@ impl Watcher {
                 // In this case only the swap of a link is noticed late.
                 Err(why) => {
                     let directory = directory.display();
-                    tracing::debug!(%directory, %why, "cannot watch a directory on the way");
+                    tracing::debug!(%directory, %why, "cannot watch an ancestor directory");
                 }
             }
         }

@@ -120,7 +120,7 @@ fn a_collection_is_refused() {
         types::CLUSTER
     );
     let why = trouble_in(&folder, "cds.yaml", file);
-    assert_eq!(why, format!(": all is a {collection}, and collections are not read"));
+    assert_eq!(why, format!(": all is a {collection}, and collections are not supported"));
     // The form that Envoy uses: the collection without `@type`.
     let bare = format!("name: all\nresource: {{'@type': {collection}}}\n");
     let why = trouble_in(&folder, "bare.yaml", bare);
@@ -133,5 +133,5 @@ fn what_is_no_file_is_not_read() {
     let folder = Folder::new("no-file");
     std::fs::create_dir(folder.path("cds.yaml")).unwrap();
     let why = Reader::of_clusters(&folder.path("cds.yaml")).wait_for_trouble();
-    assert!(why.contains("not a file"), "{why}");
+    assert!(why.contains("not a resource file"), "{why}");
 }

@@ -219,7 +219,8 @@ where
         let body = match select(pin!(read(body, self.options.max_request_bytes)), late).await {
             Either::Left((body, _)) => body?,
             Either::Right(_) => {
-                let why = format!("no whole request within {:?}", self.options.body_timeout);
+                let why =
+                    format!("the request was not complete within {:?}", self.options.body_timeout);
                 return Err(ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, why));
             }
         };
@@ -298,7 +299,9 @@ where
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the request is longer than {limit} bytes"),
         ),
-        false => ErrorResponse::new(StatusCode::BAD_REQUEST, format!("the body breaks off: {why}")),
+        false => {
+            ErrorResponse::new(StatusCode::BAD_REQUEST, format!("cannot read the body: {why}"))
+        }
     })
 }
 
@@ -310,13 +313,14 @@ fn method_at(
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<&'static str, ErrorResponse> {
-    let no_such =
-        || ErrorResponse::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
+    let no_such = || {
+        ErrorResponse::new(StatusCode::NOT_FOUND, format!("no resource type is served at {path}"))
+    };
     let fetch = fetch_path_at(path).ok_or_else(no_such)?;
     if method != Method::POST {
         return Err(ErrorResponse::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "only POST is served".into(),
+            "the method must be POST".into(),
         ));
     }
     // A request without a content type is taken as JSON.
@@ -328,7 +332,7 @@ fn method_at(
         true => Ok(fetch),
         false => Err(ErrorResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("only {JSON} is understood"),
+            format!("the content type must be {JSON}"),
         )),
     }
 }

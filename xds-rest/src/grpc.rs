@@ -70,9 +70,10 @@ pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, 
             let length = body.get_u32() as usize;
             match body.len() == length && !is_compressed {
                 true => Ok(body),
-                false => {
-                    Err(Status { code: INTERNAL, message: "that is no single message".into() })
-                }
+                false => Err(Status {
+                    code: INTERNAL,
+                    message: "the response is not a single message".into(),
+                }),
             }
         }
         None => Err(Status { code: UNKNOWN, message: "no message came".into() }),

@@ -217,7 +217,7 @@ impl PollerOptions {
             Either::Left((Ok(result), _)) => result,
             Either::Left((Err(error), _)) => (PollResult::Failed(error), None),
             Either::Right(_) => {
-                let message = format!("no answer within {:?}", self.request_timeout).into();
+                let message = format!("no response within {:?}", self.request_timeout).into();
                 (
                     PollResult::Failed(ChannelError::Status { code: DEADLINE_EXCEEDED, message }),
                     None,
@@ -249,7 +249,7 @@ impl PollerOptions {
         let driver = Box::pin(async move { drop(driver.await) });
         let mut connection = Connection { sender, driver: Some(driver) };
         let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
-            let message = format!("no answer: {why}").into();
+            let message = format!("no response: {why}").into();
             ChannelError::Status { code: UNAVAILABLE, message }
         })?;
         Ok(self.read(response, connection).await)
@@ -290,11 +290,11 @@ impl PollerOptions {
             Ok(body) => body.to_bytes(),
             Err(why) if why.is::<LengthLimitError>() => {
                 let limit = self.max_response_bytes;
-                let why = format!("the answer is longer than {limit} bytes");
+                let why = format!("the response is longer than {limit} bytes");
                 return (PollResult::Unusable(why.into()), None);
             }
             Err(why) => {
-                let message = format!("the answer breaks off: {why}").into();
+                let message = format!("cannot read the response: {why}").into();
                 return (
                     PollResult::Failed(ChannelError::Status { code: UNAVAILABLE, message }),
                     None,
@@ -327,7 +327,7 @@ async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -
 /// so the type is only shown for an error.
 fn unreadable(why: &str, stated: Option<&HeaderValue>) -> Arc<str> {
     match stated.and_then(|stated| stated.to_str().ok()) {
-        Some(stated) => format!("{why} (the answer says it is {stated})").into(),
+        Some(stated) => format!("{why} (content type {stated})").into(),
         None => why.into(),
     }
 }

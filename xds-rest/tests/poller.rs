@@ -109,7 +109,7 @@ async fn what_is_no_answer_is_told_apart() {
     let mut late = polling(address, Duration::from_millis(50));
     late.start(&request(""));
     let PollResult::Failed(why) = answer(&mut late).await else { panic!("nobody answers") };
-    assert!(why.to_string().contains("no answer within 50ms"), "{why}");
+    assert!(why.to_string().contains("no response within 50ms"), "{why}");
 
     drop(silent);
     let mut alone = polling(address, Duration::from_secs(10));

@@ -46,7 +46,7 @@ pub(crate) fn validate_extension(
     }
     let name = type_url.rsplit_once('/').map(|(_, name)| name);
     if name.is_none_or(str::is_empty) {
-        validator.error_in("type_url", format_args!("`{type_url}` names no type"));
+        validator.error_in("type_url", format_args!("`{type_url}` is not a valid type URL"));
         return None;
     }
     Some(ExtensionConfig { type_url, value: Bytes::copy_from_slice(&config.value) })

@@ -93,7 +93,7 @@ pub(crate) fn validate_address(
             HostForm::Ip => match socket.address.parse::<IpAddr>() {
                 Ok(address) => address.to_string(),
                 Err(_) => {
-                    let why = format_args!("`{}` is no IP address", socket.address);
+                    let why = format_args!("`{}` is not an IP address", socket.address);
                     validator.error_in("address", why);
                     return None;
                 }

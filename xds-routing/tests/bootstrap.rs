@@ -40,7 +40,7 @@ fn the_guard_of_routing_decides_what_becomes_of_a_split() {
         assert_eq!(validator(&earlier, &rules(on)), Ok(2), "{on:?}");
     }
     let off = rules(Some("false"));
-    let why = "virtual_hosts[0].routes[0].route.cluster: must be set, since calls are not split";
+    let why = "virtual_hosts[0].routes[0].route.cluster: must be set, because calls are not split";
     assert_eq!(validator(&split, &off), Err(why.into()));
     assert_eq!(validator(&earlier, &off), Ok(1));
     println!("covers: S2.065 S2.066");

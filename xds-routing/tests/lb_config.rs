@@ -98,7 +98,7 @@ fn a_route_has_one_matcher_for_the_path_and_any_number_for_headers() {
     assert_eq!(route(json!({"prefix": "", "match_fraction": 1})), "");
     assert_eq!(
         route(json!({"prefix": "", "match_fraction": 1, "matchFraction": 1})),
-        format!("{at}.matchFraction: must not be set beside match_fraction")
+        format!("{at}.matchFraction: must not be set together with match_fraction")
     );
     assert_eq!(
         route(json!({"prefix": "", "matchFraction": -1})),
@@ -150,7 +150,7 @@ fn routes_and_actions_have_to_fit() {
     let at = "[0].xds_routing_experimental";
     assert_eq!(
         fault(with_routes(json!([{"prefix": "/s"}, {"prefix": "/t", "action": "b"}]))),
-        format!("{at}.route[1].action: `b` is not among the actions")
+        format!("{at}.route[1].action: there is no action `b`")
     );
     let mut unused = with_route(json!({"prefix": "/s"}));
     unused[0]["xds_routing_experimental"]["action"]["b.c"] = action("b");
@@ -176,7 +176,10 @@ fn the_first_policy_that_is_known_is_taken_and_no_other_looked_at() {
         Err(why) => why,
     };
     assert_eq!(of(json!([{"new_one": {}}, {"pick_first": {}}, {"round_robin": {}}])), "pick_first");
-    assert_eq!(of(json!([{"new_one": {}}, {"newer": 1}])), "none is known of new_one, newer");
+    assert_eq!(
+        of(json!([{"new_one": {}}, {"newer": 1}])),
+        "none of these policies is known: new_one, newer"
+    );
     // The first known policy is invalid. The valid one after it is not used.
     assert_eq!(
         of(json!([{"new_one": 1}, {"cds_experimental": {}}, {"round_robin": {}}])),

@@ -68,7 +68,7 @@ fn the_first_route_that_matches_counts() {
 
     let none = config.virtual_hosts()[0].find(&Call::new("/Else", &[]), &mut Random::new(1));
     let text = none.unwrap_err().to_string();
-    assert_eq!(text, "no route of virtual host `*` matches /Else: 4 routes, 0 passed over");
+    assert_eq!(text, "no route of virtual host `*` matches path /Else (4 routes, 0 skipped)");
     println!("covers: S2.002 S2.019 S2.042 S2.047 S2.054 S2.100");
 }
 

@@ -88,7 +88,7 @@ fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
     let unsupported = decide(&shop, "/s/x").unwrap_err();
     assert_eq!(
         (unsupported.to_string().as_str(), unsupported.code()),
-        ("route `r` does not lead to a cluster", 14)
+        ("route `r` does not forward to a cluster", 14)
     );
     let other = Router::new(Arc::clone(&config), "other.example", &listener).unwrap();
     assert_eq!(other.clusters(), names(&["b", "c"]));
@@ -99,7 +99,7 @@ fn a_channel_asks_for_a_name_and_a_call_for_a_route() {
     let nobody = Router::new(config, "example.org", &listener).unwrap_err();
     assert_eq!(
         nobody.to_string(),
-        "no virtual host of route configuration `routes` is for `example.org`"
+        "no virtual host of route configuration `routes` matches `example.org`"
     );
     assert_eq!(nobody.code(), 14);
     println!("covers: S2.057 S2.068 S2.070");
@@ -160,7 +160,7 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
     assert_eq!(references.set_routed(&names(&[])), [removed("new")]);
 
     let unknown = references.start_call(&old).unwrap_err();
-    assert_eq!((unknown.to_string().as_str(), unknown.code()), ("cluster `old` is not known", 13));
+    assert_eq!((unknown.to_string().as_str(), unknown.code()), ("unknown cluster `old`", 13));
     let gone = Failure::NoCluster {
         cluster: old,
         why: "does not exist".into(),

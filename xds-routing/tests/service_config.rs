@@ -243,7 +243,7 @@ fn what_the_policies_have_no_words_for_is_said_so() {
     matches.headers[0].treat_missing_header_as_empty = true;
     let config = valid(vec![route(matches, cluster("a"))]);
     let error = ServiceConfigs::new().next(&config.virtual_hosts()[0]).unwrap_err();
-    assert_eq!(error.to_string(), "route 0 takes a header that is missing for an empty one");
+    assert_eq!(error.to_string(), "route 0 treats a missing header as empty");
 }
 
 /// A route whose action is not for clients fails its calls only (gRFC A36).

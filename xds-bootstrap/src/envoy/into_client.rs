@@ -20,10 +20,15 @@ use super::{ApiConfigSource, ConfigSource, EnvoyBootstrap, PathSource, Specifier
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UnsupportedConfig {
-    /// The configuration has no source for listeners or clusters, or no aggregated stream for a
-    /// source that uses it.
+    /// The configuration has no source for listeners or clusters.
     #[error("neither listeners nor clusters have a source")]
     NoSource,
+    /// A source uses the aggregated stream, which the configuration lacks.
+    #[error("a source uses the aggregated stream, but ads_config is missing")]
+    NoAggregatedStream,
+    /// A source of type API has neither services nor cluster names.
+    #[error("an API config source names no server")]
+    NoServer,
     /// The node lacks a field that Envoy requires.
     // BS-15
     #[error("{0} must not be empty")]
@@ -153,7 +158,7 @@ impl EnvoyBootstrap {
             }
             Specifier::Api(api) => self.api_server(api, Streams::PerType)?,
             Specifier::Ads | Specifier::SelfServer { .. } => {
-                let ads = self.ads.as_ref().ok_or(UnsupportedConfig::NoSource)?;
+                let ads = self.ads.as_ref().ok_or(UnsupportedConfig::NoAggregatedStream)?;
                 self.api_server(ads, Streams::Aggregated)?
             }
         };
@@ -166,7 +171,7 @@ impl EnvoyBootstrap {
         api: &ApiConfigSource,
         streams: Streams,
     ) -> Result<ManagementServer, UnsupportedConfig> {
-        let uri = api.target(0).ok_or(UnsupportedConfig::NoSource)?.name();
+        let uri = api.target(0).ok_or(UnsupportedConfig::NoServer)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,

@@ -67,7 +67,7 @@ fn transports_that_are_gone_or_never_were_are_refused() {
             "api_config_source.api_type: this type of API is deprecated and not available"
         );
     }
-    let known = "no such value; known are REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and \
+    let known = "unknown value, expected one of REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and \
                  AGGREGATED_DELTA_GRPC";
     for unknown in [json!("GRPC2"), json!(4), json!(-1), json!(1.5)] {
         let mut value = grpc("GRPC");
@@ -290,7 +290,7 @@ fn a_source_is_exactly_one_thing() {
         (json!({ "ads": {}, "authorities": [{}] }), "authorities[0].name: required, but missing"),
         (
             json!({ "ads": {}, "resource_api_version": "V4" }),
-            "resource_api_version: no such value; known are AUTO, V2 and V3",
+            "resource_api_version: unknown value, expected one of AUTO, V2 and V3",
         ),
     ] {
         assert_eq!(refusal(source(value)), why);
@@ -327,8 +327,8 @@ fn virtual_hosts_come_incrementally_or_not_at_all() {
         assert_eq!(
             refusal(check(json!({ "api_config_source": value }), None)),
             format!(
-                "api_config_source.api_type: VirtualHost has only an incremental variant, which \
-                 {api_type} is not"
+                "api_config_source.api_type: VirtualHost is available only in the incremental \
+                 variant, but api_type is {api_type}"
             )
         );
         let other = source(json!({ "api_config_source": value })).expect("it is right");

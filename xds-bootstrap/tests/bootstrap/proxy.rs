@@ -86,7 +86,7 @@ fn a_proxys_bootstrap_that_cannot_work_is_refused() {
         ),
         (
             dynamic("ads_config", rest()),
-            "dynamic_resources.ads_config.api_type: an aggregated stream cannot be had over REST",
+            "dynamic_resources.ads_config.api_type: REST does not support aggregated streams",
         ),
         (
             dynamic("lds_config", json!({ "path": "" })),

@@ -272,7 +272,7 @@ fn all_supported_call_credentials_are_used() {
     let [warning] = &bootstrap.warnings[..] else { panic!("{:?}", bootstrap.warnings) };
     assert_eq!(
         warning.to_string(),
-        "xds_servers[0].call_creds[1].type: call credentials of type \"new\" are not known, and \
+        "xds_servers[0].call_creds[1].type: call credentials of type \"new\" are not supported, and \
          calls are made without them"
     );
     for (entry, why) in [

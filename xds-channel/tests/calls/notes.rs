@@ -62,7 +62,7 @@ async fn routes_that_lead_nowhere() {
         ..route(prefix(""), cluster("c"))
     };
     world.apply(Change::new().routes(vec![nowhere]).0).await;
-    let message = fails_with(&mut client, "does not lead to a cluster").await;
+    let message = fails_with(&mut client, "does not forward to a cluster").await;
     assert!(message.ends_with(BARE), "{message}");
     println!("covers: S3.090 S3.095 S3.098");
 }
@@ -80,7 +80,7 @@ async fn clusters_without_endpoints() {
     let mut change = Change::new();
     change.0.set(types::CLUSTER_LOAD_ASSIGNMENT, "c", none.encode_to_vec());
     world.apply(change.0).await;
-    let message = fails_with(&mut client, "eds c: has no localities").await;
+    let message = fails_with(&mut client, "EDS resource `c` has no localities").await;
     assert!(message.starts_with("no endpoint of cluster `c`: there are no endpoints"), "{message}");
     world.apply(Change::new().endpoints("c", &[nobody().await]).0).await;
     let message = fails_with(&mut client, "connections to all endpoints failed").await;
@@ -107,7 +107,7 @@ async fn clusters_that_go() {
     world.apply(change.at("c", &[backend.address]).0).await;
     soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
     world.apply(Change::new().without("c").0).await;
-    let message = fails_with(&mut client, "none of which can be had").await;
+    let message = fails_with(&mut client, "no leaf cluster of the aggregate is available").await;
     assert!(message.ends_with(BARE), "{message}");
     println!("covers: S3.090 S3.091 S3.095 S3.096 S3.097 S3.098 B26");
 }

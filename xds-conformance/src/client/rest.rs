@@ -130,7 +130,7 @@ pub(super) async fn silent(adapter: &dyn ClientAdapter) {
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let held = peer.request().await;
     let why = no_value(&mut watch).await.to_string();
-    assert!(why.contains("no answer within 500ms"), "{why}");
+    assert!(why.contains("no response within 500ms"), "{why}");
     held.given_up().await;
     // On a slow machine another response may be late too, so all requests are answered.
     let answering = async {

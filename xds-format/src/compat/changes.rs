@@ -15,9 +15,9 @@ pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change 
     Change {
         rule,
         description: if was_deprecated {
-            "is gone".to_owned()
+            "was removed".to_owned()
         } else {
-            "is gone without having been deprecated".to_owned()
+            "was removed without prior deprecation".to_owned()
         },
         broken: broken.with_if(!was_deprecated, Axis::Policy),
     }
@@ -39,7 +39,7 @@ pub(super) fn not_reserved(
     };
     Some(Change {
         rule: Rule::RemovalNotReserved,
-        description: format!("leaves {what} free to be used again"),
+        description: format!("does not reserve {what}"),
         broken: Axes::from([Axis::Policy]),
     })
 }
@@ -52,12 +52,12 @@ pub(super) fn reserved_reuse(
 ) -> impl Iterator<Item = Change> {
     let of_number = is_number_reserved.then(|| Change {
         rule: Rule::NumberReused,
-        description: format!("takes the number {number}, which was reserved"),
+        description: format!("uses the reserved number {number}"),
         broken: Axes::from([Axis::Binary, Axis::Policy]),
     });
     let of_name = is_name_reserved.then(|| Change {
         rule: Rule::NameReused,
-        description: "takes a name that was reserved".to_owned(),
+        description: "uses a reserved name".to_owned(),
         broken: Axes::from([Axis::Text, Axis::Policy]),
     });
     of_number.into_iter().chain(of_name)

@@ -108,7 +108,7 @@ impl Comparison<'_> {
         let rules = self.new_options.field(field).ok().flatten()?;
         refuses_absence(self.new_schema, field, &rules).then(|| Change {
             rule: Rule::ConstraintTightened,
-            description: "is new, and a constraint refuses to do without it".to_owned(),
+            description: "is new, and a constraint requires it".to_owned(),
             broken: Axes::from([Axis::Validation]),
         })
     }
@@ -142,7 +142,10 @@ impl Comparison<'_> {
 fn tightening(rules: &[String]) -> Option<Change> {
     (!rules.is_empty()).then(|| Change {
         rule: Rule::ConstraintTightened,
-        description: format!("the constraint {} refuses what was allowed", rules.join(", ")),
+        description: format!(
+            "the constraint {} rejects values that were allowed",
+            rules.join(", ")
+        ),
         broken: Axes::from([Axis::Validation]),
     })
 }
@@ -292,9 +295,9 @@ fn presence(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
     changes.then(|| Change {
         rule: Rule::FieldPresenceChanged,
         description: if new.supports_presence() {
-            "now tells absence from its default".to_owned()
+            "now has explicit presence".to_owned()
         } else {
-            "no longer tells absence from its default".to_owned()
+            "no longer has explicit presence".to_owned()
         },
         broken: Axes::from([Axis::Code]),
     })

@@ -144,7 +144,7 @@ impl<'p> Comparison<'p> {
             let exemption = self.file_exemption(&file);
             let change = |old: &str, new: &str| Change {
                 rule: Rule::FileMoved,
-                description: format!("stands in `{new}`, not in `{old}`"),
+                description: format!("moved from `{old}` to `{new}`"),
                 broken: Axes::from([Axis::Code]),
             };
             // A removed file is reported only once.

@@ -80,7 +80,7 @@ impl Comparison<'_> {
                 None => {
                     let now: Vec<_> = after.keys().map(|it| format!("`{it}`")).collect();
                     let description = match now.as_slice() {
-                        [] => format!("`{path}` is gone"),
+                        [] => format!("`{path}` was removed"),
                         now => format!("`{path}` is now {}", now.join(", ")),
                     };
                     let broken = Axes::from([Axis::RestPath]);

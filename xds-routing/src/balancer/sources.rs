@@ -113,7 +113,7 @@ fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
         }
         _ => {
             let name = &cluster.name;
-            Err(format!("cluster `{name}` asks for a way to balance calls that is not supported"))
+            Err(format!("the LB policy of cluster `{name}` is not supported"))
         }
     }
 }

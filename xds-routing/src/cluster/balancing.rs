@@ -110,7 +110,7 @@ fn validate_policies(
     validator: &mut Validator<'_>,
 ) -> Option<BalancingPolicy> {
     let Some(depth) = depth.checked_sub(1) else {
-        validator.error(format_args!("more than {DEPTH} policies inside one another"));
+        validator.error(format_args!("policies are nested more than {DEPTH} levels deep"));
         return None;
     };
     for (index, policy) in list.policies.iter().enumerate() {
@@ -128,7 +128,7 @@ fn validate_policies(
             return policy;
         }
     }
-    validator.error_in("policies", "none of them is known");
+    validator.error_in("policies", "none of the policies is known");
     None
 }
 
@@ -206,7 +206,7 @@ fn validate_client_side_wrr(
         }
     }
     if config.error_utilization_penalty.as_ref().is_some_and(|it| it.value < 0.0) {
-        validator.error_in("error_utilization_penalty", "must not be below zero");
+        validator.error_in("error_utilization_penalty", "must not be negative");
     }
 }
 

@@ -158,7 +158,7 @@ fn validate_eds(cluster: &schema::Cluster, validator: &mut Validator<'_>) -> Opt
         if cluster.name.starts_with("xdstp:") {
             validator.error_in(
                 "service_name",
-                "must be set where the cluster's name is of the form xdstp:",
+                "must be set if the name of the cluster begins with xdstp:",
             );
         }
         Some(Discovery::Eds(ResourceName::from(cluster.name.as_str())))

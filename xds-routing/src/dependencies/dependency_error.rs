@@ -24,7 +24,7 @@ pub enum DependencyError {
     Invalid(#[from] InvalidResource),
     /// The endpoints resource has no localities. It is used nevertheless; this error occurs only
     /// [in notes](ResolutionNote::missing).
-    #[error("eds {0}: has no localities")]
+    #[error("EDS resource `{0}` has no localities")]
     NoLocalities(ResourceName),
 }
 

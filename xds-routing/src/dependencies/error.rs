@@ -19,7 +19,7 @@ pub enum ConfigurationError {
     #[error(transparent)]
     Listener(DependencyError),
     /// The listener is a server listener.
-    #[error("listener `{listener}` is not for clients (resolution note: {note})")]
+    #[error("listener `{listener}` is not an API listener (resolution note: {note})")]
     NotForClients {
         /// Name of the listener.
         listener: ResourceName,
@@ -33,7 +33,7 @@ pub enum ConfigurationError {
     /// No virtual host matches the authority of the channel.
     // S2.070
     #[error(
-        "no virtual host of route configuration `{routes}` is for `{name}` (resolution note: {note})"
+        "no virtual host of route configuration `{routes}` matches `{name}` (resolution note: {note})"
     )]
     NoVirtualHost {
         /// Name of the route configuration.
@@ -72,13 +72,13 @@ pub enum ClusterError {
     #[error(transparent)]
     Resource(#[from] DependencyError),
     /// Aggregate clusters are nested too deeply (gRFC A37).
-    #[error("made of clusters more than {MAX_AGGREGATE_DEPTH} deep")]
+    #[error("aggregate clusters are nested more than {MAX_AGGREGATE_DEPTH} levels deep")]
     TooDeep {
         /// Ambient errors of the listener, the routes and the cluster.
         note: ResolutionNote,
     },
     /// No member of the aggregate cluster can be obtained (gRFC A37).
-    #[error("made of clusters none of which can be had")]
+    #[error("no leaf cluster of the aggregate is available")]
     NoLeaves {
         /// Ambient errors of the listener, the routes and the cluster.
         note: ResolutionNote,

@@ -40,7 +40,7 @@ pub(crate) fn validate_endpoints(
             let endpoints = validate_locality(locality, &mut addresses, validator);
             let place = usize::try_from(locality.priority).ok().filter(|&place| place < most);
             let Some(place) = place else {
-                validator.error_in("priority", "leaves a priority before it empty");
+                validator.error_in("priority", "a higher priority has no localities");
                 return;
             };
             if priorities.len() <= place {
@@ -54,7 +54,7 @@ pub(crate) fn validate_endpoints(
                 let own = locality.locality.as_ref();
                 let own = own.map(|it| (&*it.region, &*it.zone, &*it.sub_zone)).unwrap_or_default();
                 if !places.insert((place, own)) {
-                    let why = format_args!("{} is there twice in its priority", Place(&name));
+                    let why = format_args!("duplicate locality {} in this priority", Place(&name));
                     validator.error_in("locality", why);
                 }
                 priority.push(Locality { name, weight, endpoints });
@@ -144,7 +144,7 @@ fn validate_endpoint(
         }
         for address in &own {
             if !addresses.insert(address.clone()) {
-                validator.error(format_args!("the address {address} is there twice"));
+                validator.error(format_args!("duplicate address {address}"));
             }
         }
     });

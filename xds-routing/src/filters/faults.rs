@@ -246,7 +246,7 @@ pub(super) fn validate_faults(schema: &HttpFault, validator: &mut Validator<'_>)
             ErrorType::GrpcStatus(stated) => match status(stated) {
                 Some(status) => AbortStatus::Status(status),
                 None => {
-                    let why = format_args!("{stated} is no status of gRPC");
+                    let why = format_args!("{stated} is not a gRPC status code");
                     validator.error_in("abort.grpc_status", why);
                     return None;
                 }

@@ -97,7 +97,7 @@ fn validate_override(config: &Any, validator: &mut Validator<'_>) -> Option<Filt
         Some(kind) if kind.role.is_for_routes() => {
             return known::validate_config(config, extension, validator);
         }
-        Some(_) => "cannot be set beside the listener",
+        Some(_) => "cannot be overridden in routes",
         None => "is not known",
     };
     if !is_optional {
@@ -122,7 +122,7 @@ pub(crate) fn validate_http_filters(
             if filter.name.is_empty() {
                 validator.error_in("name", "must not be empty");
             } else if !names.insert(filter.name.as_str()) {
-                validator.error_in("name", format_args!("`{}` is there twice", filter.name));
+                validator.error_in("name", format_args!("duplicate name `{}`", filter.name));
             }
             if let Some((filter, place)) = validate_http_filter(filter, side, validator) {
                 validated.extend(filter);
@@ -131,12 +131,10 @@ pub(crate) fn validate_http_filters(
         });
     }
     match terminal.split_last() {
-        None => validator.error_in("http_filters", "must have one that sends requests on"),
-        Some((false, _)) => {
-            validator.error_in("http_filters", "the last one must send requests on")
-        }
+        None => validator.error_in("http_filters", "must have a terminal filter"),
+        Some((false, _)) => validator.error_in("http_filters", "the last filter must be terminal"),
         Some((true, before)) if before.contains(&true) => {
-            validator.error_in("http_filters", "only the last one may send requests on");
+            validator.error_in("http_filters", "only the last filter may be terminal");
         }
         Some(_) => {}
     }
@@ -159,13 +157,13 @@ fn validate_http_filter(
     validator.field("typed_config", |validator| {
         let extension = validate_extension(config, validator)?;
         let problem = match validator.rules.http_filters.get(&extension.type_url).copied() {
-            Some(kind) if !kind.role.is_for_listeners() => "is only for routes",
+            Some(kind) if !kind.role.is_for_listeners() => "is only valid in routes",
             Some(kind) if kind.sides.include(side) => {
                 let config = known::validate_config(config, extension, validator);
                 let name = filter.name.to_string();
                 return Some((config.map(|config| HttpFilter { name, config }), kind.place));
             }
-            Some(_) => "is not for this side",
+            Some(_) => "is not supported on this side",
             None => "is not known",
         };
         if !filter.is_optional {

@@ -97,7 +97,7 @@ pub(super) fn validate_chain(
         validator.field("transport_socket", |validator| validate_downstream(socket, validator))
     });
     let [filter] = chain.filters.as_slice() else {
-        validator.error_in("filters", "must be one, an HttpConnectionManager");
+        validator.error_in("filters", "must be exactly one, an HttpConnectionManager");
         return None;
     };
     let http = validator.element("filters", 0, |validator| {
@@ -158,7 +158,7 @@ fn validate_range(
     validator: &mut Validator<'_>,
 ) -> Option<CidrRange> {
     let Ok(address) = range.address_prefix.parse::<IpAddr>() else {
-        let why = format_args!("`{}` is no IP address", range.address_prefix);
+        let why = format_args!("`{}` is not an IP address", range.address_prefix);
         validator.error_in("address_prefix", why);
         return None;
     };
@@ -199,13 +199,15 @@ pub(super) fn validate_duplicates(chains: &[FilterChain], validator: &mut Valida
         let why = match add_combinations(&chain.matches, index, &mut known) {
             Ok(()) => continue,
             Err(Conflict::TooMany) => {
-                let why = format_args!("stand for more than {COMBINATIONS} matches");
+                let why = format_args!(
+                    "represent more than {COMBINATIONS} combinations of match conditions"
+                );
                 validator.error_in("filter_chains", why);
                 return;
             }
-            Err(Conflict::With(other)) if other == index => String::from("lists the same twice"),
+            Err(Conflict::With(other)) if other == index => String::from("contains a duplicate"),
             Err(Conflict::With(other)) => {
-                format!("has one in common with that of filter chain {other}")
+                format!("overlaps with that of filter chain {other}")
             }
         };
         validator.element("filter_chains", index, |validator| {

@@ -125,7 +125,7 @@ fn validate_socket(
     validator: &mut Validator<'_>,
 ) -> Option<SocketListener> {
     let Some(address) = listener.address.as_ref() else {
-        validator.error_in("api_listener", "must be set, or address if this is for a server");
+        validator.error_in("api_listener", "must be set, or address for a server listener");
         return None;
     };
     let address =
@@ -151,8 +151,7 @@ fn validate_socket(
     });
     filter_chain::validate_duplicates(&filter_chains, validator);
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
-        validator
-            .error_in("filter_chains", "must not be empty where there is no default_filter_chain");
+        validator.error_in("filter_chains", "must not be empty without default_filter_chain");
     }
     Some(SocketListener { address: address?, filter_chains, default_filter_chain })
 }

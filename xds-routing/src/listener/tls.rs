@@ -73,7 +73,7 @@ pub(crate) fn validate_upstream(
     let context =
         validator.field("common_tls_context", |validator| validate_common(common, validator))?;
     if context.roots.is_none() {
-        validator.error_in("common_tls_context", "must say who vouches for certificates");
+        validator.error_in("common_tls_context", "must configure trusted root certificates");
     }
     Some(context)
 }
@@ -96,7 +96,7 @@ pub(super) fn validate_downstream(
         validator.error_in("common_tls_context.tls_certificate_provider_instance", "must be set");
     }
     if context.requires_client_certificate && context.roots.is_none() {
-        let why = "needs somebody who vouches for certificates";
+        let why = "requires trusted root certificates";
         validator.error_in("require_client_certificate", why);
     }
     if schema.require_sni.as_ref().is_some_and(|it| it.value) {
@@ -108,7 +108,10 @@ pub(super) fn validate_downstream(
         validator.error_in("common_tls_context", why);
     }
     if !context.names.is_empty() {
-        validator.error_in("common_tls_context", "names of clients are not supported by gRPC");
+        validator.error_in(
+            "common_tls_context",
+            "matching the names of client certificates is not supported by gRPC",
+        );
     }
     if schema.ocsp_staple_policy != 0 {
         validator.error_in("ocsp_staple_policy", "must be LENIENT_STAPLING");

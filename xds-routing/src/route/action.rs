@@ -192,7 +192,7 @@ fn validate_choice(
             }
             Some(None) => Err(SkipReason::OptionalPlugin),
             None => {
-                let why = format_args!("`{name}` is not among the plugins");
+                let why = format_args!("there is no plugin `{name}`");
                 validator.error_in("cluster_specifier_plugin", why);
                 Ok(None)
             }

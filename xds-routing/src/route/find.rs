@@ -16,7 +16,7 @@ use crate::{matching::Call, pattern::Headers, random::Random};
 // S2.057
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "no route of virtual host `{host}` matches {path}: {routes} routes, {skipped_routes} passed over"
+    "no route of virtual host `{host}` matches path {path} ({routes} routes, {skipped_routes} skipped)"
 )]
 #[non_exhaustive]
 pub struct NoRoute {

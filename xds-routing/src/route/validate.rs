@@ -68,7 +68,7 @@ fn validate_plugins(
                 return;
             };
             if plugins.contains_key(&extension.name) {
-                let why = format_args!("`{}` is there twice", extension.name);
+                let why = format_args!("duplicate name `{}`", extension.name);
                 validator.error_in("extension.name", why);
             }
             let Some(config) = extension.typed_config.as_ref() else {
@@ -81,7 +81,7 @@ fn validate_plugins(
                     return Some(config);
                 }
                 if !plugin.is_optional {
-                    validator.error(format_args!("the plugin `{}` is not known", config.type_url));
+                    validator.error(format_args!("unknown plugin `{}`", config.type_url));
                 }
                 None
             });
@@ -104,7 +104,7 @@ fn validate_host(
     for (index, domain) in host.domains.iter().enumerate() {
         let parsed = DomainPattern::parse(domain);
         if parsed.is_none() {
-            let why = format_args!("`{domain}` is no domain pattern");
+            let why = format_args!("`{domain}` is not a valid domain pattern");
             validator.element("domains", index, |validator| validator.error(why));
         }
         domains.extend(parsed);
@@ -168,10 +168,11 @@ fn validate_last_route(routes: &[schema::Route], validator: &mut Validator<'_>) 
     );
     validator.element("routes", index, |validator| {
         if !is_for_all {
-            validator.error_in("match.prefix", "must be empty, since only the last route counts");
+            validator
+                .error_in("match.prefix", "must be empty, because only the last route is used");
         }
         if !is_for_one {
-            validator.error_in("route.cluster", "must be set, since calls are not split");
+            validator.error_in("route.cluster", "must be set, because calls are not split");
         }
     });
     index

@@ -78,7 +78,7 @@ pub(crate) fn validate_weights(
         sums.push(total);
     }
     if clusters.is_empty() {
-        validator.error_in("clusters", "must have one with a weight above zero");
+        validator.error_in("clusters", "must have a cluster with a positive weight");
         return None;
     }
     #[allow(deprecated, reason = "where it is stated it must be true (X29)")]
@@ -104,7 +104,7 @@ fn validate_cluster(
         let why = if cluster.cluster_header.is_empty() {
             "must not be empty"
         } else {
-            "must be used, not cluster_header"
+            "must be set, cluster_header is not supported"
         };
         validator.error_in("name", why);
     }

@@ -41,7 +41,7 @@ use crate::{
 pub enum Failure {
     /// No virtual host matches the channel's authority.
     // S2.070
-    #[error("no virtual host of route configuration `{routes}` is for `{name}`")]
+    #[error("no virtual host of route configuration `{routes}` matches `{name}`")]
     NoVirtualHost {
         /// Name of the route configuration.
         routes: ResourceName,
@@ -54,10 +54,10 @@ pub enum Failure {
     NoRoute(#[from] NoRoute),
     /// The action of the matching route is not supported by clients (gRFC A36). The value is the
     /// name of the route.
-    #[error("route `{0}` does not lead to a cluster")]
+    #[error("route `{0}` does not forward to a cluster")]
     UnsupportedAction(String),
     /// No route or active call refers to the cluster: a bug of the caller.
-    #[error("cluster `{0}` is not known")]
+    #[error("unknown cluster `{0}`")]
     UnknownCluster(ResourceName),
     /// The cluster does not exist, was removed, or could not be obtained.
     #[error("cluster `{cluster}` cannot be used: {why} (resolution note: {note})")]
@@ -83,7 +83,7 @@ pub enum Failure {
     },
     /// The configuration of the cluster rejects the call: it is dropped by a drop category, or the
     /// circuit breaker limits the number of active calls.
-    #[error("cluster `{cluster}` refuses the call: {why} (resolution note: {note})")]
+    #[error("cluster `{cluster}` rejects the call: {why} (resolution note: {note})")]
     Refused {
         /// Name of the cluster.
         cluster: ResourceName,

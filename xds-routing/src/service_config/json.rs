@@ -58,7 +58,7 @@ fn expression(before: &str, text: &str, after: &str, case: LetterCase) -> Value 
 
 fn header(header: &HeaderMatcher) -> Result<Value, &'static str> {
     if header.missing_is_empty {
-        return Err("takes a header that is missing for an empty one");
+        return Err("treats a missing header as empty");
     }
     let how = match &header.test {
         HeaderTest::Present(present) => ("presentMatch", (*present).into()),

@@ -81,9 +81,9 @@ impl ServiceConfigs {
     pub fn next(&mut self, host: &VirtualHost) -> Result<ServiceConfig, UnsupportedRoute> {
         let mut routes = alloc::vec::Vec::new();
         for (index, route) in host.routes().iter().enumerate() {
-            let inexpressible = |why| UnsupportedRoute { route: index, why };
-            let action = action(route).map_err(inexpressible)?;
-            let matches = json::matches(&route.matches).map_err(inexpressible)?;
+            let unsupported = |why| UnsupportedRoute { route: index, why };
+            let action = action(route).map_err(unsupported)?;
+            let matches = json::matches(&route.matches).map_err(unsupported)?;
             routes.push((action, matches));
         }
         self.names.renew(routes.iter().map(|(action, _)| action));
@@ -117,7 +117,7 @@ fn action(route: &Route) -> Result<PolicyAction, &'static str> {
         RouteAction::Forward(forward) => match &forward.clusters {
             ClusterChoice::Cluster(name) => Ok(PolicyAction::cluster(name)),
             ClusterChoice::Weighted(weights) => Ok(PolicyAction::weighted(weights)),
-            ClusterChoice::Plugin { .. } => Err("leaves the choice of a cluster to a plugin"),
+            ClusterChoice::Plugin { .. } => Err("uses a cluster specifier plugin"),
         },
         RouteAction::NonForwarding | RouteAction::Unsupported => Ok(PolicyAction::Fail),
     }

@@ -46,7 +46,7 @@ pub type WarmedChange = (Dependency, Option<Warmed>);
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is followed unless it is polled"]
+#[must_use = "no watches are processed unless it is polled"]
 pub struct HandleWarming {
     warming: Warming,
     collections: [(WatchAll, DependencyKind); 2],

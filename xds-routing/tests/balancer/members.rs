@@ -31,7 +31,7 @@ fn calls_to_a_policy_that_is_not_here_fail() {
     driver.connected(&[1]);
     driver.balance(&[Source::new(&ring, &endpoints)]);
     let why = driver.pick().unwrap_err();
-    assert_eq!(why, "cluster `ring` asks for a way to balance calls that is not supported");
+    assert_eq!(why, "the LB policy of cluster `ring` is not supported");
     assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
 }
 

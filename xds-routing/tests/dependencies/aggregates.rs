@@ -54,7 +54,7 @@ fn loops_end_at_the_second_time() {
             it.inline(&["a", "b", "self"]).aggregate("a", &["b", "x"]).aggregate("b", &["y", "a"]);
             it.aggregate("self", &["self"]).whole("x", &[1]).whole("y", &[2]);
         });
-        let none = "(made of clusters none of which can be had)";
+        let none = "(no leaf cluster of the aggregate is available)";
         assert_eq!(rig.last(), format!("[a b self] a=<y x> b=<y x> self={none} x=1 y=2"));
         // A cluster that only refers to itself is released.
         rig.set(|it| {
@@ -82,7 +82,10 @@ fn what_is_too_deep_is_not_followed() {
         match extra {
             0 => assert!(told.contains(&format!(" c00=<{}>", name(last))), "{told}"),
             _ => {
-                assert!(told.contains(" c00=(made of clusters more than 16 deep)"), "{told}");
+                assert!(
+                    told.contains(" c00=(aggregate clusters are nested more than 16 levels deep)"),
+                    "{told}"
+                );
                 assert!(!rig.watched().contains(&name(last)), "{}", rig.watched());
                 // From a route to a deeper cluster, it is within the maximum depth.
                 rig.set(|it| {
@@ -196,12 +199,12 @@ fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
         rig.set_network(false);
         rig.advance(Duration::from_secs(60));
         let told = rig.last();
-        assert!(told.contains(" x=(made of clusters none of which can be had)"), "{told}");
+        assert!(told.contains(" x=(no leaf cluster of the aggregate is available)"), "{told}");
     }
     println!("covers: B44");
 }
 
-const NO_LEAVES: &str = "(made of clusters none of which can be had)";
+const NO_LEAVES: &str = "(no leaf cluster of the aggregate is available)";
 
 /// One update reverses the membership of aggregates. Half of the update, because the rest is not
 /// reported yet or waits for endpoints, looks like a loop.

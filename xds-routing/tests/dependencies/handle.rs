@@ -110,7 +110,7 @@ fn behind_a_handle_too_a_swap_is_not_seen_by_halves_and_a_loop_is_an_error() {
         let told = rig.set(|it| {
             it.aggregate("b", &["a"]);
         });
-        let none = "(made of clusters none of which can be had)";
+        let none = "(no leaf cluster of the aggregate is available)";
         assert_eq!(told, [format!("[a b] a={none} b={none}")]);
         assert_eq!(rig.client.watch_count(), 3);
     }

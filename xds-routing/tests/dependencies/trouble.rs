@@ -163,7 +163,7 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
                 crate::resources::no_endpoints("nobody"),
             );
         });
-        assert_eq!(rig.note("a"), "eds nobody: has no localities");
+        assert_eq!(rig.note("a"), "EDS resource `nobody` has no localities");
         assert_eq!(rig.note("b"), "xDS node ID: node-1");
     }
     println!("covers: S3.022 S3.091 S3.092 S3.093 S3.094 S3.095");
@@ -182,7 +182,7 @@ fn an_aggregate_without_leaves_tells_its_own_trouble() {
             let in_use = rig.follower.manager().configuration().unwrap().unwrap();
             in_use.cluster(&"a".into()).unwrap_err().to_string()
         };
-        let why = "cluster `a` cannot be used: made of clusters none of which can be had";
+        let why = "cluster `a` cannot be used: no leaf cluster of the aggregate is available";
         assert_eq!(failure(&rig), format!("{why} (resolution note: xDS node ID: node-1)"));
         rig.told();
         rig.set(|it| {

@@ -82,7 +82,7 @@ fn plugins_have_to_be_known() {
     assert!(unknown.contains("cluster_specifier_plugins[0].extension.typed_config: "), "{unknown}");
     let missing = with(false, true, "q").unwrap_err().to_string();
     assert!(
-        missing.ends_with("route.cluster_specifier_plugin: `q` is not among the plugins"),
+        missing.ends_with("route.cluster_specifier_plugin: there is no plugin `q`"),
         "{missing}"
     );
 }
@@ -114,7 +114,7 @@ fn weights_have_to_sum_up() {
 
     let place = "virtual_hosts[0].routes[0].route.weighted_clusters.";
     let none = fault(route(prefix(""), weighted(&[("a", 0)])));
-    assert_eq!(none, format!("{place}clusters: must have one with a weight above zero"));
+    assert_eq!(none, format!("{place}clusters: must have a cluster with a positive weight"));
     let large = fault(route(prefix(""), weighted(&[("a", u32::MAX), ("b", 1)])));
     assert_eq!(large, format!("{place}clusters: the weights sum up to more than 4294967295"));
     let nameless = fault(route(prefix(""), weighted(&[("", 1)])));
@@ -391,11 +391,14 @@ fn without_routing_the_last_route_counts() {
     let why = |routes| validator(routes).expect_err("invalid");
     assert_eq!(why(vec![]), format!("{place}: must not be empty"));
     let narrow =
-        format!("{place}[1].match.prefix: must be empty, since only the last route counts");
+        format!("{place}[1].match.prefix: must be empty, because only the last route is used");
     assert_eq!(why(vec![last(), route(prefix("/s"), cluster("c"))]), narrow);
     assert_eq!(why(vec![last(), route(path("/s/m"), cluster("c"))]), narrow);
     let split = why(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
-    assert_eq!(split, format!("{place}[0].route.cluster: must be set, since calls are not split"));
+    assert_eq!(
+        split,
+        format!("{place}[0].route.cluster: must be set, because calls are not split")
+    );
     // With routing, the default, gRFC A28 applies.
     assert!(RouteConfiguration::from_schema(&table(vec![]), &Rules::default()).is_ok());
     println!("covers: S2.063 S2.064 S2.065");

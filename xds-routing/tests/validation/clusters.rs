@@ -142,12 +142,15 @@ fn a_cluster_says_how_to_balance() {
     let first =
         with(vec![unknown.clone(), nested(packed(&RoundRobin {})), unknown.clone()]).unwrap();
     assert_eq!(first.balancing, round_robin);
-    assert_eq!(why(with(vec![unknown])), "load_balancing_policy.policies: none of them is known");
+    assert_eq!(
+        why(with(vec![unknown])),
+        "load_balancing_policy.policies: none of the policies is known"
+    );
     let mut deep = packed(&RoundRobin {});
     for _ in 0..20 {
         deep = nested(deep);
     }
-    assert!(why(with(vec![deep])).contains("more than 16 policies inside one another"));
+    assert!(why(with(vec![deep])).contains("policies are nested more than 16 levels deep"));
 
     // A policy of the data plane whose configuration is a `TypedStruct`: the inner type counts.
     let own = "type.googleapis.com/shop.Policy";
@@ -201,7 +204,7 @@ fn weights_that_endpoints_report_are_read_with_care() {
         assert!(text.starts_with(&format!("{place}.{name}: must be a duration")), "{text}");
     }
     let negative = changed(|it| it.error_utilization_penalty = Some(FloatValue { value: -0.5 }));
-    assert_eq!(why(negative), format!("{place}.error_utilization_penalty: must not be below zero"));
+    assert_eq!(why(negative), format!("{place}.error_utilization_penalty: must not be negative"));
     let garbage =
         Any { value: vec![0xff].into(), ..packed(&ClientSideWeightedRoundRobin::default()) };
     assert!(why(with(garbage)).starts_with(&format!("{place}.value: ")));

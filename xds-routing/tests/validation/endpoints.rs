@@ -96,15 +96,15 @@ fn what_endpoints_must_not_be() {
     );
     assert_eq!(
         faults(vec![locality(u32::MAX, 1, one("::1"))]),
-        "endpoints[0].priority: leaves a priority before it empty"
+        "endpoints[0].priority: a higher priority has no localities"
     );
     assert_eq!(
         faults(vec![locality(0, 1, one("::1")), locality(0, 1, one("::2"))]),
-        "endpoints[1].locality: `/z1/` is there twice in its priority"
+        "endpoints[1].locality: duplicate locality `/z1/` in this priority"
     );
     assert_eq!(
         faults(vec![locality(0, 1, one("::1")), locality(0, 2, one("::1"))]),
-        "endpoints[1].lb_endpoints[0].endpoint: the address [::1]:1 is there twice"
+        "endpoints[1].lb_endpoints[0].endpoint: duplicate address [::1]:1"
     );
     assert_eq!(
         faults(vec![locality(0, u32::MAX, one("::1")), locality(0, 2, one("::2"))]),
@@ -112,7 +112,7 @@ fn what_endpoints_must_not_be() {
     );
     let text = faults(vec![locality(0, 1, one("name.example"))]);
     assert!(
-        text.ends_with("address.socket_address.address: `name.example` is no IP address"),
+        text.ends_with("address.socket_address.address: `name.example` is not an IP address"),
         "{text}"
     );
     let text = faults(vec![locality(0, 1, vec![endpoint("::1", 65_536)])]);
@@ -163,15 +163,15 @@ fn an_endpoint_may_have_several_addresses() {
     let place = "endpoints[0].lb_endpoints";
     assert_eq!(
         why(validator(vec![with("::1", &["::2", "::2"])])),
-        format!("{place}[0].endpoint: the address [::2]:1 is there twice")
+        format!("{place}[0].endpoint: duplicate address [::2]:1")
     );
     assert_eq!(
         why(validator(vec![with("::1", &["::2"]), with("::3", &["::1"])])),
-        format!("{place}[1].endpoint: the address [::1]:1 is there twice")
+        format!("{place}[1].endpoint: duplicate address [::1]:1")
     );
     let text = why(validator(vec![with("::1", &["name"])]));
     let place = format!("{place}[0].endpoint.additional_addresses[0].address.");
-    assert!(text.starts_with(&place) && text.ends_with("`name` is no IP address"), "{text}");
+    assert!(text.starts_with(&place) && text.ends_with("`name` is not an IP address"), "{text}");
     let mut unset = with("::1", &["::2"]);
     if let Some(HostIdentifier::Endpoint(endpoint)) = &mut unset.host_identifier {
         endpoint.additional_addresses[0].address = None;
@@ -207,7 +207,7 @@ fn the_same_address_in_other_words_is_the_same() {
         )]))
     };
     let twice = why(with("::1", "0:0:0:0:0:0:0:1"));
-    assert!(twice.ends_with("the address [::1]:1 is there twice"), "{twice}");
+    assert!(twice.ends_with("duplicate address [::1]:1"), "{twice}");
     assert!(with("::1", "::2").is_ok());
     // These two differ for the operating system.
     assert!(with("127.0.0.1", "::ffff:127.0.0.1").is_ok());

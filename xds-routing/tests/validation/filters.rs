@@ -96,18 +96,18 @@ fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
     let router = || filter("router", ROUTER);
     assert!(with(vec![filter("fault", FAULT), router()]).is_ok());
     let place = "api_listener.api_listener.http_filters";
-    assert_eq!(why(with(vec![])), format!("{place}: must have one that sends requests on"));
+    assert_eq!(why(with(vec![])), format!("{place}: must have a terminal filter"));
     assert_eq!(
         why(with(vec![filter("f", FAULT)])),
-        format!("{place}: the last one must send requests on")
+        format!("{place}: the last filter must be terminal")
     );
     assert_eq!(
         why(with(vec![router(), filter("r", ROUTER)])),
-        format!("{place}: only the last one may send requests on")
+        format!("{place}: only the last filter may be terminal")
     );
     assert_eq!(
         why(with(vec![filter("f", FAULT), filter("f", FAULT), router()])),
-        format!("{place}[1].name: `f` is there twice")
+        format!("{place}[1].name: duplicate name `f`")
     );
     assert!(
         why(with(vec![filter("", FAULT), router()]))
@@ -122,7 +122,9 @@ fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
     );
     unknown.is_optional = true;
     assert_eq!(with(vec![unknown, router()]).unwrap().api().unwrap().filters.len(), 1);
-    assert!(why(with(vec![filter("r", RBAC), router()])).ends_with("is not for this side"));
+    assert!(
+        why(with(vec![filter("r", RBAC), router()])).ends_with("is not supported on this side")
+    );
     // The composite filter is unsupported, so filters cannot be nested (A103).
     let composite = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
     assert!(why(with(vec![filter("c", composite), router()])).ends_with("is not known"));
@@ -143,13 +145,15 @@ fn settings_of_filters_are_for_known_ones_that_can_be_set() {
     );
     assert_eq!(
         set(any(ROUTER, vec![])),
-        Err(format!("{place}: the HTTP filter `{ROUTER}` cannot be set beside the listener"))
+        Err(format!("{place}: the HTTP filter `{ROUTER}` cannot be overridden in routes"))
     );
     let wrapped =
         |is_optional| packed(&Wrapper { config: Some(any(unknown, vec![])), is_optional });
     assert_eq!(set(wrapped(true)), Ok(()));
     assert!(why(set(wrapped(false))).ends_with("is not known"));
-    assert!(why(set(any("nothing", vec![]))).contains("type_url: `nothing` names no type"));
+    assert!(
+        why(set(any("nothing", vec![]))).contains("type_url: `nothing` is not a valid type URL")
+    );
     // The name identifies the filter, so it must not be empty.
     assert_eq!(
         of_route("", any(FAULT, vec![]), &rules),
@@ -161,15 +165,14 @@ fn settings_of_filters_are_for_known_ones_that_can_be_set() {
 #[test]
 fn what_routes_set_is_no_filter() {
     assert_eq!(of_server(any(RBAC, vec![])), Ok(()));
-    assert!(why(of_server(any(RBAC_OVERRIDE, vec![]))).ends_with("is only for routes"));
+    assert!(why(of_server(any(RBAC_OVERRIDE, vec![]))).ends_with("is only valid in routes"));
     assert!(
         why(of_client(any(SESSION_OVERRIDE, vec![]), &Rules::default().with_stateful_sessions()))
-            .ends_with("is only for routes")
+            .ends_with("is only valid in routes")
     );
     let rules = Rules::default();
     assert!(
-        why(of_route("f", any(RBAC, vec![]), &rules))
-            .ends_with("cannot be set beside the listener")
+        why(of_route("f", any(RBAC, vec![]), &rules)).ends_with("cannot be overridden in routes")
     );
 }
 
@@ -289,7 +292,7 @@ fn faults_are_read() {
     }
     assert_eq!(
         why(faults(&abort(ErrorType::GrpcStatus(99), 0))),
-        format!("{place}.abort.grpc_status: 99 is no status of gRPC")
+        format!("{place}.abort.grpc_status: 99 is not a gRPC status code")
     );
     let limited = HttpFault { max_active_faults: number(3), ..HttpFault::default() };
     assert_eq!(faults(&limited).unwrap().max_active_faults, Some(3));

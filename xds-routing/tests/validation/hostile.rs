@@ -50,7 +50,7 @@ fn large_resources_are_judged_soon() {
     };
     assert_eq!(chains(20_000, 0..5), Ok(()));
     let more = chains(20, 0..6_000).expect_err("they stand for too many");
-    assert_eq!(more, "filter_chains: stand for more than 100000 matches");
+    assert_eq!(more, "filter_chains: represent more than 100000 combinations of match conditions");
 }
 
 /// No bytes cause a panic.

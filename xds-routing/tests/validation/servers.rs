@@ -53,17 +53,19 @@ fn a_server_listener_is_judged_too() {
     let same = server(vec![chain(from("10.1.2.3", 8)), chain(from("10.9.9.9", 8))]);
     assert_eq!(
         why(listener(&same)),
-        "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0"
+        "filter_chains[1].filter_chain_match: overlaps with that of filter chain 0"
     );
     assert!(why(listener(&server(vec![]))).starts_with("filter_chains: must not be empty"));
     let mut none = chain(None);
     none.filters.clear();
     assert_eq!(
         why(listener(&server(vec![none]))),
-        "filter_chains[0].filters: must be one, an HttpConnectionManager"
+        "filter_chains[0].filters: must be exactly one, an HttpConnectionManager"
     );
     let bad = listener(&server(vec![chain(from("10.1", 8))]));
-    assert!(why(bad).contains("source_prefix_ranges[0].address_prefix: `10.1` is no IP address"));
+    assert!(
+        why(bad).contains("source_prefix_ranges[0].address_prefix: `10.1` is not an IP address")
+    );
     for bits in [0, 8, 32, 128, 200] {
         assert!(listener(&server(vec![chain(from("::1", bits))])).is_ok());
     }
@@ -84,8 +86,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
     let first = || matches(&["10.0.0.0", "11.0.0.0"], &["1.0.0.0"], &[1, 2]);
     // One element of each list is common.
     let second = matches(&["12.0.0.0", "11.9.9.9"], &["2.0.0.0", "1.0.0.0"], &[2]);
-    let common =
-        "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0";
+    let common = "filter_chains[1].filter_chain_match: overlaps with that of filter chain 0";
     assert_eq!(why(validator(vec![first(), second])), common);
     for apart in [
         matches(&["12.0.0.0"], &["1.0.0.0"], &[1]),
@@ -107,7 +108,7 @@ fn no_two_filter_chains_are_for_the_same_connections() {
     }
     let any = || FilterChainMatch::default();
     assert_eq!(why(validator(vec![any(), any()])), common);
-    let twice = "filter_chains[0].filter_chain_match: lists the same twice";
+    let twice = "filter_chains[0].filter_chain_match: contains a duplicate";
     assert_eq!(why(validator(vec![matches(&["10.0.0.0", "10.1.0.0"], &[], &[])])), twice);
     assert_eq!(why(validator(vec![matches(&[], &[], &[7, 7])])), twice);
 }

@@ -110,7 +110,7 @@ const UPSTREAM: &str = "transport_socket.common_tls_context";
 #[test]
 fn a_cluster_says_who_vouches_for_its_endpoints() {
     let nobody = why(of_cluster(CommonTlsContext::default()));
-    assert!(nobody.ends_with("must say who vouches for certificates"), "{nobody}");
+    assert!(nobody.ends_with("must configure trusted root certificates"), "{nobody}");
     let context = of_cluster(validated(trusting("p"))).unwrap();
     assert_eq!((roots(&context), instance(context.identity.as_ref())), (Some("p"), None));
     let unknown = why(of_cluster(validated(trusting("other"))));
@@ -301,7 +301,10 @@ fn a_server_needs_a_certificate_of_a_plugin() {
         }],
         ..trusting("p")
     };
-    assert!(why(validating(named)).contains("names of clients are not supported"));
+    assert!(
+        why(validating(named))
+            .contains("matching the names of client certificates is not supported")
+    );
     let required = of_server(&DownstreamTlsContext {
         common_tls_context: Some(identity()),
         require_client_certificate: boolean(true),

@@ -77,7 +77,7 @@ mod tests {
         let new = State { version: "7".into(), bytes, json };
         assert_eq!(
             shown(Some("a"), News::Changed { old: None, new }),
-            r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"},"shown_as_bytes":["metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: `x` is no type URL"]}"#
+            r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"},"shown_as_bytes":["metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: `x` is not a type URL"]}"#
         );
         assert_eq!(
             shown(Some("a"), News::Removed("gone\n".to_owned().into())),

@@ -184,7 +184,7 @@ mod tests {
         let new = State { bytes, ..state("2", json!({ "name": "a" })) };
         let mark = format!(
             "\n{INDENT}shown as bytes: metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: \
-             it holds a value and no type URL"
+             it has a value but no type URL"
         );
         let old = Some(state("1", json!({ "name": "b" })));
         for old in [None, old] {

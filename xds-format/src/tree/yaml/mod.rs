@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn errors_say_where_and_what() {
-        assert_eq!(error("a: 1\na: 2\n"), "x.yaml:2:1: the key `a` stands twice in one object");
+        assert_eq!(error("a: 1\na: 2\n"), "x.yaml:2:1: duplicate key `a`");
         assert_eq!(error("? [a]\n: 1\n"), "x.yaml:1:3: invalid YAML: a key must be a scalar");
         assert_eq!(
             error("a: !foo 1\n"),

@@ -40,7 +40,7 @@ use crate::dependencies::{
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is followed unless it is awaited"]
+#[must_use = "no watches are processed unless it is awaited"]
 pub struct HandleDependencies {
     manager: DependencyManager,
     watches: HandleWatches,

@@ -29,7 +29,7 @@ impl<'a> FieldReader<'a> {
         }
         match (set(name), set(&other)) {
             (Some(_), Some(_)) => {
-                validator.error_in(name, format_args!("must not be set beside {other}"));
+                validator.error_in(name, format_args!("must not be set together with {other}"));
                 None
             }
             (value, other) => value.or(other),
@@ -50,7 +50,7 @@ impl<'a> FieldReader<'a> {
             None => Some(""),
             Some(Value::String(text)) => Some(text),
             Some(_) => {
-                validator.error_in(name, "must be a text");
+                validator.error_in(name, "must be a string");
                 None
             }
         }

@@ -189,7 +189,8 @@ impl PolicyRegistry {
         }
         match unknown.is_empty() {
             true => validator.error("must not be empty"),
-            false => validator.error(format_args!("none is known of {}", unknown.join(", "))),
+            false => validator
+                .error(format_args!("none of these policies is known: {}", unknown.join(", "))),
         }
         None
     }
