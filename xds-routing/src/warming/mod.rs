@@ -29,10 +29,10 @@
 //! Transient errors of the connection to the server are ignored, and do not stop the timeouts.
 // S0.023-S0.025, S0.153-S0.158
 
-mod needs;
 mod on_client;
 #[cfg(feature = "handle")]
 mod on_handle;
+mod references;
 mod state;
 
 use alloc::vec::Vec;
@@ -73,13 +73,13 @@ pub struct Warmed {
     /// Resource.
     pub resource: Resource,
     /// Routes or endpoints that it names, sorted.
-    pub needs: Vec<WarmedNeed>,
+    pub references: Vec<WarmedReference>,
 }
 
 /// Routes or endpoints that a listener or a cluster names.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct WarmedNeed {
+pub struct WarmedReference {
     /// Name of the resource.
     pub name: ResourceName,
     /// Resource. `None` if it does not exist or has not arrived in time.

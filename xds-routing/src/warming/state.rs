@@ -11,7 +11,7 @@ use xds_core::{
     client::{Change, ErrorCategory, InvalidWatch, Notice, Resource},
 };
 
-use super::{Warmed, WarmedNeed, WarmingOutput, needs::needs_of};
+use super::{Warmed, WarmedReference, WarmingOutput, references::dependencies_of};
 use crate::dependencies::{Dependency, DependencyKind};
 
 /// Warms listeners and clusters. See the [module](super).
@@ -24,7 +24,7 @@ pub struct Warming {
     roots: BTreeMap<Dependency, Root>,
     /// Roots known before a resynchronization that have not been reported again.
     stale: BTreeSet<Dependency>,
-    needed: BTreeMap<Dependency, Needed>,
+    referenced: BTreeMap<Dependency, Referenced>,
     /// Deadlines, each with the resource that is waited for and the root that waits.
     deadlines: BTreeSet<(Time, Dependency, Dependency)>,
     clusters: Collection,
@@ -48,12 +48,12 @@ struct Root {
 #[derive(Clone, Debug)]
 struct Generation {
     resource: Resource,
-    needs: Vec<Dependency>,
+    references: Vec<Dependency>,
 }
 
 /// Route configuration or endpoints.
 #[derive(Clone, Debug)]
-struct Needed {
+struct Referenced {
     state: Fetch,
     /// Roots that refer to it, each with its wait.
     roots: BTreeMap<Dependency, Wait>,
@@ -153,8 +153,8 @@ impl Warming {
             && *at <= self.now
             && let Some((_, dependency, root)) = self.deadlines.pop_first()
         {
-            let needed = self.needed.get_mut(&dependency);
-            if let Some(wait) = needed.and_then(|needed| needed.roots.get_mut(&root)) {
+            let referenced = self.referenced.get_mut(&dependency);
+            if let Some(wait) = referenced.and_then(|referenced| referenced.roots.get_mut(&root)) {
                 wait.state = WaitState::TimedOut;
             }
             self.settle(&root);
@@ -194,15 +194,15 @@ impl Warming {
     #[must_use]
     pub fn warmed(&self, root: &Dependency) -> Option<Warmed> {
         let in_use = self.roots.get(root)?.in_use.as_ref()?;
-        let needs = in_use.needs.iter().map(|need| WarmedNeed {
-            name: need.name.clone(),
-            resource: match self.needed.get(need).map(|needed| &needed.state) {
+        let references = in_use.references.iter().map(|reference| WarmedReference {
+            name: reference.name.clone(),
+            resource: match self.referenced.get(reference).map(|referenced| &referenced.state) {
                 Some(Fetch::Known(resource)) => Some(resource.clone()),
                 Some(Fetch::Waiting | Fetch::Missing) | None => None,
             },
         });
-        let needs = needs.collect();
-        Some(Warmed { root: root.clone(), resource: in_use.resource.clone(), needs })
+        let references = references.collect();
+        Some(Warmed { root: root.clone(), resource: in_use.resource.clone(), references })
     }
 
     /// Whether a listener or a cluster has a pending version that waits for its references.
@@ -232,14 +232,14 @@ impl Warming {
 impl Warming {
     fn renew(&mut self, kind: DependencyKind, name: ResourceName, resource: Resource) {
         let id = Dependency::new(kind, name);
-        let mut needs = Vec::new();
-        for need in needs_of(kind, &resource.bytes) {
-            self.need(&need.dependency, &id, need.timeout);
-            needs.push(need.dependency);
+        let mut references = Vec::new();
+        for reference in dependencies_of(kind, &resource.bytes) {
+            self.add_reference(&reference.dependency, &id, reference.timeout);
+            references.push(reference.dependency);
         }
         let root = self.roots.entry(id.clone()).or_default();
         self.stale.remove(&id);
-        let replaced = root.next.replace(Generation { resource, needs });
+        let replaced = root.next.replace(Generation { resource, references });
         self.release(&id, replaced);
         self.settle(&id);
     }
@@ -259,12 +259,13 @@ impl Warming {
     /// Uses the pending version if each reference is known or its time is over.
     fn settle(&mut self, id: &Dependency) {
         let Some(root) = self.roots.get_mut(id) else { return };
-        let is_warm = |need: &Dependency| {
-            let Some(needed) = self.needed.get(need) else { return true };
-            let state = needed.roots.get(id).map(|wait| wait.state);
-            !matches!(needed.state, Fetch::Waiting) || matches!(state, Some(WaitState::TimedOut))
+        let is_warm = |reference: &Dependency| {
+            let Some(referenced) = self.referenced.get(reference) else { return true };
+            let state = referenced.roots.get(id).map(|wait| wait.state);
+            !matches!(referenced.state, Fetch::Waiting)
+                || matches!(state, Some(WaitState::TimedOut))
         };
-        if root.next.as_ref().is_none_or(|next| !next.needs.iter().all(is_warm)) {
+        if root.next.as_ref().is_none_or(|next| !next.references.iter().all(is_warm)) {
             return;
         }
         let old = core::mem::replace(&mut root.in_use, root.next.take());
@@ -277,12 +278,17 @@ impl Warming {
 impl Warming {
     /// Adds a reference of a root. The timeout begins with the first version that has this
     /// reference and timeout. A later version restarts it only if its timeout differs.
-    fn need(&mut self, dependency: &Dependency, root: &Dependency, timeout: Option<Duration>) {
-        let needed = self.needed.entry(dependency.clone()).or_insert_with(|| {
+    fn add_reference(
+        &mut self,
+        dependency: &Dependency,
+        root: &Dependency,
+        timeout: Option<Duration>,
+    ) {
+        let referenced = self.referenced.entry(dependency.clone()).or_insert_with(|| {
             self.starts.insert(dependency.clone());
-            Needed { state: Fetch::Waiting, roots: BTreeMap::new() }
+            Referenced { state: Fetch::Waiting, roots: BTreeMap::new() }
         });
-        let before = needed.roots.get(root).copied();
+        let before = referenced.roots.get(root).copied();
         if before.is_some_and(|before| before.timeout == timeout) {
             return;
         }
@@ -290,33 +296,34 @@ impl Warming {
             self.deadlines.remove(&(at, dependency.clone(), root.clone()));
         }
         let until = timeout.map(|timeout| self.now.after(timeout));
-        if let (Some(at), Fetch::Waiting) = (until, &needed.state) {
+        if let (Some(at), Fetch::Waiting) = (until, &referenced.state) {
             self.deadlines.insert((at, dependency.clone(), root.clone()));
         }
-        needed.roots.insert(root.clone(), Wait { timeout, state: WaitState::Until(until) });
+        referenced.roots.insert(root.clone(), Wait { timeout, state: WaitState::Until(until) });
     }
 
     /// Releases the references of a version, except those that the root's other version has too.
     fn release(&mut self, root: &Dependency, generation: Option<Generation>) {
-        for need in generation.into_iter().flat_map(|generation| generation.needs) {
+        for reference in generation.into_iter().flat_map(|generation| generation.references) {
             let is_named = |root: &Root| {
                 let mut generations = [&root.in_use, &root.next].into_iter().flatten();
-                generations.any(|generation| generation.needs.contains(&need))
+                generations.any(|generation| generation.references.contains(&reference))
             };
             if self.roots.get(root).is_some_and(is_named) {
                 continue;
             }
-            let Some(needed) = self.needed.get_mut(&need) else { continue };
-            if let Some(Wait { state: WaitState::Until(Some(at)), .. }) = needed.roots.remove(root)
+            let Some(referenced) = self.referenced.get_mut(&reference) else { continue };
+            if let Some(Wait { state: WaitState::Until(Some(at)), .. }) =
+                referenced.roots.remove(root)
             {
-                self.deadlines.remove(&(at, need.clone(), root.clone()));
+                self.deadlines.remove(&(at, reference.clone(), root.clone()));
             }
-            if !needed.roots.is_empty() {
+            if !referenced.roots.is_empty() {
                 continue;
             }
-            self.needed.remove(&need);
-            if !self.starts.remove(&need) {
-                self.ends.insert(need);
+            self.referenced.remove(&reference);
+            if !self.starts.remove(&reference) {
+                self.ends.insert(reference);
             }
         }
     }
@@ -324,17 +331,17 @@ impl Warming {
     /// Applies the result for a resource: waiting roots may be used, and roots that use it are
     /// reported.
     fn conclude(&mut self, dependency: &Dependency, state: Fetch) {
-        let Some(needed) = self.needed.get_mut(dependency) else { return };
-        needed.state = state;
-        for (root, wait) in &needed.roots {
+        let Some(referenced) = self.referenced.get_mut(dependency) else { return };
+        referenced.state = state;
+        for (root, wait) in &referenced.roots {
             if let WaitState::Until(Some(at)) = wait.state {
                 self.deadlines.remove(&(at, dependency.clone(), root.clone()));
             }
         }
-        let roots: Vec<_> = needed.roots.keys().cloned().collect();
+        let roots: Vec<_> = referenced.roots.keys().cloned().collect();
         for id in roots {
             let uses = |root: &Root| {
-                root.in_use.as_ref().is_some_and(|in_use| in_use.needs.contains(dependency))
+                root.in_use.as_ref().is_some_and(|in_use| in_use.references.contains(dependency))
             };
             if self.roots.get(&id).is_some_and(uses) {
                 self.changed.insert(id.clone());

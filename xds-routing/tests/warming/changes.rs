@@ -34,13 +34,13 @@ fn any_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str>
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let (root, need) = (|| any_of(&ROOTS), || any_of(&NEEDS));
+    let (root, reference) = (|| any_of(&ROOTS), || any_of(&NEEDS));
     prop_oneof![
-        4 => (root(), need()).prop_map(|(name, to)| Step::Cluster(name, to)),
+        4 => (root(), reference()).prop_map(|(name, to)| Step::Cluster(name, to)),
         1 => root().prop_map(Step::Dns),
-        4 => (root(), need()).prop_map(|(name, to)| Step::Listener(name, to)),
-        4 => (need(), 1..9_u32).prop_map(|(name, port)| Step::Endpoints(name, port)),
-        4 => (need(), root()).prop_map(|(name, to)| Step::Routes(name, to)),
+        4 => (root(), reference()).prop_map(|(name, to)| Step::Listener(name, to)),
+        4 => (reference(), 1..9_u32).prop_map(|(name, port)| Step::Endpoints(name, port)),
+        4 => (reference(), root()).prop_map(|(name, to)| Step::Routes(name, to)),
         1 => root().prop_map(Step::RemoveCluster),
         1 => root().prop_map(Step::RemoveListener),
         2 => (1..20_u64).prop_map(Step::Wait),
@@ -80,9 +80,11 @@ fn roots() -> impl Iterator<Item = Dependency> {
 fn used(rig: &Rig) -> Vec<String> {
     let warmed = roots().filter_map(|root| rig.follower.warming().warmed(&root));
     let short = warmed.map(|it| {
-        let needs =
-            it.needs.iter().map(|need| (&need.name, need.resource.as_ref().map(|it| &it.bytes)));
-        format!("{:?} {:?} {:?}", it.root, it.resource.bytes, needs.collect::<Vec<_>>())
+        let references = it
+            .references
+            .iter()
+            .map(|reference| (&reference.name, reference.resource.as_ref().map(|it| &it.bytes)));
+        format!("{:?} {:?} {:?}", it.root, it.resource.bytes, references.collect::<Vec<_>>())
     });
     short.collect()
 }

@@ -70,9 +70,9 @@ pub(crate) fn shorten(root: &Dependency, warmed: Option<Warmed>) -> String {
     let kind = types::short_name(root.kind.type_url()).expect("a known type");
     let mut text = format!("{kind}:{}", root.name);
     let Some(warmed) = warmed else { return text + " gone" };
-    for need in warmed.needs {
-        text.push_str(if need.resource.is_some() { " " } else { " without " });
-        text.push_str(need.name.as_str());
+    for reference in warmed.references {
+        text.push_str(if reference.resource.is_some() { " " } else { " without " });
+        text.push_str(reference.name.as_str());
     }
     text
 }

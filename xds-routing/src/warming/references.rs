@@ -30,7 +30,7 @@ use crate::{
 
 /// Reference of a listener or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Need {
+pub(super) struct TimedDependency {
     pub(super) dependency: Dependency,
     /// Time for which the reference is waited for. `None` means no limit.
     pub(super) timeout: Option<Duration>,
@@ -38,7 +38,7 @@ pub(super) struct Need {
 
 /// Returns the references of a listener or a cluster, sorted and without duplicates. Of a malformed
 /// resource only those before the error are found: the client has validated it as configured.
-pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
+pub(super) fn dependencies_of(root: DependencyKind, bytes: &Bytes) -> Vec<TimedDependency> {
     let kind = match root {
         DependencyKind::Listener => DependencyKind::Routes,
         DependencyKind::Cluster => DependencyKind::Endpoints,
@@ -62,7 +62,7 @@ pub(super) fn needs_of(root: DependencyKind, bytes: &Bytes) -> Vec<Need> {
         let timeout = stated.get(&name).copied().unwrap_or(INITIAL_FETCH_TIMEOUT);
         // Zero means no limit.
         let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-        Need { dependency: Dependency::new(kind, name), timeout }
+        TimedDependency { dependency: Dependency::new(kind, name), timeout }
     });
     needs.collect()
 }
