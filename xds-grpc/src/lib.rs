@@ -39,10 +39,11 @@
 //! |---|---|
 //! | `runtime.rs` | traits that a runtime implements; timers, tasks and timeouts |
 //! | `client/`, `server/` | the drivers |
-//! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; TLS handshakes |
+//! | `credentials/` | certificates, keys and tokens from files |
+//! | `tls.rs`, `tls_advice.rs` | TLS handshakes; explanations of their failures |
 //! | `csds/` | client status discovery |
-//! | `http2.rs` | inspection of frames: the connection is open, a call has ended |
-//! | `address.rs` | faults in server addresses |
+//! | `http2/` | inspection of frames: the connection is open, a call has ended |
+//! | `address/`, `resolve.rs` | addresses of servers and listeners; name resolution |
 //! | `grpc.rs` | codec and status conversion |
 //! | `socket.rs`, `keepalive.rs` | socket options; keepalive pings |
 //! | `shorthand/`, `payload.rs` | formatting of messages in logs |
@@ -61,11 +62,13 @@ pub mod http2;
 mod keepalive;
 mod log_limit;
 mod payload;
+mod resolve;
 pub mod runtime;
 pub mod server;
 mod shorthand;
 pub mod socket;
 mod tls;
+mod tls_advice;
 
 pub use client::{Client, ClientOptions};
 pub use credentials::Credentials;

@@ -13,7 +13,7 @@ use futures_util::future::{AbortHandle, abortable};
 use hyper::rt::{Executor, Read, Sleep, Timer, Write};
 use tokio::select;
 
-use crate::{client::Resolving, keepalive::Keepalive};
+use crate::{keepalive::Keepalive, resolve::Resolving};
 
 /// Boxed future, as returned by object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

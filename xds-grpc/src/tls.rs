@@ -8,10 +8,17 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
-    credentials::{Peer, explain_tls_failure},
     grpc::ALPN_HTTP2,
     runtime::Io,
+    tls_advice::{Peer, explain_tls_failure},
 };
+
+/// Protection of a connection to make.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    Plain,
+    Tls(Tls),
+}
 
 /// Configuration of a client's handshake.
 #[derive(Clone)]

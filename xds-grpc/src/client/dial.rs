@@ -25,18 +25,15 @@ use hyper_util::rt::TokioIo;
 use tokio::select;
 use tonic::{body::Body, client::Grpc};
 
-use super::{
-    address::{Place, Target},
-    options::ClientOptions,
-    service::Service,
-};
+use super::{options::ClientOptions, service::Service};
 use crate::{
+    address::{Place, Target},
     grpc::with_causes,
     guard::caught_future,
     http2::{CallEnd, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
     runtime::{Io, Shared},
-    tls::{Speaks, Tls},
+    tls::{Security, Speaks, Tls},
 };
 
 /// Connects to a service and opens HTTP/2.
@@ -264,13 +261,6 @@ impl tower_service::Service<http::Request<Body>> for Channel {
         request.headers_mut().insert(USER_AGENT, OURSELVES);
         Box::pin(self.requests.send_request(request))
     }
-}
-
-/// Protection of a connection to make.
-#[derive(Clone, Debug)]
-pub(crate) enum Security {
-    Plain,
-    Tls(Tls),
 }
 
 /// Delay after which the next address is tried in parallel ([gRFC A61]), so that an address that

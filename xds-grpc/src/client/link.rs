@@ -40,12 +40,12 @@ use super::file::FileLink;
 #[cfg(feature = "rest")]
 use super::polling::Polling;
 use super::{
-    address::without_credentials,
     dial::{Channel, dial},
     options::ClientOptions,
     service::Service,
 };
 use crate::{
+    address::without_credentials,
     grpc::{RawCodec, with_causes},
     http2::EndGuard,
     runtime::Shared,

@@ -7,14 +7,12 @@
 //! | `polling.rs` | a channel to a polled server (feature `rest`) |
 //! | `file.rs` | a channel to a file (feature `files`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
-//! | `address.rs`, `resolve.rs` | server addresses and name resolution |
 //! | `rotation.rs` | fair polling of links |
 //! | `service.rs` | the services of a server and their order |
 //! | `sources.rs` | the clients of one proxy with nested config sources |
 //! | `log.rs` | log lines and levels |
 //! | `options.rs` | timeouts, keepalive, limits |
 
-mod address;
 mod dial;
 mod driver;
 #[cfg(feature = "files")]
@@ -24,7 +22,6 @@ mod log;
 mod options;
 #[cfg(feature = "rest")]
 mod polling;
-mod resolve;
 mod rotation;
 mod service;
 mod sources;
@@ -34,19 +31,16 @@ use core::{convert::Infallible, marker::PhantomData};
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
 
-pub use crate::address::AddressFault;
 use crate::runtime::{Runtime, Shared};
+pub use crate::{
+    address::{AddressFault, InvalidAddress, check_address},
+    resolve::{Resolve, Resolving},
+};
 
 pub use self::{
-    address::{InvalidAddress, check_address},
     options::ClientOptions,
-    resolve::{Resolve, Resolving},
     service::Service,
     sources::{MAX_SOURCES, SourceError, Sources},
-};
-pub(crate) use self::{
-    address::{Scheme, Target},
-    dial::Security,
 };
 
 /// Entry point to start clients. This type has no values: use the [`ClientHandle`] that

@@ -10,13 +10,12 @@ use xds_format::Schema;
 use xds_rest::{Answer, Authorize, Dial, Poller, PollerOptions};
 
 use super::{
-    address::Target,
     dial::dial_http1,
     link::{News, Reads},
     options::ClientOptions,
     service::Service,
 };
-use crate::runtime::Shared;
+use crate::{address::Target, runtime::Shared};
 
 /// Poller and a response that was received but not read yet.
 #[derive(Debug)]

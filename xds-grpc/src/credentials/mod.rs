@@ -14,13 +14,11 @@
 //! | `token.rs` | tokens from files |
 //! | `files.rs` | reading with a size limit |
 //! | `error.rs`, `holds.rs` | errors; kinds of unexpected file contents |
-//! | `advice.rs` | explanations of handshake failures |
 //!
 //! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 //! [gRFC A65]: https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md
 //! [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
 
-mod advice;
 mod error;
 mod files;
 mod holds;
@@ -39,7 +37,6 @@ use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 
 pub use self::{
-    advice::{Peer, explain_tls_failure},
     error::CredentialsError,
     holds::Holds,
     server::{ClientCertificates, ServerCredentials},
@@ -48,10 +45,11 @@ use self::{
     tls::{ClientFiles, TlsSource},
     token::TokenSource,
 };
+pub use crate::tls_advice::{Peer, explain_tls_failure};
 use crate::{
-    client::{Scheme, Security, Target},
+    address::{Scheme, Target},
     runtime::Shared,
-    tls::Tls,
+    tls::{Security, Tls},
 };
 
 /// Channel and call credentials of a client for a management server.

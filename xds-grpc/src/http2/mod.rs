@@ -29,7 +29,7 @@ use futures_util::task::AtomicWaker;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::credentials::{Peer, explain_tls_failure};
+use crate::tls_advice::{Peer, explain_tls_failure};
 
 /// Length of a frame header in bytes.
 const HEADER: usize = 9;

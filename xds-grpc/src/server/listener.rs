@@ -19,10 +19,10 @@ use super::socket_file::SocketFile;
 use super::{
     connection::{Connections, Stage},
     gate::Gate,
-    listen_address::{BoundAddress, ListenAddress},
     peer::Peer,
 };
 use crate::{
+    address::{BoundAddress, ListenAddress},
     keepalive::Keepalive,
     runtime::{Io, Listen},
     socket::{Families, listen},

@@ -16,8 +16,8 @@
 //! | `inbox.rs` | inputs of the driver |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
 //! | `body.rs` | response bodies with one response at a time |
-//! | `listen_address.rs`, `socket_file.rs` | listen addresses; socket files |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
+//! | `socket_file.rs` | socket files |
 //! | `gate.rs`, `preface.rs` | connection limit; detection of the client's protocol |
 //! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
@@ -36,7 +36,6 @@ mod gate;
 mod handle;
 mod health;
 mod inbox;
-mod listen_address;
 mod listener;
 mod log;
 mod options;
@@ -64,7 +63,6 @@ pub use self::{
         ApplyError, AsideRefused, ConvergenceError, LayersRefused, Observations, Observed,
         ServerEnded, ServerHandle,
     },
-    listen_address::{BoundAddress, ListenAddress, UnixSocket},
     listener::Listener,
     options::ServerOptions,
     peer::Peer,
@@ -79,7 +77,7 @@ use self::{
     health::Health,
     inbox::{Inbox, Input},
 };
-pub use crate::address::AddressFault;
+pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
 use crate::runtime::{Listen, Runtime, Shared};
 
 /// Management server over gRPC.

@@ -30,8 +30,7 @@ use std::{
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::listen_address::UnixSocket;
-use crate::{runtime::StdUnixListener, socket::BACKLOG};
+use crate::{address::UnixSocket, runtime::StdUnixListener, socket::BACKLOG};
 
 /// Maximum time to wait for the lock. Other servers hold it only while they bind a socket or remove
 /// a file.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use http::uri::Authority;
 use thiserror::Error;
 
-use crate::address::AddressFault;
+use super::fault::AddressFault;
 
 /// Reason why an address is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

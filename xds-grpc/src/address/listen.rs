@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use http::uri::Authority;
 
-use crate::address::AddressFault;
+use super::fault::AddressFault;
 
 /// Address on which a server listens.
 ///
