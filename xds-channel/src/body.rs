@@ -15,7 +15,7 @@ use tonic::Status;
 use xds_routing::balancer::CallPermit;
 
 use crate::{
-    driver::Hold,
+    routing::Hold,
     status::{self, Waiting},
 };
 

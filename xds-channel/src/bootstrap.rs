@@ -7,7 +7,11 @@ use xds_routing::{
 };
 use xds_tokio::{Client, ClientOptions};
 
-use crate::{ChannelOptions, InvalidTarget, XdsChannel, target::Target};
+use crate::{
+    channel::XdsChannel,
+    options::ChannelOptions,
+    target::{InvalidTarget, Target},
+};
 
 /// Channels of a process that share one xDS client, configured by a gRPC bootstrap.
 ///
@@ -102,25 +106,5 @@ impl XdsChannels {
     #[must_use]
     pub const fn client(&self) -> &ClientHandle {
         &self.client
-    }
-}
-
-impl ChannelOptions {
-    /// Creates gRPC's default options with the node and the certificate providers of a bootstrap.
-    ///
-    /// Providers with a plugin other than `file_watcher` are omitted; clusters that name them are
-    /// invalid.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the configuration of a certificate provider is invalid.
-    pub fn of_bootstrap(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
-        let mut options = Self::new(bootstrap.node.id.as_str());
-        for (name, provider) in &bootstrap.certificate_providers {
-            if let Some(files) = provider.file_watcher()? {
-                options = options.with_certificate_provider(name.as_str(), files);
-            }
-        }
-        Ok(options)
     }
 }

@@ -24,11 +24,11 @@ use xds_routing::{
 };
 
 use crate::{
-    ChannelOptions,
     certificates::Providers,
     counters::OfProcess,
     dial::{ConnectionNews, Dial},
-    driver::News,
+    events::News,
+    options::ChannelOptions,
     tls::ClusterTls,
 };
 

@@ -15,89 +15,18 @@ use xds_core::ResourceName;
 use xds_handle::ClientHandle;
 use xds_routing::{
     Random,
-    balancer::ConnectionId,
-    dependencies::{
-        Configuration, DependencyManager, FollowedClusters, HandleDependencies, ResolutionNote,
-    },
-    router::Router,
+    dependencies::{Configuration, DependencyManager, FollowedClusters, HandleDependencies},
 };
 
 use crate::{
-    ChannelOptions,
     certificates::{Provider, Providers},
-    cluster::{Clock, Cluster, ClusterState},
-    dial::ConnectionNews,
+    cluster::{Clock, Cluster},
+    events::News,
     lacks::Lacks,
-    status::{self, Waiting},
+    options::ChannelOptions,
+    routing::{Hold, Routing, Table},
+    status,
 };
-
-/// Routing state of a channel.
-#[derive(Clone, Debug)]
-pub(crate) enum Routing {
-    /// Unknown yet: calls wait.
-    Unknown,
-    /// Calls fail for this reason.
-    Failing(Arc<str>),
-    Known(Arc<Table>),
-}
-
-/// Routes with their clusters.
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) router: Router,
-    pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
-    /// Resolution note for calls that fail before a cluster is chosen.
-    pub(crate) note: ResolutionNote,
-}
-
-/// Keeps a cluster alive for routes and calls that use it.
-// B26
-#[derive(Debug)]
-pub(crate) struct Hold {
-    name: ResourceName,
-    pub(crate) state: watch::Receiver<ClusterState>,
-    news: mpsc::UnboundedSender<News>,
-    node_id: Arc<str>,
-}
-
-impl Hold {
-    /// Returns the state of the cluster, for error messages.
-    pub(crate) fn waiting(&self) -> Waiting {
-        match &*self.state.borrow() {
-            ClusterState::Failing(why) => {
-                Waiting::Failing(why.message(status::bare_note(&self.node_id)))
-            }
-            ClusterState::Picking(picking) => Waiting::Noted(picking.cluster.note.to_string()),
-            ClusterState::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
-        }
-    }
-
-    /// Returns the resolution note: known errors of the cluster's resources, or the node id.
-    // S3.091
-    pub(crate) fn note(&self) -> String {
-        let known = match &*self.state.borrow() {
-            ClusterState::Failing(why) => why.note().map(Into::into),
-            ClusterState::Picking(picking) => Some(picking.cluster.note.to_string()),
-            ClusterState::Unknown => None,
-        };
-        known.unwrap_or_else(|| status::bare_note(&self.node_id))
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let _ = self.news.send(News::Released(self.name.clone()));
-    }
-}
-
-/// Event for the driver.
-#[derive(Debug)]
-pub(crate) enum News {
-    /// Event of a connection of the cluster with this serial number.
-    Connection { cluster: ResourceName, serial: u64, id: ConnectionId, news: ConnectionNews },
-    /// The last [`Hold`] of a cluster was dropped.
-    Released(ResourceName),
-}
 
 pub(crate) struct Driver {
     dependencies: HandleDependencies,
@@ -229,12 +158,12 @@ impl Driver {
                 Cluster::new(name, &self.host, &self.options, &self.providers, seed, news);
             (cluster, Weak::new())
         });
-        let hold = Arc::new(Hold {
-            name: name.clone(),
-            state: cluster.state(),
-            news: self.own_news.clone(),
-            node_id: Arc::clone(&self.node_id),
-        });
+        let hold = Arc::new(Hold::new(
+            name.clone(),
+            cluster.state(),
+            self.own_news.clone(),
+            Arc::clone(&self.node_id),
+        ));
         *weak = Arc::downgrade(&hold);
         hold
     }
