@@ -58,7 +58,7 @@ pub mod async_std;
 pub mod smol;
 
 pub use xds_grpc::{
-    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec, ServerHandle,
     ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
 };
 pub use xds_handle::{

@@ -44,7 +44,7 @@
 //! | `csds/` | client status discovery |
 //! | `http2/` | inspection of frames: the connection is open, a call has ended |
 //! | `address/`, `resolve.rs` | addresses of servers and listeners; name resolution |
-//! | `grpc.rs` | codec and status conversion |
+//! | `codec.rs`, `grpc.rs` | codec of encoded messages; method names and status conversion |
 //! | `socket.rs`, `keepalive.rs` | socket options; keepalive pings |
 //! | `shorthand/`, `payload.rs` | formatting of messages in logs |
 //! | `guard.rs` | panics in application code |
@@ -54,6 +54,7 @@
 mod address;
 pub mod client;
 mod clock;
+mod codec;
 pub mod credentials;
 pub mod csds;
 mod grpc;
@@ -71,6 +72,7 @@ mod tls;
 mod tls_advice;
 
 pub use client::{Client, ClientOptions};
+pub use codec::RawCodec;
 pub use credentials::Credentials;
 pub use keepalive::{Keepalive, TcpProbes};
 pub use payload::{PayloadPrinter, SizesOnly};

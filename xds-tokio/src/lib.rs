@@ -111,8 +111,8 @@
 mod runtime;
 
 pub use xds_grpc::{
-    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
-    ServerOptions, SizesOnly, TcpProbes,
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec,
+    ServerHandle, ServerOptions, SizesOnly, TcpProbes,
 };
 pub use xds_handle::{
     ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,

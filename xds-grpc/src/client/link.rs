@@ -45,9 +45,7 @@ use super::{
     service::Service,
 };
 use crate::{
-    address::without_credentials,
-    grpc::{RawCodec, with_causes},
-    http2::EndGuard,
+    address::without_credentials, codec::RawCodec, grpc::with_causes, http2::EndGuard,
     runtime::Shared,
 };
 

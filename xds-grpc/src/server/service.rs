@@ -16,7 +16,7 @@ use super::{
     inbox::{Call, Inbox, Input},
     peer::Peer,
 };
-use crate::grpc::RawCodec;
+use crate::codec::RawCodec;
 
 /// All discovery services as one tower service: the aggregated service (ADS) and the service of
 /// each type.
