@@ -58,13 +58,13 @@ pub mod async_std;
 pub mod smol;
 
 pub use xds_grpc::{
-    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec, ServerHandle,
-    ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec,
+    ServerHandle, ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
 };
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
-    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
-    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+    AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch,
+    NotInUpdate, ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource,
+    TypedWatch, TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::{Deprecations, Validated, ValidatedTypes};

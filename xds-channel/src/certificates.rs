@@ -24,7 +24,7 @@ use tokio::{
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 
 /// Lower limit of the refresh interval.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Certificate provider instances of a channel, by name.
 pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
@@ -33,19 +33,19 @@ pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
 /// While they are invalid, the last valid contents are used.
 pub(crate) struct Provider {
     files: TlsFiles,
-    known: Mutex<Known>,
-    follower: OnceLock<AbortHandle>,
+    known: Mutex<LoadedFiles>,
+    refresher: OnceLock<AbortHandle>,
 }
 
 #[derive(Default)]
-struct Known {
-    roots: Kept<RootCertStore>,
-    identity: Kept<CertifiedKey>,
+struct LoadedFiles {
+    roots: LastValid<RootCertStore>,
+    identity: LastValid<CertifiedKey>,
 }
 
 impl Provider {
     pub(crate) fn new(files: TlsFiles) -> Arc<Self> {
-        Arc::new(Self { files, known: Mutex::default(), follower: OnceLock::new() })
+        Arc::new(Self { files, known: Mutex::default(), refresher: OnceLock::new() })
     }
 
     pub(crate) const fn files(&self) -> &TlsFiles {
@@ -72,18 +72,19 @@ impl Provider {
 
     async fn current<T: 'static>(
         self: &Arc<Self>,
-        which: impl Fn(&Known) -> &Kept<T>,
+        which: impl Fn(&LoadedFiles) -> &LastValid<T>,
     ) -> Result<Arc<T>, String> {
-        if let Some(good) = which(&self.known()).good.clone() {
-            return Ok(good);
+        if let Some(value) = which(&self.known()).value.clone() {
+            return Ok(value);
         }
         let reading = Arc::clone(self);
         spawn_blocking(move || reading.read()).await.map_err(|why| why.to_string())?;
-        self.follower.get_or_init(|| follow(Arc::downgrade(self), self.files.refresh_interval));
+        self.refresher
+            .get_or_init(|| start_refresher(Arc::downgrade(self), self.files.refresh_interval));
         let known = self.known();
-        let kept = which(&known);
-        let why = || kept.trouble.clone().unwrap_or_else(|| "there is no certificate".into());
-        kept.good.clone().ok_or_else(why)
+        let last = which(&known);
+        let why = || last.fault.clone().unwrap_or_else(|| "there is no certificate".into());
+        last.value.clone().ok_or_else(why)
     }
 
     /// Reads the files. Each fault is logged once.
@@ -92,16 +93,16 @@ impl Provider {
         let identity = self.files.identity.as_ref().map(identity_of);
         let mut known = self.known();
         let known = &mut *known;
-        let news = [
+        let faults = [
             roots.and_then(|read| known.roots.take(read)),
             identity.and_then(|read| known.identity.take(read)),
         ];
-        for reason in news.into_iter().flatten() {
+        for reason in faults.into_iter().flatten() {
             tracing::warn!(reason, "files of a certificate provider cannot be used");
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LoadedFiles> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,50 +116,50 @@ impl fmt::Debug for Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        if let Some(follower) = self.follower.get() {
-            follower.abort();
+        if let Some(refresher) = self.refresher.get() {
+            refresher.abort();
         }
     }
 }
 
 /// Starts a task that rereads the files at the interval.
-fn follow(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
-    let following = async move {
+fn start_refresher(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
+    let refreshing = async move {
         loop {
-            sleep(interval.max(SHORTEST_INTERVAL)).await;
+            sleep(interval.max(MIN_INTERVAL)).await;
             let Some(provider) = provider.upgrade() else { return };
             if spawn_blocking(move || provider.read()).await.is_err() {
                 return;
             }
         }
     };
-    tokio::spawn(following).abort_handle()
+    tokio::spawn(refreshing).abort_handle()
 }
 
 /// Last valid contents, and the current fault.
-struct Kept<T> {
-    good: Option<Arc<T>>,
-    trouble: Option<String>,
+struct LastValid<T> {
+    value: Option<Arc<T>>,
+    fault: Option<String>,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for LastValid<T> {
     fn default() -> Self {
-        Self { good: None, trouble: None }
+        Self { value: None, fault: None }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> LastValid<T> {
     /// Stores the result of a read. Returns a fault if it differs from the previous one.
     fn take(&mut self, read: Result<T, String>) -> Option<&str> {
         match read {
-            Ok(good) => {
-                *self = Self { good: Some(Arc::new(good)), trouble: None };
+            Ok(value) => {
+                *self = Self { value: Some(Arc::new(value)), fault: None };
                 None
             }
-            Err(why) if self.trouble.as_ref() == Some(&why) => None,
+            Err(why) if self.fault.as_ref() == Some(&why) => None,
             Err(why) => {
-                self.trouble = Some(why);
-                self.trouble.as_deref()
+                self.fault = Some(why);
+                self.fault.as_deref()
             }
         }
     }
@@ -201,14 +202,14 @@ mod tests {
 
     #[test]
     fn what_was_good_stays_and_what_is_wrong_is_said_once() {
-        let mut kept = Kept::default();
-        assert_eq!(kept.take(Err("not there".into())), Some("not there"));
-        assert_eq!(kept.take(Err("not there".into())), None);
-        assert_eq!(kept.take(Ok(1)), None);
-        assert_eq!(kept.take(Err("not there".into())), Some("not there"), "it was, meanwhile");
-        assert_eq!(kept.take(Err("garbage".into())), Some("garbage"));
-        assert_eq!(kept.good.as_deref(), Some(&1));
-        assert_eq!(kept.take(Ok(2)), None);
-        assert_eq!(kept.good.as_deref(), Some(&2));
+        let mut last = LastValid::default();
+        assert_eq!(last.take(Err("not there".into())), Some("not there"));
+        assert_eq!(last.take(Err("not there".into())), None);
+        assert_eq!(last.take(Ok(1)), None);
+        assert_eq!(last.take(Err("not there".into())), Some("not there"), "it was, meanwhile");
+        assert_eq!(last.take(Err("garbage".into())), Some("garbage"));
+        assert_eq!(last.value.as_deref(), Some(&1));
+        assert_eq!(last.take(Ok(2)), None);
+        assert_eq!(last.value.as_deref(), Some(&2));
     }
 }

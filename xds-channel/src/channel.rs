@@ -17,7 +17,7 @@ use xds_routing::{Random, dependencies::DependencyManager};
 
 use crate::{
     body::CallBody,
-    call::{Shared, call},
+    call::{ChannelState, call},
     driver::Driver,
     options::ChannelOptions,
     target::{InvalidTarget, Target},
@@ -27,7 +27,7 @@ use crate::{
 /// last call.
 #[derive(Clone, Debug)]
 pub struct XdsChannel {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelState>,
 }
 
 impl XdsChannel {
@@ -65,7 +65,7 @@ impl XdsChannel {
             Driver::new(manager, client.clone(), authority.host(), options, seed);
         tokio::spawn(driver.run());
         let random = Mutex::new(Random::new(seed));
-        Ok(Self { shared: Arc::new(Shared { routing, authority, node_id, random }) })
+        Ok(Self { shared: Arc::new(ChannelState { routing, authority, node_id, random }) })
     }
 }
 

@@ -13,7 +13,7 @@ static ACTIVE: LazyLock<ActiveFaults> = LazyLock::new(ActiveFaults::default);
 
 /// Delays the call, then aborts it, as decided. Does nothing if the limit of active faults is
 /// reached.
-pub(crate) async fn suffer(fault: Fault) -> Result<(), Status> {
+pub(crate) async fn inject_fault(fault: Fault) -> Result<(), Status> {
     if fault.is_none() {
         return Ok(());
     }

@@ -118,15 +118,15 @@ mod dial;
 mod driver;
 mod events;
 mod fault;
-mod lacks;
+mod happy_eyeballs;
 mod metadata;
 mod options;
-mod race;
 mod replay;
 mod routing;
 mod status;
 mod target;
 mod tls;
+mod unsupported;
 
 #[cfg(test)]
 #[path = "../../xds-routing/tests/support/mod.rs"]

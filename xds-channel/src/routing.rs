@@ -8,7 +8,7 @@ use xds_routing::{dependencies::ResolutionNote, router::Router};
 
 use crate::{
     cluster::ClusterState,
-    events::News,
+    events::DriverEvent,
     status::{self, Waiting},
 };
 
@@ -19,14 +19,14 @@ pub(crate) enum Routing {
     Unknown,
     /// Calls fail for this reason.
     Failing(Arc<str>),
-    Known(Arc<Table>),
+    Known(Arc<RoutingTable>),
 }
 
 /// Routes with their clusters.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct RoutingTable {
     pub(crate) router: Router,
-    pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
+    pub(crate) clusters: BTreeMap<ResourceName, Arc<ClusterRef>>,
     /// Resolution note for calls that fail before a cluster is chosen.
     pub(crate) note: ResolutionNote,
 }
@@ -34,31 +34,31 @@ pub(crate) struct Table {
 /// Keeps a cluster alive for routes and calls that use it.
 // B26
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct ClusterRef {
     name: ResourceName,
     pub(crate) state: watch::Receiver<ClusterState>,
-    news: mpsc::UnboundedSender<News>,
+    events: mpsc::UnboundedSender<DriverEvent>,
     node_id: Arc<str>,
 }
 
-impl Hold {
+impl ClusterRef {
     pub(crate) fn new(
         name: ResourceName,
         state: watch::Receiver<ClusterState>,
-        news: mpsc::UnboundedSender<News>,
+        events: mpsc::UnboundedSender<DriverEvent>,
         node_id: Arc<str>,
     ) -> Self {
-        Self { name, state, news, node_id }
+        Self { name, state, events, node_id }
     }
 
     /// Returns the state of the cluster, for error messages.
     pub(crate) fn waiting(&self) -> Waiting {
         match &*self.state.borrow() {
             ClusterState::Failing(why) => {
-                Waiting::Failing(why.message(status::bare_note(&self.node_id)))
+                Waiting::Failing(why.message(status::node_note(&self.node_id)))
             }
             ClusterState::Picking(picking) => Waiting::Noted(picking.cluster.note.to_string()),
-            ClusterState::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
+            ClusterState::Unknown => Waiting::Noted(status::node_note(&self.node_id)),
         }
     }
 
@@ -70,12 +70,12 @@ impl Hold {
             ClusterState::Picking(picking) => Some(picking.cluster.note.to_string()),
             ClusterState::Unknown => None,
         };
-        known.unwrap_or_else(|| status::bare_note(&self.node_id))
+        known.unwrap_or_else(|| status::node_note(&self.node_id))
     }
 }
 
-impl Drop for Hold {
+impl Drop for ClusterRef {
     fn drop(&mut self) {
-        let _ = self.news.send(News::Released(self.name.clone()));
+        let _ = self.events.send(DriverEvent::Released(self.name.clone()));
     }
 }

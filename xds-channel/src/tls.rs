@@ -20,7 +20,7 @@ use rustls::{
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use webpki::EndEntityCert;
-use xds_grpc::credentials::{Peer, explain_tls_failure};
+use xds_grpc::credentials::{PeerRole, explain_tls_failure};
 use xds_routing::{
     listener::{CertificateProvider, TlsContext, TrustedRoots},
     pattern::TextMatcher,
@@ -96,8 +96,8 @@ impl ClusterTls {
         let config = Arc::new(self.config().await?);
         let connecting = TlsConnector::from(config).connect(name, socket);
         let stream = connecting.await;
-        let stream =
-            stream.map_err(|why| format!("TLS: {}", explain_tls_failure(&why, Peer::Server)))?;
+        let stream = stream
+            .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, PeerRole::Server)))?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
             return Err("TLS: the endpoint did not agree to speak HTTP/2 (ALPN h2)".into());
         }

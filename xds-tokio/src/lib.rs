@@ -115,9 +115,9 @@ pub use xds_grpc::{
     ServerHandle, ServerOptions, SizesOnly, TcpProbes,
 };
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
-    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
-    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+    AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch,
+    NotInUpdate, ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource,
+    TypedWatch, TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
@@ -190,7 +190,7 @@ pub mod client {
 /// TLS and call credentials: see [`xds_grpc::credentials`].
 pub mod credentials {
     pub use xds_grpc::credentials::{
-        ClientCertificates, Credentials, CredentialsError, Holds, ServerCredentials,
+        ClientCertificates, Credentials, CredentialsError, FileContent, ServerCredentials,
     };
 }
 
@@ -227,7 +227,7 @@ pub mod credentials {
 /// ```
 pub mod csds {
     pub use xds_grpc::csds::{
-        ReadAuthorizer, ReadPermission, Readable, Readee, Reader, ServerCsdsService,
+        CsdsAuthorizer, CsdsCaller, CsdsDecision, ReportedClient, ServerCsdsService, VisibleClients,
     };
 
     /// Client status discovery service for the clients of this process.
@@ -237,10 +237,11 @@ pub mod csds {
 /// Types for management servers: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
-        AddressFault, Admitted, Applicant, ApplyError, AsideRefused, Authorizer, BoundAddress,
-        ConvergenceError, Denied, DiscoveryService, LayersRefused, ListenAddress, Observations,
-        Observed, Peer, Permission, RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents,
-        ServerHandle, ServerOptions, SubscriptionSnapshot, UnixSocket,
+        AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest,
+        Authorizer, BoundAddress, ConvergenceError, Denied, DiscoveryService, ListenAddress,
+        Observations, Observed, Peer, RejectionSnapshot, SendCustomMessageError, ServerEnded,
+        ServerEvent, ServerEvents, ServerHandle, ServerOptions, SetLayersError,
+        SubscriptionSnapshot, UnixSocket,
     };
 
     /// Listener of a server.

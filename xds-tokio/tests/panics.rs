@@ -28,7 +28,7 @@ use xds_core::{
 use xds_tokio::{
     Client, ClientOptions, ManagementServer as Server, PayloadPrinter, ServerOptions,
     client::{Resolve, Resolving},
-    csds::{Readable, Reader, ServerCsdsService},
+    csds::{CsdsCaller, ServerCsdsService, VisibleClients},
 };
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
@@ -38,8 +38,8 @@ const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/Fetch
 async fn of_a_client_whose_id_the_predicate_cannot_stand_nobody_is_told() {
     let server = Server::start(ServerConfig::default(), ServerOptions::default());
     let handle = server.handle();
-    let second_word_is_a = |_: Reader| async {
-        Ok(Readable::clients(|client| client.node_id.split('-').nth(1).unwrap() == "a"))
+    let second_word_is_a = |_: CsdsCaller| async {
+        Ok(VisibleClients::matching(|client| client.node_id.split('-').nth(1).unwrap() == "a"))
     };
     let service = ServerCsdsService::new(handle.clone()).with_authorizer(second_word_is_a);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

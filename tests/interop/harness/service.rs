@@ -20,7 +20,7 @@ use tonic::{
 use xds_core::{ViewName, server::Snapshot};
 use xds_tokio::{
     ManagementServer, RawCodec, ServerOptions,
-    server::{Admitted, Applicant, Permission, ServerHandle},
+    server::{Admitted, AuthorizationRequest, AuthorizationDecision, ServerHandle},
 };
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};
@@ -41,7 +41,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-async fn view_of_its_node(client: Applicant) -> Permission {
+async fn view_of_its_node(client: AuthorizationRequest) -> AuthorizationDecision {
     Ok(Admitted::to(&*client.node_id))
 }
 

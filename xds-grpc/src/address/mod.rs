@@ -4,7 +4,7 @@ mod fault;
 mod listen;
 mod target;
 
-pub(crate) use self::target::{Place, Scheme, Target, without_credentials};
+pub(crate) use self::target::{Endpoint, Scheme, Target, without_credentials};
 pub use self::{
     fault::AddressFault,
     listen::{BoundAddress, ListenAddress, UnixSocket},

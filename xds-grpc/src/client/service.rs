@@ -65,7 +65,7 @@ impl Service {
     /// [`ClientOptions::keepalive`](super::ClientOptions::keepalive).
     // S0.175
     #[must_use]
-    pub const fn with_tcp_probes(mut self, probes: TcpProbes) -> Self {
+    pub const fn with_probes(mut self, probes: TcpProbes) -> Self {
         self.probes = Some(probes);
         self
     }

@@ -8,7 +8,7 @@ use std::{
 use thiserror::Error;
 use tonic::Status;
 
-use super::holds::Holds;
+use super::file_content::FileContent;
 
 /// Reason why credentials cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,12 +31,12 @@ pub enum CredentialsError {
         limit: usize,
     },
     /// A certificate file contains no certificate, or an invalid one.
-    #[error("{} is not a list of certificates in PEM form: {holds}", .path.display())]
+    #[error("{} is not a list of certificates in PEM form: {found}", .path.display())]
     NoCertificates {
         /// The file.
         path: PathBuf,
         /// Kind of content found instead.
-        holds: Holds,
+        found: FileContent,
     },
     /// A root certificate is not valid as a trust anchor.
     #[error("{}: {why}", .path.display())]
@@ -47,12 +47,12 @@ pub enum CredentialsError {
         why: Arc<str>,
     },
     /// A private key file contains no private key.
-    #[error("{} is not a private key in PEM form: {holds}", .path.display())]
+    #[error("{} is not a private key in PEM form: {found}", .path.display())]
     NoPrivateKey {
         /// The file.
         path: PathBuf,
         /// Kind of content found instead.
-        holds: Holds,
+        found: FileContent,
     },
     /// A certificate and a private key cannot be used together.
     #[error("{} and {}: {why}", .certificate.display(), .private_key.display())]

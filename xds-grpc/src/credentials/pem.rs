@@ -9,7 +9,7 @@ use rustls::{
 };
 use xds_bootstrap::IdentityFiles;
 
-use super::{error::CredentialsError, files, holds::Holds};
+use super::{error::CredentialsError, file_content::FileContent, files};
 
 /// Reads the certificate file and the private key file, in this order.
 pub(super) fn read_identity(identity: &IdentityFiles) -> Result<[Vec<u8>; 2], CredentialsError> {
@@ -23,8 +23,9 @@ pub(super) fn parse_identity(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CredentialsError> {
     let chain = certificates(&identity.certificate, certificate)?;
     let key = PrivateKeyDer::from_pem_slice(private_key).map_err(|_| {
-        let (path, holds) = (identity.private_key.clone(), Holds::instead_of_key(private_key));
-        CredentialsError::NoPrivateKey { path, holds }
+        let (path, found) =
+            (identity.private_key.clone(), FileContent::instead_of_key(private_key));
+        CredentialsError::NoPrivateKey { path, found }
     })?;
     Ok((chain, key))
 }
@@ -49,8 +50,8 @@ fn certificates(
 ) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
     all.ok().filter(|all| !all.is_empty()).ok_or_else(|| {
-        let (path, holds) = (path.to_owned(), Holds::instead_of_certificates(content));
-        CredentialsError::NoCertificates { path, holds }
+        let (path, found) = (path.to_owned(), FileContent::instead_of_certificates(content));
+        CredentialsError::NoCertificates { path, found }
     })
 }
 

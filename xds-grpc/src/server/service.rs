@@ -13,7 +13,7 @@ use tonic::{Code, Status, Streaming, body::Body, metadata::MetadataValue};
 use xds_core::{server::Via, service::method_at};
 
 use super::{
-    inbox::{Call, Inbox, Input},
+    inbox::{Inbox, IncomingCall, Input},
     peer::Peer,
 };
 use crate::codec::RawCodec;
@@ -70,8 +70,8 @@ where
         let inbox = self.inbox.clone();
         let max_request_bytes = self.max_request_bytes;
         Box::pin(async move {
-            let call = Box::new(Call { via, requests, max_request_bytes, peer, metadata });
-            let response = match inbox.ask(|answer| Input::Accept { call, answer }).await {
+            let call = Box::new(IncomingCall { via, requests, max_request_bytes, peer, metadata });
+            let response = match inbox.call(|reply| Input::Accept { call, reply }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));
                     let grpc = HeaderValue::from_static("application/grpc");

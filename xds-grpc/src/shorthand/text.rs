@@ -7,18 +7,18 @@ use xds_core::{proto, types};
 use super::Names;
 
 /// Number of list items shown for [`Names::Few`].
-const FEW: usize = 5;
+const MAX_FEW_NAMES: usize = 5;
 
 /// Display of peer-controlled text for log lines: control characters are escaped and long text is
 /// truncated.
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
-const LONGEST: usize = 256;
+const MAX_PRINTED_CHARS: usize = 256;
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, character) in self.0.chars().enumerate() {
-            if at == LONGEST {
+            if at == MAX_PRINTED_CHARS {
                 return write!(f, "..{} bytes", self.0.len());
             }
             if character.is_control() {
@@ -67,7 +67,7 @@ pub(super) fn list<T>(
     let items = items.into_iter();
     let count = items.len();
     let shown = match names {
-        Names::Few => count.min(FEW),
+        Names::Few => count.min(MAX_FEW_NAMES),
         Names::All => count,
     };
     f.write_char('[')?;

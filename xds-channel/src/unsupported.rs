@@ -12,7 +12,7 @@ use xds_routing::{
 
 /// Unsupported feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lack {
+pub(crate) enum Feature {
     Policy,
     Plugin,
     Retries,
@@ -21,7 +21,7 @@ pub(crate) enum Lack {
     LoadReports,
 }
 
-impl Lack {
+impl Feature {
     /// Returns the name of the feature, for messages.
     const fn what(self) -> &'static str {
         match self {
@@ -48,86 +48,92 @@ impl Lack {
 
 /// Resource that requests an unsupported feature.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asked {
-    Routes(ResourceName, Lack),
-    Cluster(ResourceName, Lack),
+pub(crate) enum FeatureRequest {
+    Routes(ResourceName, Feature),
+    Cluster(ResourceName, Feature),
 }
 
-impl Asked {
-    pub(crate) const fn lack(&self) -> Lack {
+impl FeatureRequest {
+    pub(crate) const fn feature(&self) -> Feature {
         match self {
-            Self::Routes(_, lack) | Self::Cluster(_, lack) => *lack,
+            Self::Routes(_, feature) | Self::Cluster(_, feature) => *feature,
         }
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for FeatureRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Routes(name, lack) => {
-                write!(f, "route configuration `{name}` asks for {}", lack.what())
+            Self::Routes(name, feature) => {
+                write!(f, "route configuration `{name}` asks for {}", feature.what())
             }
-            Self::Cluster(name, lack) => write!(f, "cluster `{name}` asks for {}", lack.what()),
+            Self::Cluster(name, feature) => {
+                write!(f, "cluster `{name}` asks for {}", feature.what())
+            }
         }
     }
 }
 
 /// Unsupported features requested by the current configuration.
 #[derive(Debug, Default)]
-pub(crate) struct Lacks {
+pub(crate) struct UnsupportedFeatures {
     /// Requests of the routes, and the route configuration they were computed from.
-    routes: Option<(Arc<RouteConfiguration>, BTreeSet<Asked>)>,
-    asked: BTreeSet<Asked>,
+    routes: Option<(Arc<RouteConfiguration>, BTreeSet<FeatureRequest>)>,
+    requests: BTreeSet<FeatureRequest>,
 }
 
-impl Lacks {
+impl UnsupportedFeatures {
     /// Updates the current configuration. Returns the requests that are new.
     pub(crate) fn renew<'a>(
         &mut self,
         routes: &Arc<RouteConfiguration>,
         host: &VirtualHost,
         clusters: impl Iterator<Item = &'a Cluster>,
-    ) -> Vec<Asked> {
-        let mut asked: BTreeSet<Asked> = clusters.flat_map(of_cluster).collect();
+    ) -> Vec<FeatureRequest> {
+        let mut requests: BTreeSet<FeatureRequest> = clusters.flat_map(of_cluster).collect();
         let known = self.routes.take().filter(|(known, _)| Arc::ptr_eq(known, routes));
-        let (_, of_them) = self.routes.insert(known.unwrap_or_else(|| {
-            let lacks = host.routes().iter().flat_map(of_route);
-            let of_them = lacks.map(|lack| Asked::Routes(routes.name().clone(), lack));
-            (Arc::clone(routes), of_them.collect())
+        let (_, of_routes) = self.routes.insert(known.unwrap_or_else(|| {
+            let features = host.routes().iter().flat_map(of_route);
+            let of_routes =
+                features.map(|feature| FeatureRequest::Routes(routes.name().clone(), feature));
+            (Arc::clone(routes), of_routes.collect())
         }));
-        asked.extend(of_them.iter().cloned());
-        let news = asked.difference(&self.asked).cloned().collect();
-        self.asked = asked;
+        requests.extend(of_routes.iter().cloned());
+        let news = requests.difference(&self.requests).cloned().collect();
+        self.requests = requests;
         news
     }
 }
 
-fn of_route(route: &Route) -> impl Iterator<Item = Lack> + use<> {
-    let lacks = match &route.action {
+fn of_route(route: &Route) -> impl Iterator<Item = Feature> + use<> {
+    let features = match &route.action {
         Action::Forward(forward) => [
-            matches!(forward.clusters, ClusterChoice::Plugin { .. }).then_some(Lack::Plugin),
-            is_tried_again(forward).then_some(Lack::Retries),
-            (forward.host_rewrite == HostRewrite::Endpoint).then_some(Lack::HostRewrite),
+            matches!(forward.clusters, ClusterChoice::Plugin { .. }).then_some(Feature::Plugin),
+            has_retries(forward).then_some(Feature::Retries),
+            (forward.host_rewrite == HostRewrite::Endpoint).then_some(Feature::HostRewrite),
         ],
         _ => [None; 3],
     };
-    lacks.into_iter().flatten()
+    features.into_iter().flatten()
 }
 
-fn is_tried_again(forward: &Forward) -> bool {
+fn has_retries(forward: &Forward) -> bool {
     forward.retry.as_ref().is_some_and(|retry| !retry.statuses.is_empty())
 }
 
-fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = Asked> + use<> {
+fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<> {
     // Aggregate clusters are balanced by the policies of their members (gRFC A75).
     let is_balanced = matches!(cluster.discovery, Discovery::Aggregate(_)) || can_balance(cluster);
-    let lacks = [
-        (!is_balanced).then_some(Lack::Policy),
-        cluster.outliers.is_some().then_some(Lack::OutlierDetection),
-        (cluster.load_reporting == LoadReporting::SameServer).then_some(Lack::LoadReports),
+    let features = [
+        (!is_balanced).then_some(Feature::Policy),
+        cluster.outliers.is_some().then_some(Feature::OutlierDetection),
+        (cluster.load_reporting == LoadReporting::SameServer).then_some(Feature::LoadReports),
     ];
     let name = cluster.name.clone();
-    lacks.into_iter().flatten().map(move |lack| Asked::Cluster(name.clone(), lack))
+    features
+        .into_iter()
+        .flatten()
+        .map(move |feature| FeatureRequest::Cluster(name.clone(), feature))
 }
 
 #[cfg(test)]
@@ -167,13 +173,13 @@ mod tests {
     /// A request is reported when it is new, and again if it was absent in between.
     #[test]
     fn what_is_asked_for_and_not_done_is_said_when_it_comes() {
-        let mut lacks = Lacks::default();
+        let mut features = UnsupportedFeatures::default();
         let mut told = |routes: &Arc<RouteConfiguration>, clusters: &[cds::Cluster]| {
             let clusters: Vec<_> = clusters
                 .iter()
                 .map(|it| Cluster::from_schema(it, &Rules::default()).expect("a cluster"))
                 .collect();
-            let news = lacks.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
+            let news = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
             news.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let (plain, retried) = (routes("5xx"), routes("unavailable"));
