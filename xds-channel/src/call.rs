@@ -300,7 +300,7 @@ fn pick(
             return fail(cluster.refusal(format_args!("the call is dropped: {why}")));
         }
         EndpointPick::TooMany => {
-            return fail(cluster.refusal("as many calls are under way as may be"));
+            return fail(cluster.refusal("the maximum number of active calls is reached"));
         }
         _ => return fail(cluster.failure("no endpoint was picked")),
     };
@@ -326,7 +326,7 @@ async fn try_send(
 ) -> Result<SendOutcome, Status> {
     let PickedEndpoint { id, mut connection, scheme, permit } = found;
     let Some(request) = outgoing.request(scheme) else {
-        let why = cluster.loss("it refused the call, of which too much was sent to send it again");
+        let why = cluster.loss("it refused the call, whose request is too long to be sent again");
         return Err(status::of(&why, &cluster.note));
     };
     match connection.try_send_request(request).await {

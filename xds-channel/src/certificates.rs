@@ -98,7 +98,7 @@ impl Provider {
             identity.and_then(|read| known.identity.take(read)),
         ];
         for reason in faults.into_iter().flatten() {
-            tracing::warn!(reason, "files of a certificate provider cannot be used");
+            tracing::warn!(reason, "cannot use the files of a certificate provider");
         }
     }
 

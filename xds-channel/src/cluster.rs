@@ -162,7 +162,7 @@ impl Cluster {
             let context = leaf.cluster.tls.as_ref();
             let tls = context.map(|it| ClusterTls::new(it, &self.providers)).transpose();
             let cluster = &leaf.cluster.name;
-            let tls = tls.map_err(|why| format!("cluster `{cluster}` asks for TLS, but {why}"))?;
+            let tls = tls.map_err(|why| format!("cluster `{cluster}` requires TLS, but {why}"))?;
             Ok(self.tls_settings.number(tls, &before))
         };
         match self.balancer.configure(clusters, &self.name, way, now) {
@@ -217,7 +217,9 @@ impl Cluster {
                     };
                     let Some(tls) = self.tls_settings.tls(way) else {
                         // Never connect with less protection than requested.
-                        report(DialEvent::Failed("the cluster has changed its TLS".into()));
+                        report(DialEvent::Failed(
+                            "the TLS settings of the cluster have changed".into(),
+                        ));
                         continue;
                     };
                     let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };

@@ -133,7 +133,7 @@ impl Driver {
         let clusters = configuration.clusters().values().filter_map(|known| known.as_ref().ok());
         for request in self.unsupported.renew(routes, host, clusters.map(|known| &*known.cluster)) {
             let consequence = request.feature().consequence();
-            tracing::warn!(%request, consequence, "what a channel does not do is asked for");
+            tracing::warn!(%request, consequence, "the configuration requests a feature that channels do not support");
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) async fn inject_fault(fault: Fault) -> Result<(), Status> {
     match fault.abort {
         Some(status) => {
             let code = Code::from_i32(status.into());
-            Err(Status::new(code, "the configuration lets this call fail on purpose"))
+            Err(Status::new(code, "the call was aborted by fault injection"))
         }
         None => Ok(()),
     }

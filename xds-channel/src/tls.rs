@@ -68,12 +68,14 @@ impl ClusterTls {
                 let found = of(provider)?;
                 if found.files().ca_certificate.is_none() {
                     let name = &provider.instance;
-                    return Err(format!("the certificate provider `{name}` has no roots"));
+                    return Err(format!(
+                        "the certificate provider `{name}` has no root certificates"
+                    ));
                 }
                 Some(Arc::clone(found))
             }
             Some(TrustedRoots::System) => None,
-            _ => return Err("nobody vouches for the endpoints' certificates".into()),
+            _ => return Err("no root certificates are configured".into()),
         };
         let mut identity = None;
         if let Some(provider) = &context.identity {
@@ -133,7 +135,7 @@ fn system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
-        true => Err("there are no roots".into()),
+        true => Err("the operating system has no root certificates".into()),
         false => Ok(roots),
     }
 }

@@ -25,10 +25,10 @@ impl Feature {
     /// Returns the name of the feature, for messages.
     const fn what(self) -> &'static str {
         match self {
-            Self::Policy => "another policy than round robin",
-            Self::Plugin => "a cluster that a plugin chooses",
+            Self::Policy => "a load balancing policy other than round robin",
+            Self::Plugin => "a cluster specifier plugin",
             Self::Retries => "retries",
-            Self::HostRewrite => "the endpoint's name in place of the channel's",
+            Self::HostRewrite => "authority rewriting",
             Self::OutlierDetection => "outlier detection",
             Self::LoadReports => "load reports",
         }
@@ -38,10 +38,10 @@ impl Feature {
     pub(crate) const fn consequence(self) -> &'static str {
         match self {
             Self::Policy | Self::Plugin => "calls that need it fail",
-            Self::Retries => "a call fails with what its endpoint first says",
-            Self::HostRewrite => "calls have the channel's name",
-            Self::OutlierDetection => "endpoints get calls whatever came of those before",
-            Self::LoadReports => "nobody is told of the load",
+            Self::Retries => "calls fail with the first status of their endpoint",
+            Self::HostRewrite => "calls have the channel's name as their authority",
+            Self::OutlierDetection => "failing endpoints are not ejected",
+            Self::LoadReports => "load is not reported",
         }
     }
 }
@@ -65,10 +65,10 @@ impl fmt::Display for FeatureRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Routes(name, feature) => {
-                write!(f, "route configuration `{name}` asks for {}", feature.what())
+                write!(f, "route configuration `{name}` requests {}", feature.what())
             }
             Self::Cluster(name, feature) => {
-                write!(f, "cluster `{name}` asks for {}", feature.what())
+                write!(f, "cluster `{name}` requests {}", feature.what())
             }
         }
     }
@@ -188,10 +188,10 @@ mod tests {
         let ring = cds::Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
         let ejecting =
             cds::Cluster { outlier_detection: Some(OutlierDetection::default()), ..eds("c") };
-        let of_ring = "cluster `ring` asks for another policy than round robin";
-        let of_c = "cluster `c` asks for outlier detection";
+        let of_ring = "cluster `ring` requests a load balancing policy other than round robin";
+        let of_c = "cluster `c` requests outlier detection";
         assert_eq!(told(&plain, &[ejecting.clone(), ring.clone()]), [of_c, of_ring]);
-        let of_routes = "route configuration `routes` asks for retries";
+        let of_routes = "route configuration `routes` requests retries";
         assert_eq!(told(&retried, &[ejecting.clone(), ring.clone()]), [of_routes]);
         assert_eq!(told(&retried, std::slice::from_ref(&ejecting)), [] as [&str; 0]);
         assert_eq!(told(&plain, &[ejecting, ring]), [of_ring]);

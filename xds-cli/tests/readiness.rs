@@ -124,7 +124,7 @@ fn polls_fail_until_the_server_is_ready() {
     watch.wait_event("an error", |event| {
         event["error"].as_str().is_some_and(|it| it.contains("the server is not ready"))
     });
-    watch.wait_stderr("again a request was not answered");
+    watch.wait_stderr("a request was not answered again");
     assert!(!watch.stderr().contains("nothing new"), "{}", watch.stderr());
     assert!(watch.events().iter().all(|it| !it.to_string().contains("does not exist")));
     directory.replace("bad.yaml", &clusters("two"));

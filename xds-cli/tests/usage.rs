@@ -74,7 +74,7 @@ fn an_address_that_is_none_is_told_with_three() {
         ),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--csds", "unix:"],
-            "there is no path behind \"unix:\"",
+            "there is no path after \"unix:\"",
         ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),

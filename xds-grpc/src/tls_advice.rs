@@ -52,7 +52,7 @@ fn closed(error: &io::Error, peer: PeerRole) -> Option<String> {
                 .into()
         }
         PeerRole::Client => {
-            "the client closed the connection during the TLS handshake, as one does that rejects \
+            "the client closed the connection during the TLS handshake, perhaps because it rejects \
                          the certificate of this server"
                 .into()
         }
@@ -70,7 +70,7 @@ fn advice(error: &Error, peer: PeerRole) -> Option<String> {
             "the client does not speak TLS: configure it to use TLS, or serve this port without"
         }
         (Error::NoCertificatesPresented, PeerRole::Client) => {
-            "the client showed no certificate: configure it with one of an authority that this server trusts"
+            "the client sent no certificate: configure it with one that an authority trusted by this server has issued"
         }
         (Error::NoApplicationProtocol, PeerRole::Client)
         | (Error::AlertReceived(Alert::NoApplicationProtocol), PeerRole::Server) => {
@@ -92,8 +92,8 @@ fn of_alert(alert: Alert, peer: PeerRole) -> Option<String> {
             Alert::CertificateRequired | Alert::HandshakeFailure | Alert::NoCertificate,
             PeerRole::Server,
         ) => {
-            "the server rejected the handshake: it may want a client certificate (mutual TLS), which has to be \
-             configured"
+            "the server rejected the handshake: it may require a client certificate (mutual TLS), which must \
+             be configured"
         }
         (
             Alert::UnknownCA
@@ -104,14 +104,14 @@ fn of_alert(alert: Alert, peer: PeerRole) -> Option<String> {
             | Alert::DecryptError,
             PeerRole::Server,
         ) => {
-            "the server rejected our client certificate: it has to be issued by an authority that the server \
+            "the server rejected the client certificate: it must be issued by an authority that the server \
              trusts"
         }
         (Alert::CertificateExpired, PeerRole::Server) => {
-            "the server takes our client certificate for expired: renew it, or check the clocks"
+            "the server considers the client certificate expired: renew it, or check the clocks"
         }
         (Alert::UnrecognisedName, PeerRole::Server) => {
-            "the server has no certificate for the name that it was asked for: state another server name"
+            "the server has no certificate for the requested name: set another server name"
         }
         (Alert::ProtocolVersion, _) => {
             "client and server have no version of TLS in common: TLS 1.2 or 1.3 is needed"
@@ -125,7 +125,7 @@ fn of_alert(alert: Alert, peer: PeerRole) -> Option<String> {
              certificate"
         }
         (Alert::CertificateExpired, PeerRole::Client) => {
-            "the client takes the certificate of this server for expired: renew it, or check the clocks"
+            "the client considers the certificate of this server expired: renew it, or check the clocks"
         }
         _ => return None,
     };
@@ -228,7 +228,7 @@ mod tests {
             (plain, PeerRole::Client, "the client does not speak TLS"),
             (Error::AlertReceived(Alert::CertificateRequired), PeerRole::Server, "mutual TLS"),
             (Error::AlertReceived(Alert::UnknownCA), PeerRole::Client, "does not trust"),
-            (Error::NoCertificatesPresented, PeerRole::Client, "showed no certificate"),
+            (Error::NoCertificatesPresented, PeerRole::Client, "sent no certificate"),
         ] {
             let own = error.to_string();
             let text =

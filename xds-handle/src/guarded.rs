@@ -53,7 +53,7 @@ pub(crate) fn rejecting_panics<T>(
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("for no reason that it states")
+    text.unwrap_or("without a message")
 }
 
 #[derive(Debug)]

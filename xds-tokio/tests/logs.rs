@@ -355,7 +355,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     // The value stays in hand while virtual time passes.
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
-    let told = ["WARN", "no response is read", "watches=cds a, all of cds"];
+    let told = ["WARN", "reading from the server is paused", "watches=cds a, all of cds"];
     assert_eq!(log.lines(&told).len(), 1, "{}", log.text());
 }
 
@@ -374,7 +374,7 @@ async fn a_token_that_outlives_its_file_is_warned_of() {
     for (bad, why) in [("no token".to_owned(), "not a JWT"), (token(-5, "old"), "expired")] {
         directory.write("token", &bad);
         credentials.check().await.expect("the last one is valid");
-        let warned = log.lines(&["WARN", "the last token stays in use", why]);
+        let warned = log.lines(&["WARN", "the last one stays in use", why]);
         let [line] = &warned[..] else { panic!("{}", log.text()) };
         assert!(line.contains(&*path.to_string_lossy()), "{line}");
     }

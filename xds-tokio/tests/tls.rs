@@ -270,10 +270,10 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
     // The server rejects the client. In TLS 1.3 this is reported after the handshake.
     let server = TlsServer::start(&ca.issue(here), Clients::Of(&other)).await;
     let why = failure(server.fake.address, tls.clone()).await;
-    assert!(why.contains("it may want a client certificate (mutual TLS)"), "{why}");
+    assert!(why.contains("it may require a client certificate (mutual TLS)"), "{why}");
     let stranger = showing(trusting(&directory, &ca), &directory, &ca.issue(&["client"]));
     let why = failure(server.fake.address, Credentials::tls(stranger)).await;
-    assert!(why.contains("rejected our client certificate"), "{why}");
+    assert!(why.contains("rejected the client certificate"), "{why}");
 
     // TLS to a port without TLS, and the reverse.
     let plain = FakeServer::start().await;
@@ -317,14 +317,14 @@ async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_ins
     let directory = Directory::new();
     let tls = Credentials::tls(trusting(&directory, &ca));
     for (uri, transport, credentials, words) in [
-        (format!("http://{address}"), "tls", tls.clone(), "the credentials say TLS"),
+        (format!("http://{address}"), "tls", tls.clone(), "the credentials require TLS"),
         (
             format!("https://{address}"),
             "tls",
             Credentials::insecure(),
-            "the credentials say insecure",
+            "the credentials are insecure",
         ),
-        (address.to_string(), "other", tls, "nothing is known of the transport \"other\""),
+        (address.to_string(), "other", tls, "the transport \"other\" is not defined"),
         // The system's root certificates, if there are any, do not include the authority of this
         // test.
         (format!("https://{address}"), "", Credentials::insecure(), "root"),

@@ -21,9 +21,7 @@ pub enum InvalidAddress {
         fault: AddressFault,
     },
     /// The address contains credentials (`user:password@`).
-    #[error(
-        "{address:?} is not the address of a server with what stands before it: leave out USER:PASSWORD@"
-    )]
+    #[error("the address of {address:?} contains credentials: leave out USER:PASSWORD@")]
     Credentials {
         /// The address without the credentials.
         address: String,

@@ -159,7 +159,9 @@ impl Link {
             #[cfg(feature = "files")]
             Exchange::Files(policy) => match FileLink::new(&target, policy, options) {
                 Some(link) => LinkState::OpeningFile(Box::new(link)),
-                None => LinkState::Dialing(fails("a file is read for one type"), queue),
+                None => {
+                    LinkState::Dialing(fails("a file is read for a single resource type"), queue)
+                }
             },
             #[cfg(not(feature = "files"))]
             Exchange::Files(_) => LinkState::Dialing(fails("the feature `files` is off"), queue),
@@ -391,7 +393,7 @@ async fn connect(
     options: ClientOptions,
     runtime: Shared,
 ) -> Result<DialedService, String> {
-    let path = path.ok_or("no discovery service has such a stream for this type")?;
+    let path = path.ok_or("no discovery service has such a method for this type")?;
     let service = service?;
     Ok(DialedService { channel: dial(&service, &options, &runtime).await?, service, path })
 }

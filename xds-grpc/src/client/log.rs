@@ -189,7 +189,7 @@ impl Log {
         if is_first {
             warn!(%node, %server, %stream, %reason, "a request was not answered");
         } else {
-            debug!(%node, %server, %stream, %reason, "again a request was not answered");
+            debug!(%node, %server, %stream, %reason, "a request was not answered again");
         }
     }
 
@@ -220,7 +220,7 @@ impl Log {
 
     pub(crate) fn malformed(&self, link: &Link, why: &str) {
         let (node, server) = (&self.node, link.server_name());
-        warn!(%node, %server, stream = %link.id, reason = why, "undeliverable response");
+        warn!(%node, %server, stream = %link.id, reason = why, "invalid response");
     }
 
     pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {
@@ -245,13 +245,13 @@ impl Log {
         if watches.is_empty() {
             return warn!(
                 %node, %server, stream = %link.id, seconds,
-                "no response is read: an update is not settled, or the server does not take our answers"
+                "reading from the server is paused: an update has no verdict, or the server does not read requests"
             );
         }
         warn!(
             %node, %server, stream = %link.id, seconds, %watches,
-            "no response is read: these watches have not handled their last notice; poll them, drop them, or \
-             turn the read gate off"
+            "reading from the server is paused: these watches have not handled their last notice; poll them, \
+             drop them, or turn the read gate off"
         );
     }
 
@@ -293,6 +293,6 @@ fn file_request_text(cause: &RequestCause) -> &'static str {
     match cause {
         RequestCause::Ack => "accepted the file",
         RequestCause::Nack { .. } => "rejected the file",
-        _ => "the file is to be read",
+        _ => "subscribed to the file",
     }
 }

@@ -79,15 +79,15 @@ impl fmt::Display for FileContent {
             Self::NoPem => {
                 "no line of it begins with `-----BEGIN`; if it is in DER form, convert it with openssl"
             }
-            Self::Certificate => "it holds a certificate",
-            Self::PrivateKey => "it holds a private key",
+            Self::Certificate => "it contains a certificate",
+            Self::PrivateKey => "it contains a private key",
             Self::EncryptedKey => {
-                "it holds a private key that needs a password; decrypt it with `openssl pkey`"
+                "it contains an encrypted private key; decrypt it with `openssl pkey`"
             }
-            Self::Request => "it holds a certificate signing request, and not the certificate",
-            Self::PublicKey => "it holds a public key",
-            Self::Broken => "it is cut off, or broken in another way",
-            Self::Other => "it holds something else",
+            Self::Request => "it contains a certificate signing request, not the certificate",
+            Self::PublicKey => "it contains a public key",
+            Self::Broken => "it is truncated or invalid",
+            Self::Other => "it contains something else",
         })
     }
 }

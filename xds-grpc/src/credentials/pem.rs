@@ -67,4 +67,4 @@ pub(super) fn bad_identity(identity: &IdentityFiles, why: &rustls::Error) -> Cre
 }
 
 const MISMATCH: &str =
-    "the private key does not belong to the certificate, which has to be the first one in its file";
+    "the private key does not match the certificate, which must be the first one in its file";

@@ -119,7 +119,7 @@ impl<F: Files> FileSource<F> {
             }
             (Ok(None), Some(before)) => Ok(Arc::clone(F::config(&before))),
             (Err(why), Some(before)) => {
-                warn!(reason = %why, "what was read before stays in use");
+                warn!(reason = %why, "cannot reload credentials: the last valid ones stay in use");
                 Ok(Arc::clone(F::config(&before)))
             }
             (Err(why), None) => Err(why),

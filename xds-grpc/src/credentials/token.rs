@@ -78,7 +78,7 @@ impl TokenSource {
         let last = || self.last_at(SystemTime::now()).map(|header| Ok((header, None)));
         let (header, error) = or_previous(runtime, read, last).await?;
         if let Some(why) = error {
-            warn!(reason = %why, "the last token stays in use while it is valid");
+            warn!(reason = %why, "cannot read a new token: the last one stays in use while it is valid");
         }
         Ok(header)
     }

@@ -132,7 +132,7 @@ impl VisibleClients {
             Self::Views(views) => client.view.is_some_and(|view| views.contains(view)),
             // Clients choose node ids, so a client could cause the panic.
             Self::Matching(is_visible) => caught(|| is_visible(client)).unwrap_or_else(|| {
-                warn!(node = %Printable(client.node_id), "who may read of this client: a panic");
+                warn!(node = %Printable(client.node_id), "the authorizer's function panicked: the client is omitted");
                 false
             }),
         }
@@ -192,14 +192,12 @@ impl CallAuthorization {
             StatusAccess::Everyone => return Ok(VisibleClients::All),
             StatusAccess::Authorizer(authorizer) => authorizer,
             StatusAccess::Nobody => {
-                let why = "nobody has been allowed to read what clients have";
+                let why = "access to client status is not enabled";
                 return Err(Denied::new(StatusCode::PermissionDenied, why));
             }
         };
         // A panic must not end other calls on the same connection.
         let decision = caught_future(|| authorizer.authorize(self.caller.clone())).await;
-        decision.unwrap_or_else(|| {
-            Err(Denied::new(StatusCode::Internal, "the authorization of this reader failed"))
-        })
+        decision.unwrap_or_else(|| Err(Denied::new(StatusCode::Internal, "the authorizer failed")))
     }
 }

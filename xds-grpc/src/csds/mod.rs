@@ -136,7 +136,7 @@ impl<R: 'static> StatusHandler for CsdsService<R> {
     async fn handle(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
         if !request.node_matchers.is_empty() {
             return Err(Status::invalid_argument(
-                "node_matchers: a client tells of itself and matches no nodes",
+                "node_matchers: not supported by clients, which report only themselves",
             ));
         }
         let contents = match request.exclude_resource_contents {

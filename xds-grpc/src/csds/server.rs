@@ -152,7 +152,7 @@ impl IdMatcher {
     fn of(matcher: NodeMatcher) -> Result<Self, Status> {
         if !matcher.node_metadatas.is_empty() {
             return Err(Status::invalid_argument(
-                "node_matchers: node_metadatas: the server keeps no metadata of nodes",
+                "node_matchers: node_metadatas: not supported, because the server keeps no node metadata",
             ));
         }
         let StringMatcher { match_pattern, ignore_case } = matcher.node_id.unwrap_or_default();
@@ -160,7 +160,7 @@ impl IdMatcher {
         let pattern = match match_pattern {
             Some(MatchPattern::SafeRegex(_) | MatchPattern::Custom(_)) => {
                 return Err(Status::invalid_argument(
-                    "node_matchers: node_id: only exact, prefix, suffix and contains are understood",
+                    "node_matchers: node_id: only exact, prefix, suffix and contains are supported",
                 ));
             }
             Some(MatchPattern::Exact(text)) => Some(MatchPattern::Exact(case.of(&text))),

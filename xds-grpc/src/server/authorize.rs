@@ -195,7 +195,7 @@ impl fmt::Debug for SharedAuthorizer {
 impl SharedAuthorizer {
     /// Calls the authorizer and sends its decision to the driver.
     pub(super) async fn decide(self, request: AuthorizationRequest, inbox: Inbox) {
-        let panicked = Denied::new(StatusCode::Internal, "the authorization of this client failed");
+        let panicked = Denied::new(StatusCode::Internal, "the authorizer failed");
         let mut pending =
             PendingDecision { stream: request.stream, decision: Err(panicked), inbox };
         pending.decision = self.0.authorize(request).await;

@@ -124,7 +124,7 @@ impl Connections {
                 select! {
                     ended = served => (ended, detection.protocol()),
                     () = silent => {
-                        debug!(peer = %PeerAddress(&shown), "nothing was said on a connection");
+                        debug!(peer = %PeerAddress(&shown), "client sent no HTTP/2 preface: connection closed");
                         return;
                     }
                 }
@@ -152,7 +152,7 @@ impl Connections {
             if !advice.is_empty() {
                 return self.warn(&shown, advice);
             }
-            debug!(peer = %PeerAddress(&shown), reason = with_causes(&why), "a connection broke");
+            debug!(peer = %PeerAddress(&shown), reason = with_causes(&why), "connection lost");
         }
     }
 
@@ -177,7 +177,7 @@ impl Connections {
         let reason = match self.runtime.timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Some(Ok((io, chain))) => return Some((io, peer.with_certificates(chain))),
             Some(Err(reason)) => reason,
-            None => "the handshake took too long".into(),
+            None => "the handshake timed out".into(),
         };
         self.warn(&peer, &format!("TLS: {reason}"));
         None

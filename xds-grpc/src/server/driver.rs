@@ -462,7 +462,7 @@ impl Driver {
             };
             let bytes = self.frame.len();
             if u32::try_from(bytes).is_err() {
-                let why = format!("a response of {bytes} bytes is longer than gRPC can carry");
+                let why = format!("a response of {bytes} bytes exceeds the maximum of gRPC");
                 stream.slot.end(Status::resource_exhausted(why));
                 self.streams.remove(&id);
                 return self.server.handle_event(StreamEvent::Closed(id), now);

@@ -194,7 +194,7 @@ async fn accept<R: Listen>(
                 });
             }
             Err(error) if is_of_one_connection(&error) => {
-                debug!(%error, "a connection was over before it was accepted");
+                debug!(%error, "a connection ended before it was accepted");
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");

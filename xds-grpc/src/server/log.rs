@@ -49,7 +49,7 @@ impl Warnings {
             LogDecision::Suppressed => false,
             LogDecision::Logged { left_out } => {
                 if left_out > 0 {
-                    warn!(left_out, "warnings of clients were left out");
+                    warn!(left_out, "warnings about clients were suppressed");
                 }
                 true
             }
@@ -59,7 +59,7 @@ impl Warnings {
     /// Logs how many warnings were left out, when a flood has ended.
     fn left_out(&mut self, now: Time) {
         for ((), left_out) in self.0.overdue(now) {
-            warn!(left_out, "warnings of clients were left out");
+            warn!(left_out, "warnings about clients were suppressed");
         }
     }
 }
@@ -134,11 +134,11 @@ impl Log {
                 info!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client connected");
             }
             Observation::NodeChanged { .. } => {
-                debug!(%node, stream = %id, "another node in a later request, ignored");
+                debug!(%node, stream = %id, "a later request has a different node, which is ignored");
             }
             Observation::UnknownType { type_url, .. } => info!(
                 %node, stream = %id, "type" = %Printable(type_url.as_str()),
-                "client asks for a type without resources"
+                "client requests a type without resources"
             ),
             Observation::ParametersIgnored { type_url, .. } => info!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()),
@@ -161,24 +161,24 @@ impl Log {
             Observation::Isolated { type_url, name, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()),
                 name = %Printable(name.as_str()),
-                "client rejects this resource as it is"
+                "client rejects the current version of this resource"
             ),
             Observation::AnswerOverdue { type_url, nonce, after, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), %nonce, ?after,
-                "client does not answer a response"
+                "client has not answered a response"
             ),
             Observation::Held { type_url, what, waits_for, why, after, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?what,
                 waits_for = %TypeName(waits_for.as_str()), ?why, ?after,
-                "a change is held back that needs another one accepted first"
+                "a change is withheld until the client accepts another one"
             ),
             Observation::SentOutOfOrder { type_url, after, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?after,
-                "requested resources are sent before what they refer to was accepted: held back for long enough"
+                "requested resources are sent although the client has not accepted the resources they refer to: the maximum delay has passed"
             ),
             Observation::VersionMismatch { type_url, version, .. } => debug!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), %version,
-                "client accepts a response under another version"
+                "client accepted a response with a different version"
             ),
             Observation::StaleNonce { type_url, .. } => debug!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()),
@@ -186,15 +186,15 @@ impl Log {
             ),
             Observation::BogusNonce { type_url, .. } => debug!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()),
-                "nonce of no response: request dropped"
+                "unknown nonce: request dropped"
             ),
             Observation::Oversize { type_url, bytes, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), bytes,
-                "a response exceeds the limit and is sent whole"
+                "a response exceeds the size limit and is sent in one piece"
             ),
             Observation::ResourceTooLong { type_url, name, bytes, .. } => warn!(
                 %node, stream = %id, "type" = %TypeName(type_url.as_str()), %name, bytes,
-                "a resource exceeds the limit for responses: who names it is told so instead"
+                "a resource exceeds the size limit for responses: clients that name it receive an error instead"
             ),
             _ => debug!(%node, stream = %id, ?observation),
         }

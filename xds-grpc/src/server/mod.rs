@@ -101,7 +101,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
     /// # Panics
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
-    #[must_use = "the server ends when nobody can reach it"]
+    #[must_use = "the server ends when nothing refers to it any more"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
         let (server, driver) = Self::driver(config, options);
         server.runtime.spawn(Box::pin(driver));

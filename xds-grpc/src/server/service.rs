@@ -97,7 +97,7 @@ fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
     let encoding = headers.get(ENCODING).filter(|encoding| *encoding != "identity")?;
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
     let mut status =
-        Status::unimplemented(format!("messages compressed with {encoding:?} are not taken"));
+        Status::unimplemented(format!("messages compressed with {encoding:?} are not supported"));
     status.metadata_mut().insert(ACCEPTED, MetadataValue::from_static("identity"));
     Some(status)
 }
