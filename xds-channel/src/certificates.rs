@@ -1,27 +1,22 @@
 //! Certificate providers: files that are reread periodically, with the last valid contents as
-//! fallback ([gRFC A29]).
+//! fallback ([gRFC A29]). Only regular files of a limited size are read.
 //!
 //! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 use std::{
     collections::BTreeMap,
     fmt,
-    path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
-use rustls::{
-    RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    sign::CertifiedKey,
-};
+use rustls::{RootCertStore, sign::CertifiedKey};
 use tokio::{
     task::{AbortHandle, spawn_blocking},
     time::sleep,
 };
-use xds_bootstrap::{IdentityFiles, TlsFiles};
+use xds_bootstrap::TlsFiles;
+use xds_grpc::credentials::{load_identity, load_roots};
 
 /// Lower limit of the refresh interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -89,13 +84,13 @@ impl Provider {
 
     /// Reads the files. Each fault is logged once.
     fn read(&self) {
-        let roots = self.files.ca_certificate.as_deref().map(roots_of);
-        let identity = self.files.identity.as_ref().map(identity_of);
+        let roots = self.files.ca_certificate.as_deref().map(load_roots);
+        let identity = self.files.identity.as_ref().map(load_identity);
         let mut known = self.known();
         let known = &mut *known;
         let faults = [
-            roots.and_then(|read| known.roots.take(read)),
-            identity.and_then(|read| known.identity.take(read)),
+            roots.and_then(|read| known.roots.take(read.map_err(|why| why.to_string()))),
+            identity.and_then(|read| known.identity.take(read.map_err(|why| why.to_string()))),
         ];
         for reason in faults.into_iter().flatten() {
             tracing::warn!(reason, "cannot use the files of a certificate provider");
@@ -163,37 +158,6 @@ impl<T> LastValid<T> {
             }
         }
     }
-}
-
-fn roots_of(file: &Path) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        let added = roots.add(certificate);
-        added.map_err(|why| format!("{}: {why}", file.display()))?;
-    }
-    Ok(roots)
-}
-
-/// Reads certificate and key. They do not match while only one of the files has been replaced.
-fn identity_of(files: &IdentityFiles) -> Result<CertifiedKey, String> {
-    let IdentityFiles { certificate, private_key } = files;
-    let chain = certificates(certificate)?;
-    // The parser's message might quote the key, so it is not included.
-    let key = PrivateKeyDer::from_pem_slice(&read(private_key)?)
-        .map_err(|_| format!("{} is no private key", private_key.display()))?;
-    let identity = CertifiedKey::from_der(chain, key, &ring::default_provider());
-    identity.map_err(|why| format!("{}: {why}", certificate.display()))
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|why| format!("{}: {why}", file.display()))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = read(file)?;
-    let listed = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
-    let listed = listed.ok().filter(|listed| !listed.is_empty());
-    listed.ok_or_else(|| format!("{} is no list of certificates", file.display()))
 }
 
 #[cfg(test)]

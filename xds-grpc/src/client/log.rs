@@ -22,7 +22,7 @@ use super::link::Link;
 use crate::{
     log_limit::{LogDecision, LogLimit},
     payload::Printer,
-    shorthand::{Names, Payloads, Printable, Request, Response, type_name},
+    shorthand::{Names, Payloads, Printable, PrintableReason, Request, Response, type_name},
 };
 
 /// Log of one client.
@@ -159,11 +159,11 @@ impl Log {
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
         let is_first = self.is_first_failure(&link.server);
-        let (node, server) = (&self.node, link.server_name());
+        let (node, server, reason) = (&self.node, link.server_name(), PrintableReason(why));
         if is_first {
-            warn!(%node, %server, stream = %link.id, reason = why, "cannot connect");
+            warn!(%node, %server, stream = %link.id, %reason, "cannot connect");
         } else {
-            debug!(%node, %server, stream = %link.id, reason = why, "still cannot connect");
+            debug!(%node, %server, stream = %link.id, %reason, "still cannot connect");
         }
     }
 
@@ -219,8 +219,8 @@ impl Log {
     }
 
     pub(crate) fn malformed(&self, link: &Link, why: &str) {
-        let (node, server) = (&self.node, link.server_name());
-        warn!(%node, %server, stream = %link.id, reason = why, "invalid response");
+        let (node, server, reason) = (&self.node, link.server_name(), PrintableReason(why));
+        warn!(%node, %server, stream = %link.id, %reason, "invalid response");
     }
 
     pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {

@@ -39,6 +39,7 @@ use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 pub use self::{
     error::CredentialsError,
     file_content::FileContent,
+    pem::{load_identity, load_roots},
     server::{ClientCertificates, ServerCredentials},
 };
 use self::{

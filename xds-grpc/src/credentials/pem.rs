@@ -5,11 +5,35 @@ use std::path::Path;
 
 use rustls::{
     InconsistentKeys, RootCertStore,
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
 };
 use xds_bootstrap::IdentityFiles;
 
 use super::{error::CredentialsError, file_content::FileContent, files};
+
+/// Reads root certificates from a regular file of at most 1 MiB. Blocks while it reads.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read or contains anything but valid root certificates.
+pub fn load_roots(path: &Path) -> Result<RootCertStore, CredentialsError> {
+    parse_roots(path, &files::read(path)?)
+}
+
+/// Reads a certificate chain and its private key from regular files of at most 1 MiB each. Blocks
+/// while it reads.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be read or is invalid, or if the key does not match the
+/// certificate. They do not match while only one of the files has been replaced.
+pub fn load_identity(identity: &IdentityFiles) -> Result<CertifiedKey, CredentialsError> {
+    let (chain, key) = parse_identity(identity, &read_identity(identity)?)?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider())
+        .map_err(|why| bad_identity(identity, &why))
+}
 
 /// Reads the certificate file and the private key file, in this order.
 pub(super) fn read_identity(identity: &IdentityFiles) -> Result<[Vec<u8>; 2], CredentialsError> {
