@@ -68,6 +68,27 @@ impl ChannelOptions {
         self
     }
 
+    /// Sets the maximum time of an attempt to connect to an endpoint.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets the delays of failover, reconnection and removal of priorities.
+    #[must_use]
+    pub fn with_times(mut self, times: BalancerTimes) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Sets the seed of random decisions.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Sets the name of the listener, for example from a bootstrap's template.
     #[must_use]
     pub fn with_listener(mut self, name: impl Into<ResourceName>) -> Self {
