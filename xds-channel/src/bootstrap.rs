@@ -5,7 +5,7 @@ use xds_handle::ClientHandle;
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules, rules::Routing,
 };
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
 use crate::{
     channel::XdsChannel,
@@ -57,7 +57,7 @@ impl XdsChannels {
             .with_type(RouteConfigurations::new(rules.clone()))
             .with_type(Clusters::new(rules.clone()))
             .with_type(ClusterLoadAssignments::new(rules));
-        let client = Client::connect(config, ClientOptions::default().with_bootstrap(bootstrap));
+        let client = client::connect(config, ClientOptions::default().with_bootstrap(bootstrap));
         Ok(Self { client, bootstrap: bootstrap.clone(), options })
     }
 

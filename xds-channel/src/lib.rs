@@ -9,7 +9,7 @@
 //! use xds_channel::{ChannelOptions, XdsChannel};
 //! use xds_core::client::{ClientConfig, ManagementServer, Node};
 //! use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
-//! use xds_tokio::{Client, ClientOptions};
+//! use xds_tokio::{ClientOptions, client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,7 @@
 //!     .with_type(RouteConfigurations::default())
 //!     .with_type(Clusters::default())
 //!     .with_type(ClusterLoadAssignments::default());
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = client::connect(config, ClientOptions::default());
 //! let channel = XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("node-1"))?;
 //! let mut health = HealthClient::new(channel);
 //! let answer = health.check(HealthCheckRequest::default()).await?;

@@ -28,10 +28,8 @@
 //! use xds_core::client::{ClientConfig, ManagementServer, Node};
 //! use xds_grpc::ClientOptions;
 //!
-//! type Client = xds_grpc::Client<MyRuntime>;
-//!
 //! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"));
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = xds_grpc::client::connect::<MyRuntime>(config, ClientOptions::default());
 //! # drop(client);
 //! ```
 //!
@@ -71,7 +69,7 @@ pub mod socket;
 mod tls;
 mod tls_advice;
 
-pub use client::{Client, ClientOptions};
+pub use client::ClientOptions;
 pub use codec::RawCodec;
 pub use credentials::Credentials;
 pub use keepalive::{Keepalive, TcpProbes};

@@ -11,7 +11,7 @@
 //!     server::{ServerConfig, Transaction},
 //!     types::CLUSTER,
 //! };
-//! use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+//! use xds_tokio::{ClientOptions, ManagementServer, ServerOptions, client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@
 //! // A client that watches it.
 //! let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
 //!     .with_type(OpaqueType::new(CLUSTER));
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = client::connect(config, ClientOptions::default());
 //! let mut web = client.watch_untyped(CLUSTER, "web");
 //! let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
 //! assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
@@ -37,7 +37,7 @@
 //!
 //! # The client
 //!
-//! [`Client::connect`] starts a driver task and returns a [`ClientHandle`]. Its methods
+//! [`client::connect`] starts a driver task and returns a [`ClientHandle`]. Its methods
 //! [`watch`](ClientHandle::watch), [`watch_all`](ClientHandle::watch_all) and
 //! [`watch_glob`](ClientHandle::watch_glob) return streams of decoded resources. The untyped
 //! variants are for types known only at run time.
@@ -55,11 +55,11 @@
 //! ```
 //! use xds_bootstrap::Bootstrap;
 //! use xds_core::{client::OpaqueType, types::LISTENER};
-//! use xds_tokio::{Client, ClientHandle, ClientOptions};
+//! use xds_tokio::{ClientHandle, ClientOptions, client};
 //!
 //! fn connect(bootstrap: &Bootstrap) -> ClientHandle {
 //!     let config = bootstrap.client_config().with_type(OpaqueType::new(LISTENER));
-//!     Client::connect(config, ClientOptions::default().with_bootstrap(bootstrap))
+//!     client::connect(config, ClientOptions::default().with_bootstrap(bootstrap))
 //! }
 //! ```
 //!
@@ -124,9 +124,6 @@ pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
 
 pub use self::runtime::Tokio;
 
-/// Entry point to start clients on tokio.
-pub type Client = xds_grpc::Client<Tokio>;
-
 /// Management server over gRPC.
 ///
 /// It can be part of another gRPC server, together with other services:
@@ -174,17 +171,43 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// ```
 pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 
-/// Options and services of a client's transport: see [`xds_grpc::client`].
+/// Clients, with the options and services of their transport: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
         AddressFault, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service,
         SourceError, check_address,
     };
 
-    pub use crate::{Client, runtime::SystemResolver};
+    use xds_core::client::ClientConfig;
+    use xds_handle::ClientHandle;
+
+    use crate::Tokio;
+    pub use crate::runtime::SystemResolver;
+
+    /// Starts a client on the current tokio runtime. It connects when the first resource is watched.
+    /// It ends when it is shut down, or when the last handle and the last watch are dropped.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    #[must_use = "the client ends when its last handle is dropped"]
+    pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
+        xds_grpc::client::connect::<Tokio>(config, options)
+    }
+
+    /// Creates a client and the future that drives it, to be spawned by the caller.
+    ///
+    /// The future must run within a tokio runtime with its timers and I/O enabled. Dropping it ends
+    /// the client.
+    pub fn driver(
+        config: ClientConfig,
+        options: ClientOptions,
+    ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+        xds_grpc::client::driver::<Tokio>(config, options)
+    }
 
     /// Clients of a proxy with nested config sources.
-    pub type Sources = xds_grpc::client::Sources<crate::Tokio>;
+    pub type Sources = xds_grpc::client::Sources<Tokio>;
 }
 
 /// TLS and call credentials: see [`xds_grpc::credentials`].
@@ -206,13 +229,13 @@ pub mod credentials {
 ///     client::{ClientConfig, ManagementServer, Node, OpaqueType},
 ///     types::CLUSTER,
 /// };
-/// use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+/// use xds_tokio::{ClientOptions, client, csds::CsdsService};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
 ///     .with_type(OpaqueType::new(CLUSTER));
-/// let client = Client::connect(config, ClientOptions::default());
+/// let client = client::connect(config, ClientOptions::default());
 /// let web = client.watch_untyped(CLUSTER, "web");
 ///
 /// let csds = CsdsService::new();

@@ -23,7 +23,7 @@ use xds_core::{
     },
 };
 use xds_tokio::{
-    Client, ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions,
+    ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions, client,
     credentials::{ClientCertificates, CredentialsError, ServerCredentials},
     server::{
         Admitted, AuthorizationDecision, AuthorizationRequest, Denied, Observations, Observed,
@@ -59,7 +59,7 @@ fn over_tls(address: SocketAddr, files: TlsFiles) -> ClientHandle {
     config.servers[0] = config.servers[0].clone().with_transport("tls");
     let credentials = Credentials::tls(files);
     let options = ClientOptions::default().with_credentials(TransportId::from("tls"), credentials);
-    Client::connect(config, options)
+    client::connect(config, options)
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_server_speaks_tls_and_follows_its_files() {
 
     // Clients without TLS are not served, and neither delay nor end other connections.
     let silent = TcpStream::connect(running.address).await.unwrap();
-    let plain = Client::connect(config(running.address), ClientOptions::default());
+    let plain = client::connect(config(running.address), ClientOptions::default());
     no_value(&mut plain.watch_untyped(CLUSTER, "a")).await;
 
     // New connections use the current files; open ones continue.
@@ -395,7 +395,7 @@ async fn a_client_over_a_socket_file_is_known_by_the_socket() {
     let upstream = Upstream::new(bound.to_string());
     let config =
         ClientConfig::new(Node::new("node-1"), upstream).with_type(OpaqueType::new(CLUSTER));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let _watch = client.watch_untyped(CLUSTER, "a");
     let peer: Peer = soon(peers.recv()).await.unwrap();
     assert_eq!((peer.address, peer.socket.as_deref()), (None, Some(path.as_path())));

@@ -20,7 +20,7 @@ use tonic::{
 use xds_core::{ViewName, server::Snapshot};
 use xds_tokio::{
     ManagementServer, RawCodec, ServerOptions,
-    server::{Admitted, AuthorizationRequest, AuthorizationDecision, ServerHandle},
+    server::{Admitted, AuthorizationDecision, AuthorizationRequest, ServerHandle},
 };
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};

@@ -13,7 +13,7 @@ use xds_bootstrap::{
 use xds_core::{TypeUrl, client::ClientConfig};
 use xds_handle::ClientHandle;
 
-use super::{Client, ClientOptions, Service};
+use super::{ClientOptions, Service, connect};
 use crate::runtime::Runtime;
 
 /// Reason why a config source cannot be used.
@@ -88,7 +88,7 @@ impl<R: Runtime + Default> Sources<R> {
             Box::new(move |target| map_service(target).map_err(Into::into));
         let config = register_types(bootstrap.client_config()?);
         let of_bootstrap = options.clone().with_envoy_bootstrap(&bootstrap, &*map_service);
-        let main = Client::<R>::connect(config, of_bootstrap.map_err(SourceError::ServiceMapping)?);
+        let main = connect::<R>(config, of_bootstrap.map_err(SourceError::ServiceMapping)?);
         let (register_types, nested) = (Box::new(register_types), Mutex::default());
         Ok(Self {
             bootstrap,
@@ -151,7 +151,7 @@ impl<R: Runtime + Default> Sources<R> {
                 services.map_err(SourceError::ServiceMapping)?,
             );
         }
-        let client = Client::<R>::connect((self.register_types)(config), options);
+        let client = connect::<R>((self.register_types)(config), options);
         let mut nested = self.nested();
         match existing_or_space(&nested, reference) {
             Ok(None) => {
