@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tracing::{debug, warn};
 
-use super::{handle::Observed, log::PeerAddress, peer::Peer};
+use super::{log::PeerAddress, observations::Observed, peer::Peer};
 
 /// Connection limit of all listeners of a server.
 #[derive(Debug)]

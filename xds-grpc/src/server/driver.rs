@@ -14,7 +14,7 @@ use tokio::{
     select,
     sync::{Notify, broadcast},
 };
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
@@ -29,17 +29,17 @@ use super::{
     authorize::{AuthorizationDecision, AuthorizationRequest, SharedAuthorizer},
     body::{ResponseBody, ResponseSlot},
     events::{EventQueue, ServerEvent},
-    handle::Observed,
     health::Health,
     inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
     log::Log,
+    observations::Observed,
     options::ServerOptions,
     peer::Peer,
+    requests::{CallKind, read},
     waits::ConvergenceWaits,
 };
 use crate::{
     clock::Clock,
-    grpc::{over_size_limit, with_causes},
     guard::guard_references,
     runtime::{Alarm, Budget, Shared, Task},
 };
@@ -96,22 +96,6 @@ pub(crate) struct Stream {
     _reader: Task,
     /// Task that runs the authorizer.
     _decision: Option<Task>,
-}
-
-/// Kind of call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CallKind {
-    /// Stream of requests.
-    Stream,
-    /// Unary call with one request and one response.
-    Fetch,
-}
-
-/// Whether a call has delivered a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestsSeen {
-    None,
-    Any,
 }
 
 /// Whether the client may send further requests.
@@ -497,46 +481,5 @@ impl Drop for Driver {
         for stream in self.streams.values() {
             stream.slot.end(Status::unavailable("the server has ended"));
         }
-    }
-}
-
-/// Reads a stream's requests, one per permission.
-async fn read(
-    id: StreamId,
-    kind: CallKind,
-    mut requests: Streaming<Bytes>,
-    limit: usize,
-    credit: Arc<Notify>,
-    inbox: Inbox,
-) {
-    let mut seen = RequestsSeen::None;
-    loop {
-        credit.notified().await;
-        match requests.message().await {
-            Ok(Some(message)) => {
-                seen = RequestsSeen::Any;
-                inbox.send(Input::Request(id, message));
-            }
-            Ok(None) if (kind, seen) == (CallKind::Fetch, RequestsSeen::None) => {
-                return inbox.send(Input::Malformed(id, "a fetch without a request".into()));
-            }
-            // The response may still be pending. If the client disconnects, the response body is
-            // dropped.
-            Ok(None) if kind == CallKind::Fetch => return,
-            Ok(None) => return inbox.send(Input::HalfClosed(id)),
-            Err(status) => return inbox.send(unreadable(id, &status, limit)),
-        }
-    }
-}
-
-/// Maps an error of the request stream to an input: an invalid message or a closed stream.
-fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
-    if let Some(why) = over_size_limit(status, limit) {
-        return Input::TooLong(id, why.into());
-    }
-    // An error without a source is about the message, otherwise about the connection.
-    match (status.code(), core::error::Error::source(status)) {
-        (Code::Internal, None) => Input::Malformed(id, with_causes(status).into()),
-        _ => Input::Closed(id),
     }
 }

@@ -13,7 +13,7 @@
 //! | file | content |
 //! |---|---|
 //! | `driver.rs` | main loop: takes inputs, processes outputs, renders responses |
-//! | `inbox.rs` | inputs of the driver |
+//! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
 //! | `body.rs` | response bodies with one response at a time |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
@@ -21,7 +21,7 @@
 //! | `connection_limit.rs`, `preface.rs` | connection limit; detection of the client's protocol |
 //! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
-//! | `events.rs` | requests to the application |
+//! | `observations.rs`, `events.rs` | observations; requests to the application |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
 //! | `health.rs` | health service |
 //! | `log.rs` | log lines and levels |
@@ -38,10 +38,12 @@ mod health;
 mod inbox;
 mod listener;
 mod log;
+mod observations;
 mod options;
 mod peer;
 mod preface;
 mod reports;
+mod requests;
 mod routes;
 mod service;
 #[cfg(unix)]
@@ -60,10 +62,11 @@ pub use self::{
     authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
     events::{ServerEvent, ServerEvents},
     handle::{
-        ApplyError, ConvergenceError, Observations, Observed, SendCustomMessageError, ServerEnded,
-        ServerHandle, SetLayersError,
+        ApplyError, ConvergenceError, SendCustomMessageError, ServerEnded, ServerHandle,
+        SetLayersError,
     },
     listener::Listener,
+    observations::{Observations, Observed},
     options::ServerOptions,
     peer::Peer,
     reports::{RejectionSnapshot, SubscriptionSnapshot},
