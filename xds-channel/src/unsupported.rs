@@ -99,9 +99,9 @@ impl UnsupportedFeatures {
             (Arc::clone(routes), of_routes.collect())
         }));
         requests.extend(of_routes.iter().cloned());
-        let news = requests.difference(&self.requests).cloned().collect();
+        let added = requests.difference(&self.requests).cloned().collect();
         self.requests = requests;
-        news
+        added
     }
 }
 
@@ -179,8 +179,8 @@ mod tests {
                 .iter()
                 .map(|it| Cluster::from_schema(it, &Rules::default()).expect("a cluster"))
                 .collect();
-            let news = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
-            news.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let added = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
+            added.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let (plain, retried) = (routes("5xx"), routes("unavailable"));
         assert_eq!(told(&plain, &[eds("c")]), [] as [&str; 0], "that is nothing for gRPC");

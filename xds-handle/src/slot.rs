@@ -1,9 +1,9 @@
 //! Slots: one per watch, shared by the watch and the driver, with the notices that wait for the
 //! watcher.
 //!
-//! A slot also records whether the watcher still holds an item *in hand*. If the application
+//! A slot also records whether the watcher is still handling its last item. If the application
 //! enables the read gate, reading from the server waits for watchers, so "handled" must be exact:
-//! nothing waits in the slot, and nothing is in hand. Both sides check this under the slot's lock,
+//! nothing waits in the slot, and no item is in progress. Both sides check this under the slot's lock,
 //! so a notice and a command that cross cause no error.
 // B52
 

@@ -242,7 +242,7 @@ impl Driver {
         let mut at = 0;
         while let Some(link) = self.links.get_mut(at) {
             at += 1;
-            while link.has_requests && link.has_room() {
+            while link.has_requests && link.has_queue_space() {
                 let now = self.clock.now();
                 let Some(transmit) = self.client.poll_transmit(link.id, now, &mut self.frame)
                 else {

@@ -302,7 +302,7 @@ impl Link {
                     Poll::Ready(Err(status)) => return Poll::Ready(LinkEvent::Ended(status)),
                     Poll::Pending => {
                         self.state = LinkState::Calling(channel, call);
-                        return self.poll_room(cx);
+                        return self.poll_queue_space(cx);
                     }
                 },
                 LinkState::Streaming(channel, mut responses) => {
@@ -315,7 +315,7 @@ impl Link {
                     let has_ended = channel.poll_call_end(cx).is_ready();
                     if mode == ReadMode::Pause && !has_ended {
                         self.state = LinkState::Streaming(channel, responses);
-                        return self.poll_room(cx);
+                        return self.poll_queue_space(cx);
                     }
                     match Pin::new(&mut *responses).poll_next(cx) {
                         Poll::Ready(Some(Ok(message))) => {
@@ -331,7 +331,11 @@ impl Link {
                         Poll::Ready(None) => return Poll::Ready(LinkEvent::Ended(Status::ok(""))),
                         Poll::Pending => {
                             self.state = LinkState::Streaming(channel, responses);
-                            return if has_ended { Poll::Pending } else { self.poll_room(cx) };
+                            return if has_ended {
+                                Poll::Pending
+                            } else {
+                                self.poll_queue_space(cx)
+                            };
                         }
                     }
                 }
@@ -341,7 +345,7 @@ impl Link {
     }
 
     /// Returns whether a request can be queued now.
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub(crate) fn has_queue_space(&mut self) -> bool {
         #[cfg(feature = "rest")]
         if let LinkState::Polling(_) = &self.state {
             return true;
@@ -354,7 +358,7 @@ impl Link {
         matches!(self.requests.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
 
-    /// Queues a request. Requires [`has_room`](Self::has_room).
+    /// Queues a request. Requires [`has_queue_space`](Self::has_queue_space).
     pub(crate) fn send(&mut self, request: Bytes) {
         #[cfg(feature = "rest")]
         if let LinkState::Polling(polling) = &mut self.state {
@@ -364,7 +368,7 @@ impl Link {
         let _ = self.requests.try_send(request);
     }
 
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn poll_queue_space(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         if !self.has_requests {
             return Poll::Pending;
         }

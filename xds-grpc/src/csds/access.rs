@@ -1,4 +1,4 @@
-//! Authorization of readers of a management server's client status.
+//! Authorization to read the client status of a management server.
 // M235
 
 use core::{fmt, future::Future, pin::Pin};
