@@ -277,7 +277,7 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             ["--tls-cert", "--cert"],
             format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
         ),
-        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is cut off, or broken")),
+        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is truncated or invalid")),
         (
             &cert,
             &encrypted,
@@ -290,13 +290,13 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             &cert,
             &other,
             ["--tls-cert", "--cert"],
-            format!("{cert} and {other}: the private key does not belong to the certificate"),
+            format!("{cert} and {other}: the private key does not match the certificate"),
         ),
         (
             &ca,
             &key,
             ["--tls-cert", "--cert"],
-            format!("{ca} and {key}: the private key does not belong to the certificate"),
+            format!("{ca} and {key}: the private key does not match the certificate"),
         ),
     ] {
         let path = stage.served.path().to_str().unwrap();

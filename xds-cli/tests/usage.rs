@@ -67,7 +67,7 @@ fn an_address_that_is_none_is_told_with_three() {
         ),
         (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
         (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
-        (&["serve", directory, "--listen", "http://h:1"], "\"http:\" cannot stand before"),
+        (&["serve", directory, "--listen", "http://h:1"], "the scheme \"http:\" is not supported"),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--rest", "::1"],
             "cannot listen on ::1: an IPv6 address needs brackets",
