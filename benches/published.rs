@@ -27,7 +27,7 @@ use xds_core::{
     proto::DiscoveryRequest,
     types,
 };
-use xds_tokio::{Client, ClientHandle, ClientOptions, WatchAll};
+use xds_tokio::{ClientHandle, ClientOptions, WatchAll, client};
 
 use self::wire::{FrameClient, FrameServer, FrameStream};
 
@@ -262,7 +262,7 @@ impl Ours {
     fn client(server: &FrameServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
         let server = ManagementServer::new(server.address.to_string());
         let config = ClientConfig::new(Node::new("bench"), server).with_type(resource_type);
-        Client::connect(config, ClientOptions::default())
+        client::connect(config, ClientOptions::default())
     }
 
     /// Sends a frame, and waits for its ACK and its changes.

@@ -10,19 +10,18 @@ use core::{
 };
 use std::net::SocketAddr;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use futures_core::Stream;
 use prost::Message as _;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tonic::{
     Request, Status, Streaming,
     body::Body,
-    codec::{
-        Codec, DecodeBuf, Decoder, EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride,
-    },
+    codec::{EncodeBody, SingleMessageCompressionOverride},
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use xds_core::proto::DiscoveryRequest;
+use xds_tokio::RawCodec;
 
 const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -94,7 +93,8 @@ impl tower_service::Service<http::Request<Body>> for Service {
     }
 
     fn call(&mut self, call: http::Request<Body>) -> Self::Future {
-        let mut incoming = Streaming::new_request(Frames, call.into_body(), None, Some(MAX_FRAME));
+        let mut incoming =
+            Streaming::new_request(RawCodec, call.into_body(), None, Some(MAX_FRAME));
         let (sender, requests) = mpsc::unbounded_channel();
         // Always reads, so that no client is blocked.
         tokio::spawn(async move {
@@ -108,7 +108,7 @@ impl tower_service::Service<http::Request<Body>> for Service {
         // An error means that the server has ended.
         let _ = self.streams.send(FrameStream { requests, responses });
         let no_override = SingleMessageCompressionOverride::default();
-        let body = EncodeBody::new_server(Frames, Unfailing(outgoing), None, no_override, None);
+        let body = EncodeBody::new_server(RawCodec, Unfailing(outgoing), None, no_override, None);
         let mut response = http::Response::new(Body::new(body));
         let grpc = http::HeaderValue::from_static("application/grpc");
         response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
@@ -145,7 +145,7 @@ impl FrameClient {
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_FRAME);
         grpc.ready().await.expect("the server runs");
         let path = http::uri::PathAndQuery::from_static(method);
-        let call = grpc.streaming(Request::new(Queue(queue)), path, Frames).await;
+        let call = grpc.streaming(Request::new(Queue(queue)), path, RawCodec).await;
         Self { requests, responses: call.expect("a sound call").into_inner() }
     }
 
@@ -180,43 +180,5 @@ impl Stream for Unfailing {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(cx).map(|next| next.map(Ok))
-    }
-}
-
-/// Codec of raw frames.
-#[derive(Clone, Copy)]
-struct Frames;
-
-impl Codec for Frames {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Frames {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, frame: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(frame);
-        Ok(())
-    }
-}
-
-impl Decoder for Frames {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, frame: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(frame.copy_to_bytes(frame.remaining())))
     }
 }

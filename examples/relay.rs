@@ -14,7 +14,7 @@ use xds_core::{
     server::{ServerConfig, Transaction},
     types,
 };
-use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+use xds_tokio::{ClientOptions, ManagementServer, ServerOptions, client};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let config = ClientConfig::new(Node::new("relay"), Upstream::new(upstream))
         .with_type(OpaqueType::new(types::CLUSTER));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut clusters = client.watch_all_untyped(types::CLUSTER);
     loop {
         let change = select! {

@@ -15,14 +15,14 @@ use xds_routing::{
         HandleDependencies,
     },
 };
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let server = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
     let name = arguments.next().unwrap_or_else(|| "shop.example.com".into());
-    xds_tokio::client::check_address(&server)?;
+    client::check_address(&server)?;
 
     // Invalid resources are rejected with a NACK that names the field.
     let config = ClientConfig::new(Node::new("resolve"), ManagementServer::new(server))
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_type(RouteConfigurations::default())
         .with_type(Clusters::default())
         .with_type(ClusterLoadAssignments::default());
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
 
     // The channel's target is the name of the listener, and selects the virtual host.
     let manager = DependencyManager::new(name.as_str(), name.as_str(), "resolve");

@@ -11,7 +11,7 @@ use xds_core::{
     client::{Change, ClientConfig, ManagementServer, Node, OpaqueType, PollPolicy, Profile},
     types,
 };
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ClientConfig::new(Node::new("rest_poll"), server)
         .with_profile(Profile::envoy())
         .with_type(OpaqueType::new(types::CLUSTER));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut clusters = client.watch_all_untyped(types::CLUSTER);
     loop {
         select! {

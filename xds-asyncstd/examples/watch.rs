@@ -3,7 +3,7 @@
 
 use std::env;
 
-use xds_asyncstd::{ClientOptions, smol::Client};
+use xds_asyncstd::{ClientOptions, smol::connect};
 use xds_core::{
     client::{ClientConfig, ManagementServer, Node, OpaqueType},
     types::CLUSTER,
@@ -14,7 +14,7 @@ fn main() {
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(address))
         .with_type(OpaqueType::new(CLUSTER));
     smol::block_on(async {
-        let client = Client::connect(config, ClientOptions::default());
+        let client = connect(config, ClientOptions::default());
         let mut clusters = client.watch_all_untyped(CLUSTER);
         while let Some(Ok(change)) = clusters.next().await {
             println!("{change:?}");

@@ -8,7 +8,7 @@
 //! use smol::net::TcpListener;
 //! use xds_asyncstd::{
 //!     ClientOptions, ServerOptions,
-//!     smol::{Client, ManagementServer},
+//!     smol::{ManagementServer, connect},
 //! };
 //! use xds_core::{
 //!     client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
@@ -30,7 +30,7 @@
 //!     // A client that watches it.
 //!     let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
 //!         .with_type(OpaqueType::new(CLUSTER));
-//!     let client = Client::connect(config, ClientOptions::default());
+//!     let client = connect(config, ClientOptions::default());
 //!     let mut web = client.watch_untyped(CLUSTER, "web");
 //!     let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
 //!     assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
@@ -58,13 +58,13 @@ pub mod async_std;
 pub mod smol;
 
 pub use xds_grpc::{
-    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
-    ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec,
+    ServerHandle, ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
 };
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
-    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
-    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+    AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch,
+    NotInUpdate, ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource,
+    TypedWatch, TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::{Deprecations, Validated, ValidatedTypes};

@@ -4,15 +4,30 @@ use core::net::SocketAddr;
 use std::io;
 
 use ::smol::net::TcpListener;
+use xds_core::client::ClientConfig;
 use xds_grpc::{
-    Keepalive,
+    ClientOptions, Keepalive,
     runtime::{BoxFuture, Io},
 };
+use xds_handle::ClientHandle;
 
 use crate::runtime::{AsyncIo, Executor, accepted};
 
-/// Entry point to start clients on smol.
-pub type Client = xds_grpc::Client<AsyncIo<Smol>>;
+/// Starts a client on smol. It connects when the first resource is watched. It ends when it is shut
+/// down, or when the last handle and the last watch are dropped.
+#[must_use = "the client ends when its last handle is dropped"]
+pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
+    xds_grpc::client::connect::<AsyncIo<Smol>>(config, options)
+}
+
+/// Creates a client and the future that drives it, to be spawned by the caller. Dropping the future
+/// ends the client.
+pub fn driver(
+    config: ClientConfig,
+    options: ClientOptions,
+) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+    xds_grpc::client::driver::<AsyncIo<Smol>>(config, options)
+}
 
 /// Clients of a proxy with nested config sources.
 pub type Sources = xds_grpc::client::Sources<AsyncIo<Smol>>;

@@ -11,7 +11,7 @@ use xds_core::{
     server::{ServerConfig, Transaction},
     types::CLUSTER,
 };
-use xds_grpc::{Client, ManagementServer, runtime::Listen};
+use xds_grpc::{ManagementServer, client::connect, runtime::Listen};
 
 /// Serves a resource to a watcher.
 async fn served<R: Listen>() {
@@ -30,7 +30,7 @@ async fn served<R: Listen>() {
     server.handle().apply(change).await.expect("a sound change");
     let config = ClientConfig::new(Node::new("n"), Upstream::new(format!("localhost:{port}")))
         .with_type(OpaqueType::new(CLUSTER));
-    let client = Client::<R>::connect(config, ClientOptions::default());
+    let client = connect::<R>(config, ClientOptions::default());
     let mut web = client.watch_untyped(CLUSTER, "web");
     let notice = web.next().await.expect("the client lives").expect("a sound watch");
     assert!(matches!(notice, Notice::Changed(Ok(_))), "{notice:?}");

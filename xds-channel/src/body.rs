@@ -15,7 +15,7 @@ use tonic::Status;
 use xds_routing::balancer::CallPermit;
 
 use crate::{
-    driver::Hold,
+    routing::ClusterRef,
     status::{self, Waiting},
 };
 
@@ -23,9 +23,9 @@ use crate::{
 /// keeps its cluster and connection.
 #[derive(Debug)]
 pub struct CallBody {
-    body: Limited<Incoming>,
+    body: DeadlineBody<Incoming>,
     /// `None` after the end.
-    kept: Option<(CallPermit, Arc<Hold>)>,
+    kept: Option<(CallPermit, Arc<ClusterRef>)>,
 }
 
 impl CallBody {
@@ -33,10 +33,10 @@ impl CallBody {
         body: Incoming,
         deadline: Option<Instant>,
         permit: CallPermit,
-        hold: Arc<Hold>,
+        cluster_ref: Arc<ClusterRef>,
     ) -> Self {
-        let body = Limited::new(body, deadline);
-        Self { kept: (!body.body.is_end_stream()).then_some((permit, hold)), body }
+        let body = DeadlineBody::new(body, deadline);
+        Self { kept: (!body.body.is_end_stream()).then_some((permit, cluster_ref)), body }
     }
 }
 
@@ -45,10 +45,10 @@ impl CallBody {
 fn failure(end: Option<hyper::Error>, note: String) -> Status {
     match end {
         Some(error) => {
-            let why = status::noted(status::with_causes(&error), note);
+            let why = status::with_note(status::with_causes(&error), note);
             Status::new(status::code_of(&error), why)
         }
-        None => status::late(Waiting::Noted(note)),
+        None => status::deadline_exceeded(Waiting::Noted(note)),
     }
 }
 
@@ -64,7 +64,8 @@ impl Body for CallBody {
             return Poll::Ready(None);
         }
         let polled = ready!(self.body.poll_frame(cx));
-        let note = || self.kept.as_ref().map(|(_, hold)| hold.note()).unwrap_or_default();
+        let note =
+            || self.kept.as_ref().map(|(_, cluster_ref)| cluster_ref.note()).unwrap_or_default();
         let polled = polled.map(|frame| frame.map_err(|end| failure(end, note())));
         let goes_on = matches!(&polled, Some(Ok(frame)) if !frame.is_trailers());
         if !goes_on || self.body.body.is_end_stream() {
@@ -84,12 +85,12 @@ impl Body for CallBody {
 
 /// Body with a deadline.
 #[derive(Debug)]
-struct Limited<B> {
+struct DeadlineBody<B> {
     body: B,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B: Body + Unpin> Limited<B> {
+impl<B: Body + Unpin> DeadlineBody<B> {
     fn new(body: B, deadline: Option<Instant>) -> Self {
         Self { body, deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))) }
     }
@@ -135,7 +136,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_that_always_has_more_is_cut_off() {
         let limit = Duration::from_secs(3);
-        let mut body = Limited::new(Endless, Some(Instant::now() + limit));
+        let mut body = DeadlineBody::new(Endless, Some(Instant::now() + limit));
         for _ in 0..3 {
             let frame = poll_fn(|cx| body.poll_frame(cx)).await;
             assert!(matches!(frame, Some(Ok(_))), "there is time left");

@@ -5,9 +5,13 @@ use xds_handle::ClientHandle;
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules, rules::Routing,
 };
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
-use crate::{ChannelOptions, InvalidTarget, XdsChannel, target::Target};
+use crate::{
+    channel::XdsChannel,
+    options::ChannelOptions,
+    target::{InvalidTarget, Target},
+};
 
 /// Channels of a process that share one xDS client, configured by a gRPC bootstrap.
 ///
@@ -53,7 +57,7 @@ impl XdsChannels {
             .with_type(RouteConfigurations::new(rules.clone()))
             .with_type(Clusters::new(rules.clone()))
             .with_type(ClusterLoadAssignments::new(rules));
-        let client = Client::connect(config, ClientOptions::default().with_bootstrap(bootstrap));
+        let client = client::connect(config, ClientOptions::default().with_bootstrap(bootstrap));
         Ok(Self { client, bootstrap: bootstrap.clone(), options })
     }
 
@@ -102,25 +106,5 @@ impl XdsChannels {
     #[must_use]
     pub const fn client(&self) -> &ClientHandle {
         &self.client
-    }
-}
-
-impl ChannelOptions {
-    /// Creates gRPC's default options with the node and the certificate providers of a bootstrap.
-    ///
-    /// Providers with a plugin other than `file_watcher` are omitted; clusters that name them are
-    /// invalid.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the configuration of a certificate provider is invalid.
-    pub fn of_bootstrap(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
-        let mut options = Self::new(bootstrap.node.id.as_str());
-        for (name, provider) in &bootstrap.certificate_providers {
-            if let Some(files) = provider.file_watcher()? {
-                options = options.with_certificate_provider(name.as_str(), files);
-            }
-        }
-        Ok(options)
     }
 }

@@ -1,30 +1,25 @@
 //! Certificate providers: files that are reread periodically, with the last valid contents as
-//! fallback ([gRFC A29]).
+//! fallback ([gRFC A29]). Only regular files of a limited size are read.
 //!
 //! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 
 use std::{
     collections::BTreeMap,
     fmt,
-    path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
-use rustls::{
-    RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    sign::CertifiedKey,
-};
+use rustls::{RootCertStore, sign::CertifiedKey};
 use tokio::{
     task::{AbortHandle, spawn_blocking},
     time::sleep,
 };
-use xds_bootstrap::{IdentityFiles, TlsFiles};
+use xds_bootstrap::TlsFiles;
+use xds_grpc::credentials::{load_identity, load_roots};
 
 /// Lower limit of the refresh interval.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Certificate provider instances of a channel, by name.
 pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
@@ -33,19 +28,19 @@ pub(crate) type Providers = BTreeMap<String, Arc<Provider>>;
 /// While they are invalid, the last valid contents are used.
 pub(crate) struct Provider {
     files: TlsFiles,
-    known: Mutex<Known>,
-    follower: OnceLock<AbortHandle>,
+    known: Mutex<LoadedFiles>,
+    refresher: OnceLock<AbortHandle>,
 }
 
 #[derive(Default)]
-struct Known {
-    roots: Kept<RootCertStore>,
-    identity: Kept<CertifiedKey>,
+struct LoadedFiles {
+    roots: LastValid<RootCertStore>,
+    identity: LastValid<CertifiedKey>,
 }
 
 impl Provider {
     pub(crate) fn new(files: TlsFiles) -> Arc<Self> {
-        Arc::new(Self { files, known: Mutex::default(), follower: OnceLock::new() })
+        Arc::new(Self { files, known: Mutex::default(), refresher: OnceLock::new() })
     }
 
     pub(crate) const fn files(&self) -> &TlsFiles {
@@ -72,36 +67,37 @@ impl Provider {
 
     async fn current<T: 'static>(
         self: &Arc<Self>,
-        which: impl Fn(&Known) -> &Kept<T>,
+        which: impl Fn(&LoadedFiles) -> &LastValid<T>,
     ) -> Result<Arc<T>, String> {
-        if let Some(good) = which(&self.known()).good.clone() {
-            return Ok(good);
+        if let Some(value) = which(&self.known()).value.clone() {
+            return Ok(value);
         }
         let reading = Arc::clone(self);
         spawn_blocking(move || reading.read()).await.map_err(|why| why.to_string())?;
-        self.follower.get_or_init(|| follow(Arc::downgrade(self), self.files.refresh_interval));
+        self.refresher
+            .get_or_init(|| start_refresher(Arc::downgrade(self), self.files.refresh_interval));
         let known = self.known();
-        let kept = which(&known);
-        let why = || kept.trouble.clone().unwrap_or_else(|| "there is no certificate".into());
-        kept.good.clone().ok_or_else(why)
+        let last = which(&known);
+        let why = || last.fault.clone().unwrap_or_else(|| "there is no certificate".into());
+        last.value.clone().ok_or_else(why)
     }
 
     /// Reads the files. Each fault is logged once.
     fn read(&self) {
-        let roots = self.files.ca_certificate.as_deref().map(roots_of);
-        let identity = self.files.identity.as_ref().map(identity_of);
+        let roots = self.files.ca_certificate.as_deref().map(load_roots);
+        let identity = self.files.identity.as_ref().map(load_identity);
         let mut known = self.known();
         let known = &mut *known;
-        let news = [
-            roots.and_then(|read| known.roots.take(read)),
-            identity.and_then(|read| known.identity.take(read)),
+        let faults = [
+            roots.and_then(|read| known.roots.take(read.map_err(|why| why.to_string()))),
+            identity.and_then(|read| known.identity.take(read.map_err(|why| why.to_string()))),
         ];
-        for reason in news.into_iter().flatten() {
-            tracing::warn!(reason, "files of a certificate provider cannot be used");
+        for reason in faults.into_iter().flatten() {
+            tracing::warn!(reason, "cannot use the files of a certificate provider");
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LoadedFiles> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,84 +111,53 @@ impl fmt::Debug for Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        if let Some(follower) = self.follower.get() {
-            follower.abort();
+        if let Some(refresher) = self.refresher.get() {
+            refresher.abort();
         }
     }
 }
 
 /// Starts a task that rereads the files at the interval.
-fn follow(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
-    let following = async move {
+fn start_refresher(provider: Weak<Provider>, interval: Duration) -> AbortHandle {
+    let refreshing = async move {
         loop {
-            sleep(interval.max(SHORTEST_INTERVAL)).await;
+            sleep(interval.max(MIN_INTERVAL)).await;
             let Some(provider) = provider.upgrade() else { return };
             if spawn_blocking(move || provider.read()).await.is_err() {
                 return;
             }
         }
     };
-    tokio::spawn(following).abort_handle()
+    tokio::spawn(refreshing).abort_handle()
 }
 
 /// Last valid contents, and the current fault.
-struct Kept<T> {
-    good: Option<Arc<T>>,
-    trouble: Option<String>,
+struct LastValid<T> {
+    value: Option<Arc<T>>,
+    fault: Option<String>,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for LastValid<T> {
     fn default() -> Self {
-        Self { good: None, trouble: None }
+        Self { value: None, fault: None }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> LastValid<T> {
     /// Stores the result of a read. Returns a fault if it differs from the previous one.
     fn take(&mut self, read: Result<T, String>) -> Option<&str> {
         match read {
-            Ok(good) => {
-                *self = Self { good: Some(Arc::new(good)), trouble: None };
+            Ok(value) => {
+                *self = Self { value: Some(Arc::new(value)), fault: None };
                 None
             }
-            Err(why) if self.trouble.as_ref() == Some(&why) => None,
+            Err(why) if self.fault.as_ref() == Some(&why) => None,
             Err(why) => {
-                self.trouble = Some(why);
-                self.trouble.as_deref()
+                self.fault = Some(why);
+                self.fault.as_deref()
             }
         }
     }
-}
-
-fn roots_of(file: &Path) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        let added = roots.add(certificate);
-        added.map_err(|why| format!("{}: {why}", file.display()))?;
-    }
-    Ok(roots)
-}
-
-/// Reads certificate and key. They do not match while only one of the files has been replaced.
-fn identity_of(files: &IdentityFiles) -> Result<CertifiedKey, String> {
-    let IdentityFiles { certificate, private_key } = files;
-    let chain = certificates(certificate)?;
-    // The parser's message might quote the key, so it is not included.
-    let key = PrivateKeyDer::from_pem_slice(&read(private_key)?)
-        .map_err(|_| format!("{} is no private key", private_key.display()))?;
-    let identity = CertifiedKey::from_der(chain, key, &ring::default_provider());
-    identity.map_err(|why| format!("{}: {why}", certificate.display()))
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|why| format!("{}: {why}", file.display()))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = read(file)?;
-    let listed = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
-    let listed = listed.ok().filter(|listed| !listed.is_empty());
-    listed.ok_or_else(|| format!("{} is no list of certificates", file.display()))
 }
 
 #[cfg(test)]
@@ -201,14 +166,14 @@ mod tests {
 
     #[test]
     fn what_was_good_stays_and_what_is_wrong_is_said_once() {
-        let mut kept = Kept::default();
-        assert_eq!(kept.take(Err("not there".into())), Some("not there"));
-        assert_eq!(kept.take(Err("not there".into())), None);
-        assert_eq!(kept.take(Ok(1)), None);
-        assert_eq!(kept.take(Err("not there".into())), Some("not there"), "it was, meanwhile");
-        assert_eq!(kept.take(Err("garbage".into())), Some("garbage"));
-        assert_eq!(kept.good.as_deref(), Some(&1));
-        assert_eq!(kept.take(Ok(2)), None);
-        assert_eq!(kept.good.as_deref(), Some(&2));
+        let mut last = LastValid::default();
+        assert_eq!(last.take(Err("not there".into())), Some("not there"));
+        assert_eq!(last.take(Err("not there".into())), None);
+        assert_eq!(last.take(Ok(1)), None);
+        assert_eq!(last.take(Err("not there".into())), Some("not there"), "it was, meanwhile");
+        assert_eq!(last.take(Err("garbage".into())), Some("garbage"));
+        assert_eq!(last.value.as_deref(), Some(&1));
+        assert_eq!(last.take(Ok(2)), None);
+        assert_eq!(last.value.as_deref(), Some(&2));
     }
 }

@@ -26,11 +26,11 @@ use xds_routing::{
 };
 
 use crate::{
-    ChannelOptions,
     certificates::Providers,
-    counters::OfProcess,
-    dial::{ConnectionNews, Dial},
-    driver::News,
+    counters::ProcessCounters,
+    dial::{Dial, DialEvent},
+    events::DriverEvent,
+    options::ChannelOptions,
     tls::ClusterTls,
 };
 
@@ -80,9 +80,9 @@ pub(crate) struct Cluster {
     balancer: Balancer,
     dial: Dial,
     /// TLS settings of the leaf clusters (gRFC A75), by number.
-    ways: Ways,
+    tls_settings: TlsSettings,
     providers: Arc<Providers>,
-    news: mpsc::UnboundedSender<News>,
+    events: mpsc::UnboundedSender<DriverEvent>,
     /// Configuration for error messages; `None` while calls fail.
     configuration: Option<Arc<ClusterConfiguration>>,
     /// Leaf clusters: the clusters whose endpoints receive the calls.
@@ -100,17 +100,17 @@ impl Cluster {
         options: &ChannelOptions,
         providers: &Arc<Providers>,
         seed: u64,
-        news: mpsc::UnboundedSender<News>,
+        events: mpsc::UnboundedSender<DriverEvent>,
     ) -> Self {
         let dial = Dial { timeout: options.connect_timeout, host: Arc::clone(host), tls: None };
         Self {
             name: name.clone(),
             serial: next_serial(),
-            balancer: Balancer::new(options.times, seed).with_counters(Arc::new(OfProcess)),
+            balancer: Balancer::new(options.times, seed).with_counters(Arc::new(ProcessCounters)),
             dial,
-            ways: Ways::default(),
+            tls_settings: TlsSettings::default(),
             providers: Arc::clone(providers),
-            news,
+            events,
             configuration: None,
             leaves: Vec::new(),
             picker: None,
@@ -135,7 +135,7 @@ impl Cluster {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_some_and(|due| due <= now) {
             self.balancer.handle_timeout(now);
-            self.follow();
+            self.process_outputs();
         }
     }
 
@@ -159,19 +159,19 @@ impl Cluster {
             return;
         }
         self.leaves = leaves.iter().map(|leaf| Arc::clone(leaf)).collect();
-        let before = core::mem::take(&mut self.ways.known);
+        let before = core::mem::take(&mut self.tls_settings.known);
         let way = |leaf: &ClusterConfiguration| {
             let context = leaf.cluster.tls.as_ref();
             let tls = context.map(|it| ClusterTls::new(it, &self.providers)).transpose();
             let cluster = &leaf.cluster.name;
-            let tls = tls.map_err(|why| format!("cluster `{cluster}` asks for TLS, but {why}"))?;
-            Ok(self.ways.number(tls, &before))
+            let tls = tls.map_err(|why| format!("cluster `{cluster}` requires TLS, but {why}"))?;
+            Ok(self.tls_settings.number(tls, &before))
         };
         match self.balancer.configure(clusters, &self.name, way, now) {
             Ok(()) => {
                 // Error messages refer to a leaf.
                 self.configuration = Some(Arc::clone(leaves.last().copied().unwrap_or(&cluster)));
-                self.follow();
+                self.process_outputs();
             }
             Err(failure) => self.fail(failure, now),
         }
@@ -181,50 +181,52 @@ impl Cluster {
     fn fail(&mut self, failure: Failure, now: Time) {
         self.configuration = None;
         self.balancer.clear(now);
-        self.follow();
+        self.process_outputs();
         self.state.send_replace(ClusterState::Failing(failure));
     }
 
-    pub(crate) fn handle_connection(&mut self, id: ConnectionId, news: ConnectionNews, now: Time) {
-        let event = match news {
-            ConnectionNews::Connected(requests) => {
+    pub(crate) fn handle_connection(&mut self, id: ConnectionId, event: DialEvent, now: Time) {
+        let event = match event {
+            DialEvent::Connected(requests) => {
                 // The attempt was aborted meanwhile. Dropping the connection closes it.
                 let Some((_, scheme)) = self.dials.remove(&id) else { return };
                 Arc::make_mut(&mut self.connections).insert(id, (requests, scheme));
                 ConnectionEvent::Connected
             }
-            ConnectionNews::Failed(why) => {
+            DialEvent::Failed(why) => {
                 self.dials.remove(&id);
                 ConnectionEvent::Failed(why)
             }
-            ConnectionNews::Closed => {
+            DialEvent::Closed => {
                 Arc::make_mut(&mut self.connections).remove(&id);
                 ConnectionEvent::Closed
             }
         };
         self.balancer.handle_connection(id, event, now);
-        self.follow();
+        self.process_outputs();
     }
 
     /// Processes the outputs of the balancer, then updates the state for calls.
-    fn follow(&mut self) {
+    fn process_outputs(&mut self) {
         while let Some(output) = self.balancer.poll_output() {
             match output {
                 BalancerOutput::Connect(id, way, addresses) => {
                     let (cluster, serial) = (self.name.clone(), self.serial);
-                    let sender = self.news.clone();
-                    let tell = move |news| {
+                    let sender = self.events.clone();
+                    let report = move |event| {
                         let cluster = cluster.clone();
-                        let _ = sender.send(News::Connection { cluster, serial, id, news });
+                        let _ = sender.send(DriverEvent::Connection { cluster, serial, id, event });
                     };
-                    let Some(tls) = self.ways.tls(way) else {
+                    let Some(tls) = self.tls_settings.tls(way) else {
                         // Never connect with less protection than requested.
-                        tell(ConnectionNews::Failed("the cluster has changed its TLS".into()));
+                        report(DialEvent::Failed(
+                            "the TLS settings of the cluster have changed".into(),
+                        ));
                         continue;
                     };
                     let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
                     let dial = Dial { tls, ..self.dial.clone() };
-                    self.dials.insert(id, (dial.start(addresses, tell), scheme));
+                    self.dials.insert(id, (dial.start(addresses, report), scheme));
                 }
                 BalancerOutput::Disconnect(id) => {
                     if let Some((dial, _)) = self.dials.remove(&id) {
@@ -262,17 +264,17 @@ impl Drop for Cluster {
 /// TLS settings by number. Settings requested again keep their number, so that their connections
 /// are kept. A number is never reused.
 #[derive(Debug, Default)]
-struct Ways {
-    known: KnownWays,
+struct TlsSettings {
+    known: KnownTls,
     /// Last number assigned.
     last: u32,
 }
 
-type KnownWays = BTreeMap<ConnectorId, Option<ClusterTls>>;
+type KnownTls = BTreeMap<ConnectorId, Option<ClusterTls>>;
 
-impl Ways {
+impl TlsSettings {
     /// Returns the number of the settings, the same as before if they are known.
-    fn number(&mut self, tls: Option<ClusterTls>, before: &KnownWays) -> ConnectorId {
+    fn number(&mut self, tls: Option<ClusterTls>, before: &KnownTls) -> ConnectorId {
         let mut all = self.known.iter().chain(before);
         let way = all.find_map(|(way, known)| (*known == tls).then_some(*way));
         let way = way.unwrap_or_else(|| {

@@ -10,15 +10,15 @@ use std::{
 use xds_core::ResourceName;
 use xds_routing::balancer::CallCounters;
 
-type Counted = (ResourceName, Option<ResourceName>);
+type CounterKey = (ResourceName, Option<ResourceName>);
 
-static COUNTERS: Mutex<BTreeMap<Counted, Weak<AtomicU32>>> = Mutex::new(BTreeMap::new());
+static COUNTERS: Mutex<BTreeMap<CounterKey, Weak<AtomicU32>>> = Mutex::new(BTreeMap::new());
 
 /// Counters shared by all channels of a process.
 #[derive(Debug)]
-pub(crate) struct OfProcess;
+pub(crate) struct ProcessCounters;
 
-impl CallCounters for OfProcess {
+impl CallCounters for ProcessCounters {
     fn counter(&self, cluster: &ResourceName, endpoints: Option<&ResourceName>) -> Arc<AtomicU32> {
         let key = (cluster.clone(), endpoints.cloned());
         let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,11 +17,11 @@ use tonic::body::Body;
 use xds_grpc::http2::{Http2Io, NotHttp2, Protection, expect_settings};
 use xds_routing::SocketAddress;
 
-use crate::{race::first_of, status, tls::ClusterTls};
+use crate::{happy_eyeballs::first_success, status, tls::ClusterTls};
 
 /// Event of a connection.
 #[derive(Debug)]
-pub(crate) enum ConnectionNews {
+pub(crate) enum DialEvent {
     Connected(SendRequest<Body>),
     Failed(String),
     Closed,
@@ -42,27 +42,27 @@ impl Dial {
     pub(crate) fn start(
         self,
         addresses: Vec<SocketAddress>,
-        tell: impl Fn(ConnectionNews) + Send + 'static,
+        report: impl Fn(DialEvent) + Send + 'static,
     ) -> AbortHandle {
-        let dialling = async move {
+        let dialing = async move {
             let limit = self.timeout;
             let connected = timeout(limit, self.connect(addresses)).await;
             let connected =
                 connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}")));
             match connected {
                 Ok((requests, connection)) => {
-                    tell(ConnectionNews::Connected(requests));
+                    report(DialEvent::Connected(requests));
                     tokio::spawn(async move {
                         if let Err(why) = connection.await {
                             tracing::debug!(%why, "connection to an endpoint lost");
                         }
-                        tell(ConnectionNews::Closed);
+                        report(DialEvent::Closed);
                     });
                 }
-                Err(why) => tell(ConnectionNews::Failed(why)),
+                Err(why) => report(DialEvent::Failed(why)),
             }
         };
-        tokio::spawn(dialling).abort_handle()
+        tokio::spawn(dialing).abort_handle()
     }
 
     /// Tries the addresses in order. If one is slow, also tries the next one in parallel ([gRFC
@@ -73,7 +73,7 @@ impl Dial {
         self,
         addresses: Vec<SocketAddress>,
     ) -> Result<(SendRequest<Body>, Connection), String> {
-        let connected = first_of(addresses, |address| {
+        let connected = first_success(addresses, |address| {
             let dial = self.clone();
             async move {
                 let opened = dial.open(&address).await;
@@ -135,7 +135,7 @@ async fn open_socket(address: &SocketAddress) -> Result<TcpStream, String> {
     let found = lookup_host((address.host.as_str(), address.port)).await;
     let found = found.map_err(|why| why.to_string())?;
     let found: Vec<_> = found.collect();
-    first_of(found, |address| async move {
+    first_success(found, |address| async move {
         let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
         socket.set_nodelay(true).map_err(|why| why.to_string())?;
         Ok(socket)

@@ -15,89 +15,18 @@ use xds_core::ResourceName;
 use xds_handle::ClientHandle;
 use xds_routing::{
     Random,
-    balancer::ConnectionId,
-    dependencies::{
-        Configuration, DependencyManager, HandleDependencies, ResolutionNote, ResolvedClusters,
-    },
-    router::Router,
+    dependencies::{Configuration, DependencyManager, HandleDependencies, ResolvedClusters},
 };
 
 use crate::{
-    ChannelOptions,
     certificates::{Provider, Providers},
-    cluster::{Clock, Cluster, ClusterState},
-    dial::ConnectionNews,
-    lacks::Lacks,
-    status::{self, Waiting},
+    cluster::{Clock, Cluster},
+    events::DriverEvent,
+    options::ChannelOptions,
+    routing::{ClusterRef, Routing, RoutingTable},
+    status,
+    unsupported::UnsupportedFeatures,
 };
-
-/// Routing state of a channel.
-#[derive(Clone, Debug)]
-pub(crate) enum Routing {
-    /// Unknown yet: calls wait.
-    Unknown,
-    /// Calls fail for this reason.
-    Failing(Arc<str>),
-    Known(Arc<Table>),
-}
-
-/// Routes with their clusters.
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) router: Router,
-    pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
-    /// Resolution note for calls that fail before a cluster is chosen.
-    pub(crate) note: ResolutionNote,
-}
-
-/// Keeps a cluster alive for routes and calls that use it.
-// B26
-#[derive(Debug)]
-pub(crate) struct Hold {
-    name: ResourceName,
-    pub(crate) state: watch::Receiver<ClusterState>,
-    news: mpsc::UnboundedSender<News>,
-    node_id: Arc<str>,
-}
-
-impl Hold {
-    /// Returns the state of the cluster, for error messages.
-    pub(crate) fn waiting(&self) -> Waiting {
-        match &*self.state.borrow() {
-            ClusterState::Failing(why) => {
-                Waiting::Failing(why.message(status::bare_note(&self.node_id)))
-            }
-            ClusterState::Picking(picking) => Waiting::Noted(picking.cluster.note.to_string()),
-            ClusterState::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
-        }
-    }
-
-    /// Returns the resolution note: known errors of the cluster's resources, or the node id.
-    // S3.091
-    pub(crate) fn note(&self) -> String {
-        let known = match &*self.state.borrow() {
-            ClusterState::Failing(why) => why.note().map(Into::into),
-            ClusterState::Picking(picking) => Some(picking.cluster.note.to_string()),
-            ClusterState::Unknown => None,
-        };
-        known.unwrap_or_else(|| status::bare_note(&self.node_id))
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let _ = self.news.send(News::Released(self.name.clone()));
-    }
-}
-
-/// Event for the driver.
-#[derive(Debug)]
-pub(crate) enum News {
-    /// Event of a connection of the cluster with this serial number.
-    Connection { cluster: ResourceName, serial: u64, id: ConnectionId, news: ConnectionNews },
-    /// The last [`Hold`] of a cluster was dropped.
-    Released(ResourceName),
-}
 
 pub(crate) struct Driver {
     dependencies: HandleDependencies,
@@ -105,14 +34,14 @@ pub(crate) struct Driver {
     providers: Arc<Providers>,
     clock: Clock,
     random: Random,
-    clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
-    lacks: Lacks,
+    clusters: BTreeMap<ResourceName, (Cluster, Weak<ClusterRef>)>,
+    unsupported: UnsupportedFeatures,
     /// Host name of the channel.
     host: Arc<str>,
     node_id: Arc<str>,
     routing: watch::Sender<Routing>,
-    news: mpsc::UnboundedReceiver<News>,
-    own_news: mpsc::UnboundedSender<News>,
+    events: mpsc::UnboundedReceiver<DriverEvent>,
+    event_sender: mpsc::UnboundedSender<DriverEvent>,
 }
 
 impl Driver {
@@ -124,7 +53,7 @@ impl Driver {
         seed: u64,
     ) -> (Self, watch::Receiver<Routing>) {
         let (routing, watched) = watch::channel(Routing::Unknown);
-        let (own_news, news) = mpsc::unbounded_channel();
+        let (event_sender, events) = mpsc::unbounded_channel();
         let files = options.certificate_providers.iter();
         let providers = files.map(|(name, files)| (name.clone(), Provider::new(files.clone())));
         let driver = Self {
@@ -135,11 +64,11 @@ impl Driver {
             clock: Clock(Instant::now()),
             random: Random::new(seed ^ 1),
             clusters: BTreeMap::new(),
-            lacks: Lacks::default(),
+            unsupported: UnsupportedFeatures::default(),
             host: host.into(),
             routing,
-            news,
-            own_news,
+            events,
+            event_sender,
         };
         (driver, watched)
     }
@@ -165,11 +94,11 @@ impl Driver {
                     }
                     None => {
                         let clusters = self.dependencies.manager().clusters();
-                        self.fail(&status::noted("the xDS client has ended", clusters.note()));
+                        self.fail(&status::with_note("the xDS client has ended", clusters.note()));
                         return;
                     }
                 },
-                Some(news) = self.news.recv() => self.handle(news),
+                Some(event) = self.events.recv() => self.handle(event),
                 () = due => {
                     let now = self.clock.now();
                     self.clusters.values_mut().for_each(|(cluster, _)| cluster.handle_timeout(now));
@@ -185,26 +114,26 @@ impl Driver {
 
     /// Applies a configuration: clusters first, so that routes never refer to a missing cluster.
     fn configure(&mut self, configuration: &Configuration) {
-        self.tell_lacks(configuration);
+        self.warn_unsupported(configuration);
         let router = configuration.router();
-        let mut holds = BTreeMap::new();
+        let mut cluster_refs = BTreeMap::new();
         for name in router.clusters() {
-            let hold = self.hold(&name);
-            holds.insert(name, hold);
+            let cluster_ref = self.cluster_ref(&name);
+            cluster_refs.insert(name, cluster_ref);
         }
         self.configure_clusters(configuration.resolved_clusters());
         let note = configuration.resolved_clusters().note().clone();
-        let table = Table { router, clusters: holds, note };
+        let table = RoutingTable { router, clusters: cluster_refs, note };
         self.routing.send_replace(Routing::Known(Arc::new(table)));
     }
 
     /// Warns about unsupported features when a configuration starts to request them.
-    fn tell_lacks(&mut self, configuration: &Configuration) {
+    fn warn_unsupported(&mut self, configuration: &Configuration) {
         let (routes, host) = (configuration.routes(), configuration.virtual_host());
         let clusters = configuration.clusters().values().filter_map(|known| known.as_ref().ok());
-        for asked in self.lacks.renew(routes, host, clusters.map(|known| &*known.cluster)) {
-            let consequence = asked.lack().consequence();
-            tracing::warn!(%asked, consequence, "what a channel does not do is asked for");
+        for request in self.unsupported.renew(routes, host, clusters.map(|known| &*known.cluster)) {
+            let consequence = request.feature().consequence();
+            tracing::warn!(%request, consequence, "the configuration requests a feature that channels do not support");
         }
     }
 
@@ -216,41 +145,45 @@ impl Driver {
         }
     }
 
-    fn hold(&mut self, name: &ResourceName) -> Arc<Hold> {
+    fn cluster_ref(&mut self, name: &ResourceName) -> Arc<ClusterRef> {
         let known = self.clusters.get(name);
-        if let Some(hold) = known.and_then(|(_, hold)| hold.upgrade()) {
-            return hold;
+        if let Some(cluster_ref) = known.and_then(|(_, cluster_ref)| cluster_ref.upgrade()) {
+            return cluster_ref;
         }
         self.dependencies.subscribe(name);
         let (cluster, weak) = self.clusters.entry(name.clone()).or_insert_with(|| {
             let seed = self.random.next_u64();
-            let news = self.own_news.clone();
+            let events = self.event_sender.clone();
             let cluster =
-                Cluster::new(name, &self.host, &self.options, &self.providers, seed, news);
+                Cluster::new(name, &self.host, &self.options, &self.providers, seed, events);
             (cluster, Weak::new())
         });
-        let hold = Arc::new(Hold {
-            name: name.clone(),
-            state: cluster.state(),
-            news: self.own_news.clone(),
-            node_id: Arc::clone(&self.node_id),
-        });
-        *weak = Arc::downgrade(&hold);
-        hold
+        let cluster_ref = Arc::new(ClusterRef::new(
+            name.clone(),
+            cluster.state(),
+            self.event_sender.clone(),
+            Arc::clone(&self.node_id),
+        ));
+        *weak = Arc::downgrade(&cluster_ref);
+        cluster_ref
     }
 
-    fn handle(&mut self, news: News) {
-        match news {
-            News::Connection { cluster, serial, id, news } => {
+    fn handle(&mut self, event: DriverEvent) {
+        match event {
+            DriverEvent::Connection { cluster, serial, id, event } => {
                 let known = self.clusters.get_mut(&cluster).map(|(cluster, _)| cluster);
                 if let Some(cluster) = known.filter(|cluster| cluster.serial() == serial) {
-                    cluster.handle_connection(id, news, self.clock.now());
+                    cluster.handle_connection(id, event, self.clock.now());
                 }
             }
-            News::Released(name) => {
+            DriverEvent::Released(name) => {
                 self.dependencies.unsubscribe(&name);
                 // Routes may refer to it again meanwhile.
-                if self.clusters.get(&name).is_some_and(|(_, hold)| hold.strong_count() == 0) {
+                if self
+                    .clusters
+                    .get(&name)
+                    .is_some_and(|(_, cluster_ref)| cluster_ref.strong_count() == 0)
+                {
                     self.clusters.remove(&name);
                 }
             }

@@ -13,7 +13,7 @@ static ACTIVE: LazyLock<ActiveFaults> = LazyLock::new(ActiveFaults::default);
 
 /// Delays the call, then aborts it, as decided. Does nothing if the limit of active faults is
 /// reached.
-pub(crate) async fn suffer(fault: Fault) -> Result<(), Status> {
+pub(crate) async fn inject_fault(fault: Fault) -> Result<(), Status> {
     if fault.is_none() {
         return Ok(());
     }
@@ -26,7 +26,7 @@ pub(crate) async fn suffer(fault: Fault) -> Result<(), Status> {
     match fault.abort {
         Some(status) => {
             let code = Code::from_i32(status.into());
-            Err(Status::new(code, "the configuration lets this call fail on purpose"))
+            Err(Status::new(code, "the call was aborted by fault injection"))
         }
         None => Ok(()),
     }

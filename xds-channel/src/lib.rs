@@ -9,7 +9,7 @@
 //! use xds_channel::{ChannelOptions, XdsChannel};
 //! use xds_core::client::{ClientConfig, ManagementServer, Node};
 //! use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
-//! use xds_tokio::{Client, ClientOptions};
+//! use xds_tokio::{ClientOptions, client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,7 @@
 //!     .with_type(RouteConfigurations::default())
 //!     .with_type(Clusters::default())
 //!     .with_type(ClusterLoadAssignments::default());
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = client::connect(config, ClientOptions::default());
 //! let channel = XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("node-1"))?;
 //! let mut health = HealthClient::new(channel);
 //! let answer = health.check(HealthCheckRequest::default()).await?;
@@ -111,181 +111,28 @@ mod body;
 mod bootstrap;
 mod call;
 mod certificates;
+mod channel;
 mod cluster;
 mod counters;
 mod dial;
 mod driver;
+mod events;
 mod fault;
-mod lacks;
+mod happy_eyeballs;
 mod metadata;
-mod race;
+mod options;
 mod replay;
+mod routing;
 mod status;
 mod target;
 mod tls;
+mod unsupported;
 
 #[cfg(test)]
 #[path = "../../xds-routing/tests/support/mod.rs"]
 mod support;
 
-use core::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
+pub use self::{
+    body::CallBody, bootstrap::XdsChannels, call::WaitForReady, channel::XdsChannel,
+    options::ChannelOptions, target::InvalidTarget,
 };
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher as _, RandomState},
-    sync::{Arc, Mutex},
-};
-
-use http::{HeaderValue, Request, Response, uri::Authority};
-use tokio::sync::watch;
-use tonic::{Status, body::Body};
-use xds_bootstrap::TlsFiles;
-use xds_core::ResourceName;
-use xds_handle::ClientHandle;
-use xds_routing::{Random, balancer::BalancerTimes, dependencies::DependencyManager};
-
-pub use self::{body::CallBody, bootstrap::XdsChannels, target::InvalidTarget};
-use self::{
-    driver::{Driver, Routing},
-    target::Target,
-};
-
-/// Options of a channel.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ChannelOptions {
-    /// Node id of the client, for error messages.
-    // S3.095
-    pub node_id: String,
-    /// Name of the listener; `None` uses the name in the target.
-    pub listener: Option<ResourceName>,
-    /// Maximum time of an attempt to connect to an endpoint; 20 s by default.
-    pub connect_timeout: Duration,
-    /// Delays of failover, reconnection and removal of priorities.
-    pub times: BalancerTimes,
-    /// Certificate provider instances with the files that they watch, by name ([gRFC A29][A29]).
-    ///
-    /// [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
-    pub certificate_providers: BTreeMap<String, TlsFiles>,
-    /// Seed of random decisions; `None` selects a random seed.
-    pub seed: Option<u64>,
-}
-
-impl ChannelOptions {
-    /// Creates gRPC's default options for a client with this node id.
-    #[must_use]
-    pub fn new(node_id: impl Into<String>) -> Self {
-        Self {
-            node_id: node_id.into(),
-            listener: None,
-            connect_timeout: Duration::from_secs(20),
-            times: BalancerTimes::default(),
-            certificate_providers: BTreeMap::new(),
-            seed: None,
-        }
-    }
-
-    /// Adds a certificate provider instance with the files that it watches
-    /// ([`CertificateProvider::file_watcher`](xds_bootstrap::CertificateProvider::file_watcher)).
-    #[must_use]
-    pub fn with_certificate_provider(mut self, name: impl Into<String>, files: TlsFiles) -> Self {
-        self.certificate_providers.insert(name.into(), files);
-        self
-    }
-
-    /// Sets the name of the listener, for example from a bootstrap's template.
-    #[must_use]
-    pub fn with_listener(mut self, name: impl Into<ResourceName>) -> Self {
-        self.listener = Some(name.into());
-        self
-    }
-}
-
-/// Request extension for gRPC's wait-for-ready: the call waits instead of failing if something is
-/// not available.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitForReady;
-
-/// Channel for generated clients. Clones share the channel, which ends with the last clone and the
-/// last call.
-#[derive(Clone, Debug)]
-pub struct XdsChannel {
-    shared: Arc<Shared>,
-}
-
-/// State shared by all calls of a channel.
-#[derive(Debug)]
-struct Shared {
-    routing: watch::Receiver<Routing>,
-    authority: Authority,
-    node_id: Arc<str>,
-    random: Mutex<Random>,
-}
-
-impl Shared {
-    /// Returns the random number generator.
-    fn random(&self) -> std::sync::MutexGuard<'_, Random> {
-        self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-impl XdsChannel {
-    /// Creates a channel for the target `xds:///name` on an xDS client, in the current tokio
-    /// runtime.
-    ///
-    /// Register the four resource types of the example in the crate documentation with the client,
-    /// so that invalid resources are rejected.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the target has another form, or if it has an authority and the options
-    /// contain no listener.
-    pub fn new(
-        client: &ClientHandle,
-        target: &str,
-        options: ChannelOptions,
-    ) -> Result<Self, InvalidTarget> {
-        let parts = Target::read(target)?;
-        let Target { name, .. } = parts;
-        let invalid = || InvalidTarget::Form { target: target.into() };
-        let authority = parts.host().ok_or_else(invalid)?;
-        let listener = match (options.listener.clone(), parts.authority) {
-            (Some(listener), _) => listener,
-            (None, None) => ResourceName::from(name),
-            (None, Some(unknown)) => {
-                let authority = unknown.into();
-                return Err(InvalidTarget::Authority { target: target.into(), authority });
-            }
-        };
-        let manager = DependencyManager::new(listener, name, options.node_id.as_str());
-        let node_id = Arc::from(options.node_id.as_str());
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        let (driver, routing) =
-            Driver::new(manager, client.clone(), authority.host(), options, seed);
-        tokio::spawn(driver.run());
-        let random = Mutex::new(Random::new(seed));
-        Ok(Self { shared: Arc::new(Shared { routing, authority, node_id, random }) })
-    }
-}
-
-impl tower_service::Service<Request<Body>> for XdsChannel {
-    type Response = Response<CallBody>;
-    type Error = Status;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Status>> + Send>>;
-
-    // Always ready, because a call waits in its future.
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(call::call(Arc::clone(&self.shared), request))
-    }
-}
-
-/// Value of the `user-agent` header, unless the application sets one.
-const OURSELVES: HeaderValue =
-    HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));

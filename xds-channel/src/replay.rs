@@ -12,15 +12,15 @@ use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
 /// Maximum number of bytes kept for sending again.
-const KEPT: usize = 256 * 1024;
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 
 /// Body of a request. Each [attempt](Self::attempt) sends it from the beginning and invalidates
 /// earlier attempts.
 #[derive(Debug)]
-pub(crate) struct Replay(Arc<Mutex<Source>>);
+pub(crate) struct Replay(Arc<Mutex<ReplaySource>>);
 
 #[derive(Debug)]
-struct Source {
+struct ReplaySource {
     rest: Body,
     /// Parts that attempts have read; `None` after the limit was exceeded.
     taken: Option<Vec<Part>>,
@@ -37,7 +37,7 @@ enum Part {
 impl Replay {
     pub(crate) fn new(body: Body) -> Self {
         let taken = Some(Vec::new());
-        Self(Arc::new(Mutex::new(Source { rest: body, taken, bytes: 0, attempt: 0 })))
+        Self(Arc::new(Mutex::new(ReplaySource { rest: body, taken, bytes: 0, attempt: 0 })))
     }
 
     /// Returns the whole body; `None` if its beginning is no longer kept.
@@ -58,18 +58,18 @@ impl Replay {
     }
 }
 
-fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+fn lock(source: &Mutex<ReplaySource>) -> MutexGuard<'_, ReplaySource> {
     source.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Attempt {
-    source: Arc<Mutex<Source>>,
+    source: Arc<Mutex<ReplaySource>>,
     number: usize,
     /// Number of kept parts sent by this attempt.
     sent: usize,
 }
 
-impl Source {
+impl ReplaySource {
     fn keep(&mut self, frame: &Frame<Bytes>) -> usize {
         let Some(taken) = &mut self.taken else { return 0 };
         let part = match (frame.data_ref(), frame.trailers_ref()) {
@@ -80,7 +80,7 @@ impl Source {
         self.bytes = self.bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
         taken.push(part);
         let count = taken.len();
-        if self.bytes > KEPT {
+        if self.bytes > MAX_KEPT_BYTES {
             self.taken = None;
         }
         count
@@ -102,7 +102,7 @@ impl http_body::Body for Attempt {
         let source = Arc::clone(&self.source);
         let mut source = lock(&source);
         if source.attempt != self.number {
-            return Poll::Ready(Some(Err(Status::cancelled("the request is sent anew"))));
+            return Poll::Ready(Some(Err(Status::cancelled("the request is sent again"))));
         }
         if let Some(part) = source.kept(self.sent) {
             self.sent += 1;
@@ -190,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_request_is_sent_once() {
-        let replay = Replay::new(Body::new(Pieces(4, KEPT / 2)));
+        let replay = Replay::new(Body::new(Pieces(4, MAX_KEPT_BYTES / 2)));
         let mut first = replay.attempt().expect("a body");
         assert_eq!(read(&mut first, 2).await, [3, 2]);
         assert!(replay.attempt().is_some(), "as much as is kept");

@@ -17,20 +17,20 @@ pub(crate) fn of(failure: &Failure, note: impl Display) -> Status {
 
 /// Returns the resolution note used if no errors are known.
 // S3.095
-pub(crate) fn bare_note(node_id: &str) -> String {
+pub(crate) fn node_note(node_id: &str) -> String {
     format!("xDS node ID: {node_id}")
 }
 
-pub(crate) fn noted(why: impl Display, note: impl Display) -> String {
+pub(crate) fn with_note(why: impl Display, note: impl Display) -> String {
     format!("{why} (resolution note: {note})")
 }
 
 /// Returns the status for an exceeded deadline, with what the call waited for.
-pub(crate) fn late(how: Waiting) -> Status {
-    let late = "the call took longer than it may";
+pub(crate) fn deadline_exceeded(how: Waiting) -> Status {
+    let late = "the deadline has passed";
     Status::deadline_exceeded(match how {
         Waiting::Failing(why) => format!("{late}: {why}"),
-        Waiting::Noted(note) => noted(late, note),
+        Waiting::Noted(note) => with_note(late, note),
     })
 }
 
@@ -45,13 +45,13 @@ pub(crate) enum Waiting {
 
 /// Returns the status of calls after the driver has ended.
 pub(crate) fn ended(note: impl Display) -> Status {
-    Status::unavailable(noted("the channel has ended", note))
+    Status::unavailable(with_note("the channel has ended", note))
 }
 
 /// Returns the status code for the end of a stream or connection. Reset streams use gRPC's mapping
 /// of HTTP/2 error codes; the end of a connection is `UNAVAILABLE`.
 pub(crate) fn code_of(error: &hyper::Error) -> Code {
-    match in_http2(error) {
+    match http2_error(error) {
         Some(error) if !error.is_go_away() => match error.reason() {
             Some(Reason::REFUSED_STREAM) | None => Code::Unavailable,
             Some(Reason::CANCEL) => Code::Cancelled,
@@ -66,13 +66,13 @@ pub(crate) fn code_of(error: &hyper::Error) -> Code {
 /// Returns whether the server reported that it has not processed a request: it refused the stream,
 /// or its `GOAWAY` excludes the stream.
 pub(crate) fn is_unprocessed(error: &hyper::Error) -> bool {
-    in_http2(error).is_some_and(|error| {
+    http2_error(error).is_some_and(|error| {
         let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
         error.is_remote() && (error.is_go_away() || is_refused)
     })
 }
 
-fn in_http2(error: &hyper::Error) -> Option<&h2::Error> {
+fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(found) = cause.downcast_ref::<h2::Error>() {

@@ -20,7 +20,7 @@ use rustls::{
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use webpki::EndEntityCert;
-use xds_grpc::credentials::{Peer, explain_tls_failure};
+use xds_grpc::credentials::{PeerRole, explain_tls_failure};
 use xds_routing::{
     listener::{CertificateProvider, TlsContext, TrustedRoots},
     pattern::StringMatcher,
@@ -68,12 +68,14 @@ impl ClusterTls {
                 let found = of(provider)?;
                 if found.files().ca_certificate.is_none() {
                     let name = &provider.instance;
-                    return Err(format!("the certificate provider `{name}` has no roots"));
+                    return Err(format!(
+                        "the certificate provider `{name}` has no root certificates"
+                    ));
                 }
                 Some(Arc::clone(found))
             }
             Some(TrustedRoots::System) => None,
-            _ => return Err("nobody vouches for the endpoints' certificates".into()),
+            _ => return Err("no root certificates are configured".into()),
         };
         let mut identity = None;
         if let Some(provider) = &context.identity {
@@ -96,8 +98,8 @@ impl ClusterTls {
         let config = Arc::new(self.config().await?);
         let connecting = TlsConnector::from(config).connect(name, socket);
         let stream = connecting.await;
-        let stream =
-            stream.map_err(|why| format!("TLS: {}", explain_tls_failure(&why, Peer::Server)))?;
+        let stream = stream
+            .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, PeerRole::Server)))?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
             return Err("TLS: the endpoint did not agree to speak HTTP/2 (ALPN h2)".into());
         }
@@ -133,7 +135,7 @@ fn system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
-        true => Err("there are no roots".into()),
+        true => Err("the operating system has no root certificates".into()),
         false => Ok(roots),
     }
 }

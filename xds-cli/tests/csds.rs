@@ -2,18 +2,13 @@
 
 mod support;
 
-use bytes::{Buf as _, BufMut as _};
 use http::uri::PathAndQuery;
-use prost::Message;
+use prost::Message as _;
 use support::{TempDir, Xds, clusters, eventually};
 use tokio::runtime::Builder;
-use tonic::{
-    Request, Status,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-    transport::Endpoint,
-};
+use tonic::{Request, Status, client::Grpc, transport::Endpoint};
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse, ConfigStatus};
+use xds_tokio::RawCodec;
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 
@@ -24,9 +19,10 @@ fn ask(address: &str) -> Result<ClientStatusResponse, Status> {
         let channel = endpoint.connect().await.map_err(|why| Status::unknown(why.to_string()))?;
         let mut grpc = Grpc::new(channel);
         grpc.ready().await.map_err(|why| Status::unknown(why.to_string()))?;
-        let request = Request::new(ClientStatusRequest::default());
+        let request = Request::new(ClientStatusRequest::default().encode_to_vec().into());
         let path = PathAndQuery::from_static(FETCH);
-        Ok(grpc.unary(request, path, Protobuf).await?.into_inner())
+        let response = grpc.unary(request, path, RawCodec).await?.into_inner();
+        ClientStatusResponse::decode(response).map_err(|why| Status::internal(why.to_string()))
     })
 }
 
@@ -69,43 +65,4 @@ fn an_address_that_is_taken_is_named() {
     let ended = support::run(&flags);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains(&taken), "{}", ended.stderr);
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Protobuf;
-
-impl Codec for Protobuf {
-    type Encode = ClientStatusRequest;
-    type Decode = ClientStatusResponse;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for Protobuf {
-    type Item = ClientStatusRequest;
-    type Error = Status;
-
-    fn encode(&mut self, item: Self::Item, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&item.encode_to_vec());
-        Ok(())
-    }
-}
-
-impl Decoder for Protobuf {
-    type Item = ClientStatusResponse;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        let message = buffer.copy_to_bytes(buffer.remaining());
-        let decoded = ClientStatusResponse::decode(message);
-        decoded.map(Some).map_err(|why| Status::internal(why.to_string()))
-    }
 }

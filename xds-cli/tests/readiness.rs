@@ -4,17 +4,13 @@ mod support;
 
 use std::net::TcpListener;
 
-use bytes::{Buf as _, BufMut as _};
+use bytes::Bytes;
 use http::uri::PathAndQuery;
 use serde_json::json;
 use support::{TempDir, Xds, clusters, endpoints, eventually, run};
 use tokio::runtime::Builder;
-use tonic::{
-    Request, Status,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-    transport::Endpoint,
-};
+use tonic::{Request, client::Grpc, transport::Endpoint};
+use xds_tokio::RawCodec;
 
 /// Health of the whole server: 1 is `SERVING`, 2 is `NOT_SERVING`.
 fn health(address: &str) -> u8 {
@@ -24,7 +20,7 @@ fn health(address: &str) -> u8 {
         let mut grpc = Grpc::new(endpoint.connect().await.unwrap());
         grpc.ready().await.unwrap();
         let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
-        grpc.unary(Request::new(Vec::new()), path, Bytes).await.unwrap().into_inner()
+        grpc.unary(Request::new(Bytes::new()), path, RawCodec).await.unwrap().into_inner()
     });
     let [0x08, status] = answer[..] else { panic!("a status, not {answer:?}") };
     status
@@ -128,7 +124,7 @@ fn polls_fail_until_the_server_is_ready() {
     watch.wait_event("an error", |event| {
         event["error"].as_str().is_some_and(|it| it.contains("the server is not ready"))
     });
-    watch.wait_stderr("again a request was not answered");
+    watch.wait_stderr("a request was not answered again");
     assert!(!watch.stderr().contains("nothing new"), "{}", watch.stderr());
     assert!(watch.events().iter().all(|it| !it.to_string().contains("does not exist")));
     directory.replace("bad.yaml", &clusters("two"));
@@ -185,41 +181,4 @@ fn what_is_not_ready_is_not_exported() {
         true => Ok(()),
         false => Err(serve.stdout()),
     });
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bytes;
-
-impl Codec for Bytes {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Self::Item, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
-    }
 }

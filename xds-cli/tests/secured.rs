@@ -151,7 +151,7 @@ fn mistakes_name_the_file_and_the_field() {
     let mut contradicting = bootstrap(&stage, &tls(&stage));
     contradicting["xds_servers"][0]["server_uri"] = format!("http://{}", stage.address).into();
     for (content, code, told) in [
-        (contradicting, 1, "xds_servers[0]: the address says http, but the cred".to_owned()),
+        (contradicting, 1, "xds_servers[0]: the address has the scheme http, but the cred".to_owned()),
         (json!({}), 1, "bad.json: xds_servers: required, but missing".to_owned()),
         (
             bootstrap(&stage, &json!({ "type": "new" })),
@@ -188,7 +188,7 @@ fn mistakes_name_the_file_and_the_field() {
     }
     let ended = run(&["watch", "cds", "--tls", "--server", "http://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("TLS: the address says http, but"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("TLS: the address has the scheme http, but"), "{}", ended.stderr);
     let server = ["watch", "cds", "--server", "127.0.0.1:1"];
     let ca = stage.path("ca.pem");
     for (flags, code, told) in [
@@ -204,7 +204,11 @@ fn mistakes_name_the_file_and_the_field() {
             "is not a list of certificates".into(),
         ),
         (&["--ca", &ca, "--token-file", &text], 1, format!("--token-file: {text} is not a JWT")),
-        (&["--tls", "--server-name", "a b"], 1, "--server-name: \"a b\" is not a name".into()),
+        (
+            &["--tls", "--server-name", "a b"],
+            1,
+            "--server-name: \"a b\" is neither a DNS name".into(),
+        ),
         (&["--cert", &text], 2, "--key".into()),
         (&["--bootstrap", &bad], 2, "--bootstrap".into()),
     ] {
@@ -259,8 +263,13 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             ["--tls-key", "--key"],
             format!("cannot read {directory}: it is a directory"),
         ),
-        (&key, &cert, ["--tls-cert", "--cert"], format!("{key} {list}: it holds a private key")),
-        (&cert, &cert, ["--tls-key", "--key"], format!("{cert} {private}: it holds a certificate")),
+        (&key, &cert, ["--tls-cert", "--cert"], format!("{key} {list}: it contains a private key")),
+        (
+            &cert,
+            &cert,
+            ["--tls-key", "--key"],
+            format!("{cert} {private}: it contains a certificate"),
+        ),
         (&empty, &key, ["--tls-cert", "--cert"], format!("{empty} {list}: it is empty")),
         (
             &der,
@@ -268,26 +277,26 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
             ["--tls-cert", "--cert"],
             format!("{der} {list}: no line of it begins with `-----BEGIN`; if it is in DER"),
         ),
-        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is cut off, or broken")),
+        (&cut, &key, ["--tls-cert", "--cert"], format!("{cut} {list}: it is truncated or invalid")),
         (
             &cert,
             &encrypted,
             ["--tls-key", "--key"],
             format!(
-                "{encrypted} {private}: it holds a private key that needs a password; decrypt it with `openssl pkey`"
+                "{encrypted} {private}: it contains an encrypted private key; decrypt it with `openssl pkey`"
             ),
         ),
         (
             &cert,
             &other,
             ["--tls-cert", "--cert"],
-            format!("{cert} and {other}: the private key does not belong to the certificate"),
+            format!("{cert} and {other}: the private key does not match the certificate"),
         ),
         (
             &ca,
             &key,
             ["--tls-cert", "--cert"],
-            format!("{ca} and {key}: the private key does not belong to the certificate"),
+            format!("{ca} and {key}: the private key does not match the certificate"),
         ),
     ] {
         let path = stage.served.path().to_str().unwrap();
@@ -321,7 +330,7 @@ fn files_that_are_not_what_they_should_be_are_told_by_what_they_are() {
         }
     }
     for (authority, told) in [
-        (&other, format!("{other} {list}: it holds a private key")),
+        (&other, format!("{other} {list}: it contains a private key")),
         (&directory, format!("cannot read {directory}: it is a directory")),
     ] {
         let path = stage.served.path().to_str().unwrap();

@@ -67,14 +67,14 @@ fn an_address_that_is_none_is_told_with_three() {
         ),
         (&["serve", directory, "--listen", "18000"], "it is a port without a host"),
         (&["serve", directory, "--listen", "/run/xds.sock"], "unix:/run/xds.sock"),
-        (&["serve", directory, "--listen", "http://h:1"], "\"http:\" cannot stand before"),
+        (&["serve", directory, "--listen", "http://h:1"], "the scheme \"http:\" is not supported"),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--rest", "::1"],
             "cannot listen on ::1: an IPv6 address needs brackets",
         ),
         (
             &["serve", directory, "--listen", "127.0.0.1:0", "--csds", "unix:"],
-            "there is no path behind \"unix:\"",
+            "there is no path after \"unix:\"",
         ),
         (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
         (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),

@@ -17,7 +17,7 @@ use xds_core::{
     types,
 };
 use xds_format::Validator;
-use xds_tokio::{Client, ClientHandle, ClientOptions, ValidatedTypes as _, Watch};
+use xds_tokio::{ClientHandle, ClientOptions, ValidatedTypes as _, Watch, client};
 
 fn client(path: &str, profile: Profile) -> ClientHandle {
     let server = ManagementServer::new(path).with_files(FilePolicy::default());
@@ -25,7 +25,7 @@ fn client(path: &str, profile: Profile) -> ClientHandle {
         .with_profile(profile)
         .with_type(OpaqueType::new(types::CLUSTER))
         .with_type(OpaqueType::new(types::CLUSTER_LOAD_ASSIGNMENT));
-    Client::connect(config, ClientOptions::default())
+    client::connect(config, ClientOptions::default())
 }
 
 /// Waits for the next notification of a watch and formats it briefly.
@@ -124,7 +124,7 @@ async fn a_bootstrap_names_a_file_for_each_type() {
     let config = config
         .with_type(OpaqueType::new(types::LISTENER))
         .with_type(OpaqueType::new(types::CLUSTER));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut listeners = client.watch_untyped(types::LISTENER, "l");
     let mut clusters = client.watch_untyped(types::CLUSTER, "a");
     assert!(next(&mut listeners).await.starts_with("version "));
@@ -153,7 +153,7 @@ async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
         config.with_type(OpaqueType::new(types::CLUSTER))
     };
     let validated = plain().with_validated_types(Validator::envoy());
-    let client = Client::connect(validated, ClientOptions::default());
+    let client = client::connect(validated, ClientOptions::default());
     let mut watch = client.watch_untyped(types::CLUSTER, "a");
     assert_eq!(next(&mut watch).await, "version one");
     folder.replace("cds.yaml", timeout("two", "0s"));
@@ -164,7 +164,7 @@ async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
     assert_eq!(status[0].version.as_str(), "one");
 
     // Validation is not the default.
-    let careless = Client::connect(plain(), ClientOptions::default());
+    let careless = client::connect(plain(), ClientOptions::default());
     assert_eq!(next(&mut careless.watch_untyped(types::CLUSTER, "a")).await, "version two");
     println!("covers: S4.032 X39");
 }

@@ -1,13 +1,9 @@
-//! gRPC helpers for client and server: a codec for raw bytes, method names, and status conversion.
+//! gRPC helpers for client and server: method names and status conversion.
 
 use core::error::Error;
 use std::fmt::Write as _;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
-use tonic::{
-    Code, Status,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-};
+use tonic::{Code, Status};
 
 /// ALPN name of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
@@ -24,45 +20,6 @@ pub(crate) const FETCH_CLIENT_STATUS: &str =
 /// Path of the streaming CSDS method.
 pub(crate) const STREAM_CLIENT_STATUS: &str =
     "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
-
-/// Codec that passes messages through as bytes. The cores encode and decode them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RawCodec;
-
-impl Codec for RawCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.reserve(message.len());
-        out.put(message);
-        Ok(())
-    }
-}
-
-impl Decoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(message.copy_to_bytes(message.remaining())))
-    }
-}
 
 /// Returns the text of the status if this side's transport rejected a message because it exceeds
 /// `limit` bytes.

@@ -57,7 +57,7 @@ impl ReferenceExtractor for Guarded {
         found: &mut dyn FnMut(Reference<'_>),
     ) -> Result<(), Malformed> {
         caught(|| self.0.references(type_url, resource, found)).unwrap_or_else(|| {
-            warn!("type" = type_url, "the references of a resource: their extractor panicked");
+            warn!("type" = type_url, "the reference extractor panicked on a resource");
             // References found before the panic count.
             Ok(())
         })

@@ -28,10 +28,8 @@
 //! use xds_core::client::{ClientConfig, ManagementServer, Node};
 //! use xds_grpc::ClientOptions;
 //!
-//! type Client = xds_grpc::Client<MyRuntime>;
-//!
 //! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"));
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = xds_grpc::client::connect::<MyRuntime>(config, ClientOptions::default());
 //! # drop(client);
 //! ```
 //!
@@ -39,11 +37,12 @@
 //! |---|---|
 //! | `runtime.rs` | traits that a runtime implements; timers, tasks and timeouts |
 //! | `client/`, `server/` | the drivers |
-//! | `credentials/`, `tls.rs` | certificates, keys and tokens from files; TLS handshakes |
+//! | `credentials/` | certificates, keys and tokens from files |
+//! | `tls.rs`, `tls_advice.rs` | TLS handshakes; explanations of their failures |
 //! | `csds/` | client status discovery |
-//! | `http2.rs` | inspection of frames: the connection is open, a call has ended |
-//! | `address.rs` | faults in server addresses |
-//! | `grpc.rs` | codec and status conversion |
+//! | `http2/` | inspection of frames: the connection is open, a call has ended |
+//! | `address/`, `resolve.rs` | addresses of servers and listeners; name resolution |
+//! | `codec.rs`, `grpc.rs` | codec of encoded messages; method names and status conversion |
 //! | `socket.rs`, `keepalive.rs` | socket options; keepalive pings |
 //! | `shorthand/`, `payload.rs` | formatting of messages in logs |
 //! | `guard.rs` | panics in application code |
@@ -53,6 +52,7 @@
 mod address;
 pub mod client;
 mod clock;
+mod codec;
 pub mod credentials;
 pub mod csds;
 mod grpc;
@@ -61,13 +61,16 @@ pub mod http2;
 mod keepalive;
 mod log_limit;
 mod payload;
+mod resolve;
 pub mod runtime;
 pub mod server;
 mod shorthand;
 pub mod socket;
 mod tls;
+mod tls_advice;
 
-pub use client::{Client, ClientOptions};
+pub use client::ClientOptions;
+pub use codec::RawCodec;
 pub use credentials::Credentials;
 pub use keepalive::{Keepalive, TcpProbes};
 pub use payload::{PayloadPrinter, SizesOnly};

@@ -10,12 +10,12 @@ use xds_core::Time;
 pub(crate) struct LogLimit<K> {
     lines: u32,
     interval: Duration,
-    lately: BTreeMap<K, Lately>,
+    counts: BTreeMap<K, KindCounts>,
 }
 
 /// Counts of the lines of one kind in the current interval.
 #[derive(Debug)]
-struct Lately {
+struct KindCounts {
     since: Time,
     taken: u32,
     left_out: u64,
@@ -23,41 +23,41 @@ struct Lately {
 
 /// Decision about one log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub(crate) enum LogDecision {
     /// Log the line, together with the number of lines left out before it.
     Logged {
         left_out: u64,
     },
-    LeftOut,
+    Suppressed,
 }
 
 impl<K: Ord> LogLimit<K> {
     /// Creates a limit of `lines` of each kind per `interval`. An interval begins with a kind's
     /// first line.
     pub(crate) fn new(lines: u32, interval: Duration) -> Self {
-        Self { lines, interval, lately: BTreeMap::new() }
+        Self { lines, interval, counts: BTreeMap::new() }
     }
 
     /// Counts a line of a kind and decides whether to log it.
-    pub(crate) fn admit(&mut self, kind: K, now: Time) -> Admission {
-        let lately =
-            self.lately.entry(kind).or_insert(Lately { since: now, taken: 0, left_out: 0 });
-        if now.since(lately.since) >= self.interval {
-            (lately.since, lately.taken) = (now, 0);
+    pub(crate) fn admit(&mut self, kind: K, now: Time) -> LogDecision {
+        let counts =
+            self.counts.entry(kind).or_insert(KindCounts { since: now, taken: 0, left_out: 0 });
+        if now.since(counts.since) >= self.interval {
+            (counts.since, counts.taken) = (now, 0);
         }
-        if lately.taken >= self.lines {
-            lately.left_out += 1;
-            return Admission::LeftOut;
+        if counts.taken >= self.lines {
+            counts.left_out += 1;
+            return LogDecision::Suppressed;
         }
-        lately.taken += 1;
-        Admission::Logged { left_out: core::mem::take(&mut lately.left_out) }
+        counts.taken += 1;
+        LogDecision::Logged { left_out: core::mem::take(&mut counts.left_out) }
     }
 
     /// Returns the time at which [`overdue`](Self::overdue) will return something if no further
     /// lines are counted.
     pub(crate) fn due(&self) -> Option<Time> {
-        let left_out = self.lately.values().filter(|lately| lately.left_out > 0);
-        left_out.map(|lately| lately.since.after(2 * self.interval)).min()
+        let left_out = self.counts.values().filter(|counts| counts.left_out > 0);
+        left_out.map(|counts| counts.since.after(2 * self.interval)).min()
     }
 
     /// Removes and returns the kinds whose last lines were left out, with their number, after a
@@ -67,17 +67,17 @@ impl<K: Ord> LogLimit<K> {
             return Vec::new();
         }
         let over = 2 * self.interval;
-        let is_over = |lately: &Lately| lately.left_out > 0 && now.since(lately.since) >= over;
-        let (over, lately): (BTreeMap<_, _>, _) =
-            core::mem::take(&mut self.lately).into_iter().partition(|(_, it)| is_over(it));
-        self.lately = lately;
-        over.into_iter().map(|(kind, lately)| (kind, lately.left_out)).collect()
+        let is_over = |counts: &KindCounts| counts.left_out > 0 && now.since(counts.since) >= over;
+        let (over, counts): (BTreeMap<_, _>, _) =
+            core::mem::take(&mut self.counts).into_iter().partition(|(_, it)| is_over(it));
+        self.counts = counts;
+        over.into_iter().map(|(kind, counts)| (kind, counts.left_out)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Admission::*, *};
+    use super::{LogDecision::*, *};
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
@@ -88,11 +88,11 @@ mod tests {
         let mut limit = LogLimit::new(1, Duration::from_secs(1));
         assert_eq!(limit.admit("cds", at(5_000)), Logged { left_out: 0 });
         for millis in [5_000, 5_500, 5_999] {
-            assert_eq!(limit.admit("cds", at(millis)), LeftOut, "{millis}");
+            assert_eq!(limit.admit("cds", at(millis)), Suppressed, "{millis}");
         }
         assert_eq!(limit.admit("eds", at(5_999)), Logged { left_out: 0 }, "another kind");
         assert_eq!(limit.admit("cds", at(6_000)), Logged { left_out: 3 });
-        assert_eq!(limit.admit("cds", at(6_999)), LeftOut, "from the line that was logged");
+        assert_eq!(limit.admit("cds", at(6_999)), Suppressed, "from the line that was logged");
         assert_eq!(limit.admit("cds", at(60_000)), Logged { left_out: 1 });
     }
 
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((limit.due(), limit.overdue(at(9_000))), (None, vec![]));
         assert_eq!(limit.admit("cds", at(9_000)), Logged { left_out: 0 });
         // A line that follows in time has the number itself.
-        assert_eq!(limit.admit("cds", at(9_100)), LeftOut);
+        assert_eq!(limit.admit("cds", at(9_100)), Suppressed);
         assert_eq!(limit.admit("cds", at(10_000)), Logged { left_out: 1 });
         assert_eq!(limit.due(), None);
     }
@@ -119,6 +119,6 @@ mod tests {
         let mut limit = LogLimit::new(2, Duration::from_secs(10));
         let admitted = [0, 1, 2, 9_999, 10_000].map(|millis| limit.admit((), at(millis)));
         let logged = Logged { left_out: 0 };
-        assert_eq!(admitted, [logged, logged, LeftOut, LeftOut, Logged { left_out: 2 }]);
+        assert_eq!(admitted, [logged, logged, Suppressed, Suppressed, Logged { left_out: 2 }]);
     }
 }

@@ -13,7 +13,7 @@ use futures_util::future::{AbortHandle, abortable};
 use hyper::rt::{Executor, Read, Sleep, Timer, Write};
 use tokio::select;
 
-use crate::{client::Resolving, keepalive::Keepalive};
+use crate::{keepalive::Keepalive, resolve::Resolving};
 
 /// Boxed future, as returned by object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -219,12 +219,12 @@ impl Alarm {
 pub(crate) struct Budget(u8);
 
 impl Budget {
-    const TURNS: u8 = 64;
+    const ITERATIONS: u8 = 64;
 
     /// Counts one iteration and yields to other tasks every 64 iterations.
     pub(crate) async fn spend(&mut self) {
         self.0 += 1;
-        if self.0 == Self::TURNS {
+        if self.0 == Self::ITERATIONS {
             self.0 = 0;
             let mut has_yielded = false;
             core::future::poll_fn(|cx| {
@@ -309,6 +309,6 @@ pub(crate) mod tests {
     fn a_loop_that_never_waits_lets_others_have_their_turn() {
         let mut budget = Budget::default();
         let turns = (0..1_000).filter(|_| budget.spend().now_or_never().is_none()).count();
-        assert_eq!(turns, 1_000 / usize::from(Budget::TURNS));
+        assert_eq!(turns, 1_000 / usize::from(Budget::ITERATIONS));
     }
 }

@@ -70,7 +70,10 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
 /// next connection.
 pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     set_accepted(socket, keepalive).map_err(|why| {
-        io::Error::new(io::ErrorKind::ConnectionAborted, format!("it cannot be set up: {why}"))
+        io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            format!("cannot set its socket options: {why}"),
+        )
     })
 }
 

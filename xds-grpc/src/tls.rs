@@ -8,10 +8,17 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
-    credentials::{Peer, explain_tls_failure},
     grpc::ALPN_HTTP2,
     runtime::Io,
+    tls_advice::{PeerRole, explain_tls_failure},
 };
+
+/// Protection of a connection to make.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    Plain,
+    Tls(Tls),
+}
 
 /// Configuration of a client's handshake.
 #[derive(Clone)]
@@ -22,19 +29,19 @@ pub(crate) struct Tls {
 
 /// Application protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum AppProtocol {
     Http2,
     #[cfg(feature = "rest")]
     Http1,
 }
 
 impl Tls {
-    /// Returns the configuration with ALPN for `speaks`. HTTP/1.1 servers need not support ALPN.
-    pub(crate) fn speaking(self, speaks: Speaks) -> Self {
-        match speaks {
-            Speaks::Http2 => self,
+    /// Returns the configuration with ALPN for `protocol`. HTTP/1.1 servers need not support ALPN.
+    pub(crate) fn with_protocol(self, protocol: AppProtocol) -> Self {
+        match protocol {
+            AppProtocol::Http2 => self,
             #[cfg(feature = "rest")]
-            Speaks::Http1 => {
+            AppProtocol::Http1 => {
                 let mut config = (*self.config).clone();
                 config.alpn_protocols = vec![crate::grpc::ALPN_HTTP1.to_vec()];
                 Self { config: Arc::new(config), ..self }
@@ -49,7 +56,7 @@ impl Tls {
         let stream = TlsConnector::from(config)
             .connect(server_name, TokioIo::new(io))
             .await
-            .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, Peer::Server)))?;
+            .map_err(|why| format!("TLS: {}", explain_tls_failure(&why, PeerRole::Server)))?;
         if is_http2 && stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
             return Err(
                 "TLS: the server did not agree to speak HTTP/2 (ALPN h2); is it an HTTP/1 port?"
@@ -76,7 +83,7 @@ pub(crate) async fn accept(
     io: Box<dyn Io>,
 ) -> Result<(Box<dyn Io>, Chain), String> {
     let accepted = TlsAcceptor::from(config).accept(TokioIo::new(io)).await;
-    let stream = accepted.map_err(|why| explain_tls_failure(&why, Peer::Client))?;
+    let stream = accepted.map_err(|why| explain_tls_failure(&why, PeerRole::Client))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|it| it.clone().into_owned()).collect();
     Ok((Box::new(TokioIo::new(stream)), chain))

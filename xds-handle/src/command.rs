@@ -21,13 +21,13 @@ pub(crate) enum Command {
     Watch {
         type_url: TypeUrl,
         name: ResourceName,
-        slot: Unclaimed,
+        slot: PendingSlot,
     },
     WatchAll {
         type_url: TypeUrl,
         /// Watches only the resources that match; `None` watches all resources of the type.
         glob: Option<ResourceName>,
-        slot: Unclaimed,
+        slot: PendingSlot,
     },
     Unwatch(Slot),
     /// The watcher has handled its last item, and no other was waiting.
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     AddStatic {
         type_url: TypeUrl,
         resource: Bytes,
-        answer: oneshot::Sender<Result<ResourceName, InvalidStaticResource>>,
+        sender: oneshot::Sender<Result<ResourceName, InvalidStaticResource>>,
     },
     Inspect(Inspection),
     ResetBackoff,
@@ -53,18 +53,18 @@ pub(crate) enum Command {
 }
 
 /// Function that the driver calls with the client. It contains no application code.
-pub(crate) struct Inspection(Box<Look>);
+pub(crate) struct Inspection(Box<InspectFn>);
 
-type Look = dyn FnOnce(&Client, Time) + Send;
+type InspectFn = dyn FnOnce(&Client, Time) + Send;
 
 impl Inspection {
     /// Creates an inspection and the receiver of its result.
     pub(crate) fn new<T: Send + 'static>(
-        look: impl FnOnce(&Client, Time) -> T + Send + 'static,
+        inspect: impl FnOnce(&Client, Time) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
-        let (answer, question) = oneshot::channel();
-        let look = move |client: &Client, now| drop(answer.send(look(client, now)));
-        (Self(Box::new(look)), question)
+        let (sender, reply) = oneshot::channel();
+        let inspect = move |client: &Client, now| drop(sender.send(inspect(client, now)));
+        (Self(Box::new(inspect)), reply)
     }
 
     pub(crate) fn perform(self, client: &Client, now: Time) {
@@ -97,9 +97,9 @@ impl Slot {
 /// Slot that the driver has not received yet. If it is dropped in the queue because the driver has
 /// ended, the watch ends with an error.
 #[derive(Debug)]
-pub(crate) struct Unclaimed(Option<Slot>);
+pub(crate) struct PendingSlot(Option<Slot>);
 
-impl Unclaimed {
+impl PendingSlot {
     pub(crate) fn new(slot: Slot) -> Self {
         Self(Some(slot))
     }
@@ -109,7 +109,7 @@ impl Unclaimed {
     }
 }
 
-impl Drop for Unclaimed {
+impl Drop for PendingSlot {
     fn drop(&mut self) {
         if let Some(slot) = self.0.take() {
             slot.view().refuse(InvalidWatch::ShutDown);

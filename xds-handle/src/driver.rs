@@ -14,8 +14,8 @@ use xds_core::{
 };
 
 use crate::{
-    command::{Command, Slot, Unclaimed},
-    review::Desk,
+    command::{Command, PendingSlot, Slot},
+    review::ReviewQueue,
     slot::{AllSlot, DriverView as _},
 };
 
@@ -28,17 +28,17 @@ pub struct DriverSide {
     commands: UnboundedReceiver<Command>,
     /// Next command to apply, taken from the queue by [`poll_ready`](Self::poll_ready).
     ready: Option<Command>,
-    handles_gone: bool,
+    handles_dropped: bool,
     /// Never iterated in an order that matters.
     slots: HashMap<WatchId, Slot>,
-    desk: Arc<Desk>,
+    review_queue: Arc<ReviewQueue>,
     waiting_for_end: Vec<oneshot::Sender<Infallible>>,
 }
 
 /// Result of [`DriverSide::apply`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Turn {
+pub enum ApplyOutcome {
     /// All available commands were applied.
     Drained,
     /// More commands may be available. Apply them before rendering requests, to save requests.
@@ -50,48 +50,51 @@ pub enum Turn {
 
 /// Maximum number of commands per call of [`DriverSide::apply`], so that transport events are not
 /// delayed.
-const COMMANDS_PER_TURN: usize = 1_000;
+const MAX_COMMANDS: usize = 1_000;
 
 impl DriverSide {
-    pub(crate) fn new(commands: UnboundedReceiver<Command>, desk: Arc<Desk>) -> Self {
+    pub(crate) fn new(
+        commands: UnboundedReceiver<Command>,
+        review_queue: Arc<ReviewQueue>,
+    ) -> Self {
         Self {
             commands,
             ready: None,
-            handles_gone: false,
+            handles_dropped: false,
             slots: HashMap::new(),
-            desk,
+            review_queue,
             waiting_for_end: Vec::new(),
         }
     }
 
     /// Waits until [`apply`](Self::apply) has something to do. Cancel safe.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ready.is_some() || self.handles_gone {
+        if self.ready.is_some() || self.handles_dropped {
             return Poll::Ready(());
         }
         Pin::new(&mut self.commands).poll_next(cx).map(|command| {
-            self.handles_gone = command.is_none();
+            self.handles_dropped = command.is_none();
             self.ready = command;
         })
     }
 
     /// Applies available commands, at most 1,000.
-    pub fn apply(&mut self, client: &mut Client, now: Time) -> Turn {
-        for _ in 0..COMMANDS_PER_TURN {
+    pub fn apply(&mut self, client: &mut Client, now: Time) -> ApplyOutcome {
+        for _ in 0..MAX_COMMANDS {
             let Some(command) = self.next_command() else {
-                if self.handles_gone {
+                if self.handles_dropped {
                     client.shut_down(now);
-                    return Turn::Ended;
+                    return ApplyOutcome::Ended;
                 }
-                return Turn::Drained;
+                return ApplyOutcome::Drained;
             };
             if let Command::ShutDown = command {
                 client.shut_down(now);
-                return Turn::Ended;
+                return ApplyOutcome::Ended;
             }
             self.apply_one(command, client, now);
         }
-        Turn::More
+        ApplyOutcome::More
     }
 
     /// Returns the next output for the transports. Delivers notices to their watches, and updates
@@ -101,7 +104,9 @@ impl DriverSide {
         loop {
             match client.poll_output()? {
                 Output::Notify(watch, notice) => self.notify(watch, notice, client, now),
-                Output::Update(id, update) => self.desk.put(id, update, |id| client.awaits(id)),
+                Output::Update(id, update) => {
+                    self.review_queue.put(id, update, |id| client.awaits(id))
+                }
                 output => return Some(output),
             }
         }
@@ -114,7 +119,7 @@ impl DriverSide {
         match self.commands.try_recv() {
             Ok(command) => Some(command),
             Err(why) => {
-                self.handles_gone |= why.is_closed();
+                self.handles_dropped |= why.is_closed();
                 None
             }
         }
@@ -141,13 +146,13 @@ impl DriverSide {
             Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
             Command::PutBack(id, update) => {
                 if client.awaits(id) {
-                    self.desk.put_back(id, update);
+                    self.review_queue.put_back(id, update);
                 }
             }
-            Command::AddStatic { type_url, resource, answer } => {
+            Command::AddStatic { type_url, resource, sender } => {
                 let added = client.add_static_resource(&type_url, resource, now);
                 // The resource is added even if the caller has dropped the future.
-                let _ = answer.send(added);
+                let _ = sender.send(added);
             }
             Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ResetBackoff => client.reset_backoff(now),
@@ -165,7 +170,7 @@ impl DriverSide {
         client: &mut Client,
         type_url: &TypeUrl,
         interest: Interest<'_>,
-        slot: Unclaimed,
+        slot: PendingSlot,
         now: Time,
     ) {
         let Some(slot) = slot.claim() else { return };
@@ -182,7 +187,7 @@ impl DriverSide {
         match self.slots.get(&watch) {
             Some(Slot::Named(slot)) => slot.put(notice),
             Some(Slot::All(slot)) => {
-                if slot.put_behind() {
+                if slot.mark_changed() {
                     pull(slot, client, now);
                 }
             }
@@ -212,6 +217,6 @@ impl Drop for DriverSide {
     fn drop(&mut self) {
         // The slots of watches that were not created yet are dropped with their commands.
         self.slots.values().for_each(|slot| slot.view().end());
-        self.desk.end();
+        self.review_queue.end();
     }
 }

@@ -22,7 +22,7 @@ use xds_core::{
 #[must_use]
 pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
     for registered in &mut config.types {
-        *registered = Arc::new(Guarded::new(Arc::clone(registered)));
+        *registered = Arc::new(GuardedType::new(Arc::clone(registered)));
     }
     config
 }
@@ -40,36 +40,37 @@ pub fn prepare(config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// Returns the result of `judge`, or a rejection if it panics.
+/// Returns the result of `validate`, or a rejection if it panics.
 pub(crate) fn rejecting_panics<T>(
-    who: &str,
-    judge: impl FnOnce() -> Result<T, Rejection>,
+    source: &str,
+    validate: impl FnOnce() -> Result<T, Rejection>,
 ) -> Result<T, Rejection> {
-    catch_unwind(AssertUnwindSafe(judge))
-        .unwrap_or_else(|panic| Err(Rejection::new(format!("{who} panicked: {}", text(&*panic)))))
+    catch_unwind(AssertUnwindSafe(validate)).unwrap_or_else(|panic| {
+        Err(Rejection::new(format!("{source} panicked: {}", text(&*panic))))
+    })
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("for no reason that it states")
+    text.unwrap_or("without a message")
 }
 
 #[derive(Debug)]
-struct Guarded {
+struct GuardedType {
     type_url: TypeUrl,
     inner: Arc<dyn ResourceType>,
 }
 
-impl Guarded {
+impl GuardedType {
     fn new(inner: Arc<dyn ResourceType>) -> Self {
         Self { type_url: inner.type_url().clone(), inner }
     }
 }
 
-const WHO: &str = "the resource type";
+const RESOURCE_TYPE: &str = "the resource type";
 
-impl ResourceType for Guarded {
+impl ResourceType for GuardedType {
     fn type_url(&self) -> &TypeUrl {
         &self.type_url
     }
@@ -85,7 +86,7 @@ impl ResourceType for Guarded {
     }
 
     fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
-        rejecting_panics(WHO, || self.inner.name(resource))
+        rejecting_panics(RESOURCE_TYPE, || self.inner.name(resource))
     }
 
     fn validate(
@@ -93,7 +94,7 @@ impl ResourceType for Guarded {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        rejecting_panics(WHO, || self.inner.validate(resource, context))
+        rejecting_panics(RESOURCE_TYPE, || self.inner.validate(resource, context))
     }
 
     fn validate_after(
@@ -102,6 +103,6 @@ impl ResourceType for Guarded {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        rejecting_panics(WHO, || self.inner.validate_after(held, resource, context))
+        rejecting_panics(RESOURCE_TYPE, || self.inner.validate_after(held, resource, context))
     }
 }

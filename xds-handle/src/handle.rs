@@ -12,9 +12,9 @@ use xds_core::{
 };
 
 use crate::{
-    command::{Command, Commands, Inspection, Slot, Unclaimed},
+    command::{Command, Commands, Inspection, PendingSlot, Slot},
     decode::Decode,
-    review::{Desk, Reviews},
+    review::{ReviewQueue, Reviews},
     slot::{AllSlot, NamedSlot},
     snapshot::ResourceSnapshot,
     typed::{TypedWatch, TypedWatchAll},
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ClientHandle {
     commands: Commands,
-    desk: Arc<Desk>,
+    review_queue: Arc<ReviewQueue>,
 }
 
 /// Error: the client has been shut down, or its driver was dropped.
@@ -38,7 +38,7 @@ pub struct ClientEnded;
 /// Reason why a static resource was not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum NotAdded {
+pub enum AddStaticResourceError {
     /// The resource is not a valid static resource.
     #[error(transparent)]
     Invalid(#[from] InvalidStaticResource),
@@ -48,8 +48,8 @@ pub enum NotAdded {
 }
 
 impl ClientHandle {
-    pub(crate) fn new(commands: Commands, desk: Arc<Desk>) -> Self {
-        Self { commands, desk }
+    pub(crate) fn new(commands: Commands, review_queue: Arc<ReviewQueue>) -> Self {
+        Self { commands, review_queue }
     }
 
     /// Watches one resource, decoded to `T`. The client's configuration must contain
@@ -87,7 +87,7 @@ impl ClientHandle {
         self.send(Command::Watch {
             type_url: type_url.into(),
             name: name.into(),
-            slot: Unclaimed::new(Slot::Named(Arc::clone(&slot))),
+            slot: PendingSlot::new(Slot::Named(Arc::clone(&slot))),
         });
         Watch::new(slot, self.commands.clone())
     }
@@ -113,7 +113,7 @@ impl ClientHandle {
         self.send(Command::WatchAll {
             type_url,
             glob,
-            slot: Unclaimed::new(Slot::All(Arc::clone(&slot))),
+            slot: PendingSlot::new(Slot::All(Arc::clone(&slot))),
         });
         WatchAll::new(slot, self.commands.clone())
     }
@@ -132,11 +132,11 @@ impl ClientHandle {
         &self,
         type_url: T,
         resource: Bytes,
-    ) -> impl Future<Output = Result<ResourceName, NotAdded>> + Send + use<T> {
-        let (answer, question) = oneshot::channel();
+    ) -> impl Future<Output = Result<ResourceName, AddStaticResourceError>> + Send + use<T> {
+        let (sender, reply) = oneshot::channel();
         let type_url = type_url.into();
-        self.send(Command::AddStatic { type_url, resource, answer });
-        async { Ok(question.await.map_err(|_| ClientEnded)??) }
+        self.send(Command::AddStatic { type_url, resource, sender });
+        async { Ok(reply.await.map_err(|_| ClientEnded)??) }
     }
 
     /// Returns the updates of a type whose resources need an external verdict
@@ -146,7 +146,7 @@ impl ClientHandle {
     /// channels with them.
     pub fn reviews(&self, type_url: impl Into<TypeUrl>) -> Reviews {
         let commands = Arc::downgrade(&self.commands);
-        Reviews::new(Arc::clone(&self.desk), commands, type_url.into())
+        Reviews::new(Arc::clone(&self.review_queue), commands, type_url.into())
     }
 
     /// Returns the client's counters and gauges.
@@ -187,8 +187,8 @@ impl ClientHandle {
         scope: impl Into<String>,
         contents: Contents,
     ) -> Result<proto::ClientConfig, ClientEnded> {
-        let look = |client: &Client, now| (client.snapshot(), wall_clock::core(now));
-        let (snapshot, clock) = self.inspect(look).await?;
+        let read = |client: &Client, now| (client.snapshot(), wall_clock::core(now));
+        let (snapshot, clock) = self.inspect(read).await?;
         // The message is created outside of the driver.
         Ok(snapshot.into_message(scope, contents, clock))
     }
@@ -220,7 +220,10 @@ impl ClientHandle {
     /// Returns a handle that does not keep the client alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakClientHandle {
-        WeakClientHandle { commands: Arc::downgrade(&self.commands), desk: Arc::clone(&self.desk) }
+        WeakClientHandle {
+            commands: Arc::downgrade(&self.commands),
+            review_queue: Arc::clone(&self.review_queue),
+        }
     }
 
     /// Resets the backoff, for example after the network has returned: pending reconnection
@@ -253,11 +256,11 @@ impl ClientHandle {
 
     async fn inspect<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Client, Time) -> T + Send + 'static,
+        inspect: impl FnOnce(&Client, Time) -> T + Send + 'static,
     ) -> Result<T, ClientEnded> {
-        let (inspection, question) = Inspection::new(look);
+        let (inspection, reply) = Inspection::new(inspect);
         self.send(Command::Inspect(inspection));
-        question.await.map_err(|_| ClientEnded)
+        reply.await.map_err(|_| ClientEnded)
     }
 
     fn send(&self, command: Command) {
@@ -270,7 +273,7 @@ impl ClientHandle {
 #[derive(Clone, Debug)]
 pub struct WeakClientHandle {
     commands: Weak<UnboundedSender<Command>>,
-    desk: Arc<Desk>,
+    review_queue: Arc<ReviewQueue>,
 }
 
 impl WeakClientHandle {
@@ -279,6 +282,6 @@ impl WeakClientHandle {
     #[must_use]
     pub fn upgrade(&self) -> Option<ClientHandle> {
         let commands = self.commands.upgrade()?;
-        Some(ClientHandle::new(commands, Arc::clone(&self.desk)))
+        Some(ClientHandle::new(commands, Arc::clone(&self.review_queue)))
     }
 }

@@ -41,15 +41,15 @@
 //!
 //! ```
 //! use xds_core::{Client, Time, client::Output};
-//! use xds_handle::{DriverSide, Turn};
+//! use xds_handle::{ApplyOutcome, DriverSide};
 //!
 //! # trait Io { fn now(&self) -> Time; fn obey(&mut self, client: &mut Client, output: Output); }
-//! fn turn(client: &mut Client, side: &mut DriverSide, io: &mut impl Io) -> Turn {
-//!     let turn = side.apply(client, io.now());
+//! fn iterate(client: &mut Client, side: &mut DriverSide, io: &mut impl Io) -> ApplyOutcome {
+//!     let outcome = side.apply(client, io.now());
 //!     while let Some(output) = side.poll_output(client, io.now()) {
 //!         io.obey(client, output); // open, close, writable
 //!     }
-//!     turn
+//!     outcome
 //! }
 //! ```
 //!
@@ -80,9 +80,9 @@ use std::sync::Arc;
 pub use self::validated::{Deprecations, Validated, ValidatedTypes};
 pub use self::{
     decode::{Decode, Typed},
-    driver::{DriverSide, Turn},
+    driver::{ApplyOutcome, DriverSide},
     guarded::{guard_types, prepare},
-    handle::{ClientEnded, ClientHandle, NotAdded, WeakClientHandle},
+    handle::{AddStaticResourceError, ClientEnded, ClientHandle, WeakClientHandle},
     review::{NotInUpdate, Review, Reviews},
     snapshot::{FailedSnapshot, ResourceSnapshot},
     typed::{
@@ -95,7 +95,7 @@ pub use self::{
 #[must_use]
 pub fn channel() -> (ClientHandle, DriverSide) {
     let (sender, receiver) = futures_channel::mpsc::unbounded();
-    let desk = Arc::default();
-    let side = DriverSide::new(receiver, Arc::clone(&desk));
-    (ClientHandle::new(Arc::new(sender), desk), side)
+    let review_queue = Arc::default();
+    let side = DriverSide::new(receiver, Arc::clone(&review_queue));
+    (ClientHandle::new(Arc::new(sender), review_queue), side)
 }

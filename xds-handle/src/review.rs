@@ -1,16 +1,16 @@
 //! Review of updates that need an external verdict (`Verdict::External`).
 //!
 //! ```text
-//!   driver ── Output::Update ──▶ desk ──▶ Reviews ──▶ Review ── settle ──▶ queue ──▶ driver
-//!                                                       │                 ▲
-//!                                                       └──── dropped ────┘
+//!   driver ── Output::Update ──▶ review queue ──▶ Reviews ──▶ Review ── settle ──▶ commands ──▶ driver
+//!                                                               │                   ▲
+//!                                                               └───── dropped ─────┘
 //! ```
 //!
-//! A dropped review returns to the desk through the driver. So a reviewer that drops every review
+//! A dropped review returns to the queue through the driver. So a reviewer that drops every review
 //! does not starve other tasks, and does not get an update back that is no longer needed.
 //!
 //! Each channel waits for at most one update. Updates of closed channels are removed when the next
-//! update arrives, so the desk never holds more updates than there are channels.
+//! update arrives, so the queue never holds more updates than there are channels.
 
 use core::{
     future::poll_fn,
@@ -34,28 +34,28 @@ use crate::command::Command;
 
 /// Updates that wait for a reviewer.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
-    state: Mutex<State>,
+pub(crate) struct ReviewQueue {
+    state: Mutex<ReviewQueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReviewQueueState {
     waiting: VecDeque<(UpdateId, Arc<Update>)>,
     /// Wakers of waiting `Reviews` by number.
     wakers: BTreeMap<u64, Waker>,
     /// Number of `Reviews` created.
     count: u64,
-    life: Life,
+    phase: QueuePhase,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Life {
+enum QueuePhase {
     #[default]
     Open,
     Ended,
 }
 
-impl Desk {
+impl ReviewQueue {
     /// Adds an update, and removes those that are no longer needed.
     pub(crate) fn put(&self, id: UpdateId, update: Update, is_awaited: impl Fn(UpdateId) -> bool) {
         let mut state = self.lock();
@@ -66,7 +66,7 @@ impl Desk {
 
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        state.life = Life::Ended;
+        state.phase = QueuePhase::Ended;
         state.waiting.clear();
         wake_all(state);
     }
@@ -84,14 +84,14 @@ impl Desk {
         state.count
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReviewQueueState> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes all waiting reviewers after releasing the lock.
-fn wake_all(mut state: MutexGuard<'_, State>) {
+fn wake_all(mut state: MutexGuard<'_, ReviewQueueState>) {
     let wakers = core::mem::take(&mut state.wakers);
     drop(state);
     wakers.into_values().for_each(Waker::wake);
@@ -103,7 +103,7 @@ fn wake_all(mut state: MutexGuard<'_, State>) {
 #[derive(Debug)]
 #[must_use = "updates wait until they are reviewed"]
 pub struct Reviews {
-    desk: Arc<Desk>,
+    review_queue: Arc<ReviewQueue>,
     commands: Weak<UnboundedSender<Command>>,
     type_url: TypeUrl,
     number: u64,
@@ -111,12 +111,12 @@ pub struct Reviews {
 
 impl Reviews {
     pub(crate) fn new(
-        desk: Arc<Desk>,
+        review_queue: Arc<ReviewQueue>,
         commands: Weak<UnboundedSender<Command>>,
         type_url: TypeUrl,
     ) -> Self {
-        let number = desk.register();
-        Self { desk, commands, type_url, number }
+        let number = review_queue.register();
+        Self { review_queue, commands, type_url, number }
     }
 
     /// Returns the next update, or `None` after the client has ended. Cancel safe.
@@ -129,7 +129,7 @@ impl Stream for Reviews {
     type Item = Review;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Review>> {
-        let mut state = self.desk.lock();
+        let mut state = self.review_queue.lock();
         let is_ours = |(_, update): &(UpdateId, Arc<Update>)| update.type_url == self.type_url;
         if let Some(at) = state.waiting.iter().position(is_ours)
             && let Some((id, update)) = state.waiting.remove(at)
@@ -139,11 +139,11 @@ impl Stream for Reviews {
                 update,
                 rejected: Vec::new(),
                 names: None,
-                verdict: Verdict::Awaited,
+                state: ReviewState::Pending,
                 commands: self.commands.clone(),
             }));
         }
-        if state.life == Life::Ended {
+        if state.phase == QueuePhase::Ended {
             return Poll::Ready(None);
         }
         state.wakers.insert(self.number, cx.waker().clone());
@@ -153,7 +153,7 @@ impl Stream for Reviews {
 
 impl Drop for Reviews {
     fn drop(&mut self) {
-        self.desk.lock().wakers.remove(&self.number);
+        self.review_queue.lock().wakers.remove(&self.number);
     }
 }
 
@@ -172,14 +172,14 @@ pub struct Review {
     /// Names in the update, computed at the first rejection, so that rejecting many resources is
     /// fast.
     names: Option<BTreeSet<ResourceName>>,
-    verdict: Verdict,
+    state: ReviewState,
     commands: Weak<UnboundedSender<Command>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Awaited,
-    Given,
+enum ReviewState {
+    Pending,
+    Submitted,
 }
 
 /// Error: the update does not contain the resource, so it cannot be rejected.
@@ -222,7 +222,7 @@ impl Review {
     /// Submits the verdict. The resources that were not rejected come into use, and the response is
     /// answered with an ACK or NACK.
     pub fn settle(mut self) {
-        self.verdict = Verdict::Given;
+        self.state = ReviewState::Submitted;
         if let Some(commands) = self.commands.upgrade() {
             let rejected = core::mem::take(&mut self.rejected);
             let _ = commands.unbounded_send(Command::Settle(self.id, rejected));
@@ -232,7 +232,7 @@ impl Review {
 
 impl Drop for Review {
     fn drop(&mut self) {
-        if self.verdict == Verdict::Awaited
+        if self.state == ReviewState::Pending
             && let Some(commands) = self.commands.upgrade()
         {
             let _ = commands.unbounded_send(Command::PutBack(self.id, Arc::clone(&self.update)));

@@ -1,9 +1,9 @@
 //! Slots: one per watch, shared by the watch and the driver, with the notices that wait for the
 //! watcher.
 //!
-//! A slot also records whether the watcher still holds an item *in hand*. If the application
+//! A slot also records whether the watcher is still handling its last item. If the application
 //! enables the read gate, reading from the server waits for watchers, so "handled" must be exact:
-//! nothing waits in the slot, and nothing is in hand. Both sides check this under the slot's lock,
+//! nothing waits in the slot, and no item is in progress. Both sides check this under the slot's lock,
 //! so a notice and a command that cross cause no error.
 // B52
 
@@ -31,7 +31,7 @@ pub(crate) trait Pending: Default {
     fn is_empty(&self) -> bool;
 
     /// Returns whether the driver has more items and must be asked for them now.
-    fn ask(&mut self) -> bool;
+    fn request_more(&mut self) -> bool;
 }
 
 /// Slot operations of the driver, for every kind of watch.
@@ -54,29 +54,29 @@ pub(crate) trait DriverView {
 
 #[derive(Debug)]
 pub(crate) struct SharedSlot<P> {
-    state: Mutex<State<P>>,
+    state: Mutex<SlotState<P>>,
 }
 
 #[derive(Debug)]
-struct State<P> {
+struct SlotState<P> {
     pending: P,
     /// Id of the watch, after the driver has created it.
     watch: Option<WatchId>,
-    in_hand: InHand,
-    life: Life,
+    last_item: LastItem,
+    phase: SlotPhase,
     waker: Option<Waker>,
 }
 
 /// Whether the watcher is handling an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum InHand {
+enum LastItem {
     #[default]
-    Nothing,
-    Item,
+    Handled,
+    InProgress,
 }
 
 #[derive(Debug, Default)]
-enum Life {
+enum SlotPhase {
     #[default]
     Open,
     /// The watch is invalid. The error is the first and last item.
@@ -86,18 +86,18 @@ enum Life {
 
 /// Command that a watcher must send after polling without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tell {
+pub(crate) enum WatcherCommand {
     Handled,
     Pull,
 }
 
 impl<P: Default> Default for SharedSlot<P> {
     fn default() -> Self {
-        let state = State {
+        let state = SlotState {
             pending: P::default(),
             watch: None,
-            in_hand: InHand::default(),
-            life: Life::default(),
+            last_item: LastItem::default(),
+            phase: SlotPhase::default(),
             waker: None,
         };
         Self { state: Mutex::new(state) }
@@ -106,59 +106,60 @@ impl<P: Default> Default for SharedSlot<P> {
 
 /// Result of polling a slot.
 #[derive(Debug)]
-pub(crate) struct Asked<T> {
+pub(crate) struct SlotPoll<T> {
     pub(crate) next: Poll<Option<Result<T, InvalidWatch>>>,
-    pub(crate) tell: Option<Tell>,
+    pub(crate) command: Option<WatcherCommand>,
 }
 
-impl<T> Asked<T> {
+impl<T> SlotPoll<T> {
     fn ready(next: Option<Result<T, InvalidWatch>>) -> Self {
-        Self { next: Poll::Ready(next), tell: None }
+        Self { next: Poll::Ready(next), command: None }
     }
 }
 
 /// Operations of the watcher.
 impl<P: Pending> SharedSlot<P> {
     /// Polls for the next item. Marks the previous item as handled.
-    pub(crate) fn poll_next(&self, waker: &Waker) -> Asked<P::Item> {
+    pub(crate) fn poll_next(&self, waker: &Waker) -> SlotPoll<P::Item> {
         let mut state = self.lock();
-        let was_in_hand = core::mem::take(&mut state.in_hand);
-        match core::mem::take(&mut state.life) {
-            Life::Open => {}
-            Life::Ended => {
-                state.life = Life::Ended;
-                return Asked::ready(None);
+        let previous = core::mem::take(&mut state.last_item);
+        match core::mem::take(&mut state.phase) {
+            SlotPhase::Open => {}
+            SlotPhase::Ended => {
+                state.phase = SlotPhase::Ended;
+                return SlotPoll::ready(None);
             }
-            Life::Refused(why) => {
-                state.life = Life::Ended;
-                return Asked::ready(Some(Err(why)));
+            SlotPhase::Refused(why) => {
+                state.phase = SlotPhase::Ended;
+                return SlotPoll::ready(Some(Err(why)));
             }
         }
         if let Some(item) = state.pending.take() {
-            state.in_hand = InHand::Item;
-            return Asked::ready(Some(Ok(item)));
+            state.last_item = LastItem::InProgress;
+            return SlotPoll::ready(Some(Ok(item)));
         }
         if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             state.waker = Some(waker.clone());
         }
-        let tell = match (state.pending.ask(), was_in_hand) {
-            (true, _) => Some(Tell::Pull),
-            (false, InHand::Item) => Some(Tell::Handled),
-            (false, InHand::Nothing) => None,
+        let command = match (state.pending.request_more(), previous) {
+            (true, _) => Some(WatcherCommand::Pull),
+            (false, LastItem::InProgress) => Some(WatcherCommand::Handled),
+            (false, LastItem::Handled) => None,
         };
-        Asked { next: Poll::Pending, tell }
+        SlotPoll { next: Poll::Pending, command }
     }
 
     /// Marks the last item as handled without polling for the next one.
-    pub(crate) fn put_down(&self) -> Option<Tell> {
+    pub(crate) fn mark_handled(&self) -> Option<WatcherCommand> {
         let mut state = self.lock();
-        let was_in_hand = core::mem::take(&mut state.in_hand);
-        (was_in_hand == InHand::Item && state.pending.is_empty()).then_some(Tell::Handled)
+        let previous = core::mem::take(&mut state.last_item);
+        (previous == LastItem::InProgress && state.pending.is_empty())
+            .then_some(WatcherCommand::Handled)
     }
 }
 
 impl<P> SharedSlot<P> {
-    fn lock(&self) -> MutexGuard<'_, State<P>> {
+    fn lock(&self) -> MutexGuard<'_, SlotState<P>> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,26 +176,26 @@ impl<P: Pending> DriverView for SharedSlot<P> {
 
     fn is_handled(&self) -> bool {
         let state = self.lock();
-        state.in_hand == InHand::Nothing && state.pending.is_empty()
+        state.last_item == LastItem::Handled && state.pending.is_empty()
     }
 
     fn refuse(&self, why: InvalidWatch) {
         let mut state = self.lock();
-        state.life = Life::Refused(why);
+        state.phase = SlotPhase::Refused(why);
         wake(state);
     }
 
     fn end(&self) {
         let mut state = self.lock();
-        if matches!(state.life, Life::Open) {
-            state.life = Life::Ended;
+        if matches!(state.phase, SlotPhase::Open) {
+            state.phase = SlotPhase::Ended;
         }
         wake(state);
     }
 }
 
 /// Wakes the watcher after releasing the lock.
-fn wake<P>(mut state: MutexGuard<'_, State<P>>) {
+fn wake<P>(mut state: MutexGuard<'_, SlotState<P>>) {
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -220,7 +221,7 @@ impl Pending for Newest {
         self.changed.is_none() && self.ambient.is_none()
     }
 
-    fn ask(&mut self) -> bool {
+    fn request_more(&mut self) -> bool {
         false
     }
 }
@@ -246,17 +247,17 @@ impl NamedSlot {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     changes: VecDeque<Change>,
-    supply: Supply,
+    more_changes: MoreChanges,
 }
 
 /// Whether the core has more changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Supply {
+enum MoreChanges {
     #[default]
-    None,
-    More,
+    No,
+    Yes,
     /// The core has more changes, and the driver was asked for them.
-    Asked,
+    Requested,
 }
 
 /// Maximum number of changes per batch.
@@ -273,10 +274,10 @@ impl Pending for Batch {
         self.changes.is_empty()
     }
 
-    fn ask(&mut self) -> bool {
-        let has_more = self.supply == Supply::More;
+    fn request_more(&mut self) -> bool {
+        let has_more = self.more_changes == MoreChanges::Yes;
         if has_more {
-            self.supply = Supply::Asked;
+            self.more_changes = MoreChanges::Requested;
         }
         has_more
     }
@@ -284,10 +285,10 @@ impl Pending for Batch {
 
 impl AllSlot {
     /// Records that the core has changes. Returns whether the watcher is waiting for them.
-    pub(crate) fn put_behind(&self) -> bool {
+    pub(crate) fn mark_changed(&self) -> bool {
         let mut state = self.lock();
-        if state.pending.supply == Supply::None {
-            state.pending.supply = Supply::More;
+        if state.pending.more_changes == MoreChanges::No {
+            state.pending.more_changes = MoreChanges::Yes;
         }
         state.waker.is_some() && state.pending.is_empty()
     }
@@ -296,16 +297,16 @@ impl AllSlot {
     pub(crate) fn fill(&self, mut next_change: impl FnMut() -> Option<Change>) {
         let mut state = self.lock();
         let batch = &mut state.pending;
-        batch.supply = Supply::More;
+        batch.more_changes = MoreChanges::Yes;
         while batch.changes.len() < BATCH {
             let Some(change) = next_change() else {
-                batch.supply = Supply::None;
+                batch.more_changes = MoreChanges::No;
                 break;
             };
             batch.changes.push_back(change);
         }
         // Also wakes the watcher at the end of the changes, for `is_caught_up`.
-        if !state.pending.is_empty() || state.pending.supply == Supply::None {
+        if !state.pending.is_empty() || state.pending.more_changes == MoreChanges::No {
             wake(state);
         }
     }
@@ -313,6 +314,8 @@ impl AllSlot {
     /// Returns whether neither the core nor the slot has further changes.
     pub(crate) fn is_caught_up(&self) -> bool {
         let state = self.lock();
-        state.watch.is_some() && state.pending.supply == Supply::None && state.pending.is_empty()
+        state.watch.is_some()
+            && state.pending.more_changes == MoreChanges::No
+            && state.pending.is_empty()
     }
 }

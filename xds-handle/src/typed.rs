@@ -130,12 +130,12 @@ pub enum InvalidTypedWatch {
     Watch(#[from] InvalidWatch),
     /// The client does not decode the resources to the requested type, because its configuration
     /// lacks the matching [`Typed`](crate::Typed).
-    #[error("the client does not decode resources of type {type_url} to {wanted}")]
+    #[error("the client does not decode resources of type {type_url} to {requested}")]
     NotDecoded {
         /// Resource type.
         type_url: TypeUrl,
         /// Name of the requested Rust type.
-        wanted: &'static str,
+        requested: &'static str,
     },
 }
 
@@ -278,7 +278,7 @@ fn typed<T: Decode>(
         Some(value) => Ok(Ok(TypedResource { value, resource })),
         None => Err(InvalidTypedWatch::NotDecoded {
             type_url: T::type_url(),
-            wanted: core::any::type_name::<T>(),
+            requested: core::any::type_name::<T>(),
         }),
     }
 }

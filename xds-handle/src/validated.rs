@@ -74,7 +74,7 @@ impl ValidatedTypes for ClientConfig {
 pub struct Deprecations(Arc<Mutex<BTreeMap<String, u64>>>);
 
 /// Maximum number of different fields and values. The Envoy schema has fewer.
-const MOST_DEPRECATIONS: usize = 4096;
+const MAX_DEPRECATIONS: usize = 4096;
 
 impl Deprecations {
     /// Returns the number of uses by full name of the field or value, in all resources.
@@ -85,7 +85,7 @@ impl Deprecations {
 
     fn count(&self, full_name: String) {
         let mut counters = self.counters();
-        if counters.len() < MOST_DEPRECATIONS || counters.contains_key(&full_name) {
+        if counters.len() < MAX_DEPRECATIONS || counters.contains_key(&full_name) {
             *counters.entry(full_name).or_default() += 1;
         }
     }
@@ -133,7 +133,7 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        self.judge(resource, || self.inner.validate(resource, context))
+        self.check(resource, || self.inner.validate(resource, context))
     }
 
     fn validate_after(
@@ -142,13 +142,13 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        self.judge(resource, || self.inner.validate_after(held, resource, context))
+        self.check(resource, || self.inner.validate_after(held, resource, context))
     }
 }
 
 impl<T: ResourceType> Validated<T> {
     /// Checks the constraints, then calls the inner type.
-    fn judge(
+    fn check(
         &self,
         resource: &Bytes,
         inner: impl FnOnce() -> Result<Option<Value>, Rejection>,

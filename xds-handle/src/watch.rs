@@ -12,7 +12,7 @@ use xds_core::client::{Change, InvalidWatch, Notice};
 
 use crate::{
     command::{Command, Commands, Slot},
-    slot::{AllSlot, Asked, NamedSlot, Tell},
+    slot::{AllSlot, NamedSlot, SlotPoll, WatcherCommand},
 };
 
 /// Watch of one resource: a stream of its newest state.
@@ -50,12 +50,12 @@ impl Watch {
     /// With [`ReadGate::Notices`](xds_core::client::ReadGate), call it before waiting for anything
     /// that requires the client to continue reading, such as the first notice of another watch.
     pub fn handled(&mut self) {
-        if self.slot.put_down().is_some() {
-            self.tell_handled();
+        if self.slot.mark_handled().is_some() {
+            self.send_handled();
         }
     }
 
-    fn tell_handled(&self) {
+    fn send_handled(&self) {
         let slot = Slot::Named(Arc::clone(&self.slot));
         let _ = self.commands.unbounded_send(Command::Handled(slot));
     }
@@ -65,9 +65,9 @@ impl Stream for Watch {
     type Item = Result<Notice, InvalidWatch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Asked { next, tell } = self.slot.poll_next(cx.waker());
-        if tell.is_some() {
-            self.tell_handled();
+        let SlotPoll { next, command } = self.slot.poll_next(cx.waker());
+        if command.is_some() {
+            self.send_handled();
         }
         next
     }
@@ -112,8 +112,8 @@ impl WatchAll {
     /// With [`ReadGate::Notices`](xds_core::client::ReadGate), the client continues reading after
     /// all changes of the last response were returned and the last one is handled.
     pub fn handled(&mut self) {
-        if self.slot.put_down().is_some() {
-            self.tell(Tell::Handled);
+        if self.slot.mark_handled().is_some() {
+            self.send(WatcherCommand::Handled);
         }
     }
 
@@ -125,11 +125,11 @@ impl WatchAll {
         self.slot.is_caught_up()
     }
 
-    fn tell(&self, tell: Tell) {
+    fn send(&self, command: WatcherCommand) {
         let slot = Arc::clone(&self.slot);
-        let command = match tell {
-            Tell::Handled => Command::Handled(Slot::All(slot)),
-            Tell::Pull => Command::Pull(slot),
+        let command = match command {
+            WatcherCommand::Handled => Command::Handled(Slot::All(slot)),
+            WatcherCommand::Pull => Command::Pull(slot),
         };
         let _ = self.commands.unbounded_send(command);
     }
@@ -139,9 +139,9 @@ impl Stream for WatchAll {
     type Item = Result<Change, InvalidWatch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Asked { next, tell } = self.slot.poll_next(cx.waker());
-        if let Some(tell) = tell {
-            self.tell(tell);
+        let SlotPoll { next, command } = self.slot.poll_next(cx.waker());
+        if let Some(command) = command {
+            self.send(command);
         }
         next
     }

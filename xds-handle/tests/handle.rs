@@ -12,7 +12,7 @@ use xds_core::{
     client::{Change, InvalidWatch, Node, Notice, ReadGate, WatchErrorKind},
     proto,
 };
-use xds_handle::{ClientEnded, NotAdded, Turn};
+use xds_handle::{AddStaticResourceError, ApplyOutcome, ClientEnded};
 
 #[test]
 fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
@@ -217,7 +217,7 @@ fn a_hundred_thousand_watches_become_one_request() {
         .map(|n| rig.handle.watch_untyped(ENDPOINTS, format!("e{n}").as_str()))
         .collect();
     let mut turns = 0;
-    while rig.turn() == Turn::More {
+    while rig.turn() == ApplyOutcome::More {
         turns += 1;
     }
     assert!(turns >= 100, "{turns} turns");
@@ -244,7 +244,7 @@ fn shutting_down_ends_every_stream_and_whoever_waits() {
     assert!(poll_once(&mut stats).is_pending());
     assert!(poll_once(&mut status).is_pending());
 
-    assert_eq!(rig.turn(), Turn::Ended);
+    assert_eq!(rig.turn(), ApplyOutcome::Ended);
     assert!(rig.closes_channel(), "the stream to the server is closed");
     drop(rig);
     let bell = Bell::default();
@@ -278,10 +278,10 @@ fn the_client_ends_with_the_last_handle_and_the_last_watch() {
     let mut rig = Rig::opened();
     let watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drop_handle();
-    assert_eq!(rig.turn(), Turn::Drained, "a watch is left");
+    assert_eq!(rig.turn(), ApplyOutcome::Drained, "a watch is left");
     drop(watch);
-    assert_eq!(rig.turn(), Turn::Ended);
-    assert_eq!(rig.turn(), Turn::Ended);
+    assert_eq!(rig.turn(), ApplyOutcome::Ended);
+    assert_eq!(rig.turn(), ApplyOutcome::Ended);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_static_resource_reaches_watchers_that_come_later() {
     rig.drive();
     let Poll::Ready(Ok(name)) = poll_once(&mut second) else { panic!("not added") };
     assert_eq!(name.as_str(), "second");
-    let Poll::Ready(Err(NotAdded::Invalid(why))) = poll_once(&mut again) else {
+    let Poll::Ready(Err(AddStaticResourceError::Invalid(why))) = poll_once(&mut again) else {
         panic!("it was there")
     };
     assert_eq!(why.to_string(), "\"second\" is known already");

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::client::{Contents, EntryState, Instrument, MetricsExporter};
-use xds_handle::{ClientEnded, Turn};
+use xds_handle::{ApplyOutcome, ClientEnded};
 
 /// Drives the client until a pending call returns, and returns the result.
 fn ask<T>(rig: &mut Rig, question: impl Future<Output = T>) -> T {
@@ -97,7 +97,7 @@ fn looking_on_keeps_no_client_alive() {
 
     drop(watch);
     assert!(weak.upgrade().is_none());
-    assert_eq!(rig.turn(), Turn::Ended);
+    assert_eq!(rig.turn(), ApplyOutcome::Ended);
 }
 
 #[test]

@@ -241,8 +241,8 @@ fn a_watch_for_what_the_client_does_not_decode_to_says_so_and_ends() {
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     let bell = Bell::default();
     let Poll::Ready(Some(Err(why))) = bell.poll(&mut watch) else { panic!("not refused") };
-    let InvalidTypedWatch::NotDecoded { type_url, wanted } = &why else { panic!("{why}") };
-    assert!(type_url == CLUSTER && wanted.ends_with("Other"), "{why}");
+    let InvalidTypedWatch::NotDecoded { type_url, requested } = &why else { panic!("{why}") };
+    assert!(type_url == CLUSTER && requested.ends_with("Other"), "{why}");
     assert!(matches!(bell.poll(&mut watch), Poll::Ready(None)));
     let why = loop {
         match bell.poll(&mut all) {

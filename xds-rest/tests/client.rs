@@ -12,7 +12,7 @@ use xds_core::{
     service::{ApiVersion, Variant},
     types,
 };
-use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+use xds_tokio::{ClientHandle, ClientOptions, Watch, client};
 
 fn client(uri: &str, change: impl FnOnce(ManagementServer) -> ManagementServer) -> ClientHandle {
     let policy = PollPolicy::new(Duration::from_millis(20));
@@ -20,7 +20,7 @@ fn client(uri: &str, change: impl FnOnce(ManagementServer) -> ManagementServer) 
     let config = ClientConfig::new(Node::new("n"), server)
         .with_type(OpaqueType::new(types::CLUSTER))
         .with_type(OpaqueType::new(types::VIRTUAL_HOST));
-    Client::connect(config, ClientOptions::default())
+    client::connect(config, ClientOptions::default())
 }
 
 async fn next(watch: &mut Watch) -> Notice {

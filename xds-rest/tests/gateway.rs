@@ -24,7 +24,7 @@ use xds_format::{Format, Schema, encode_message};
 use xds_rest::{Gateway, GatewayOptions};
 use xds_tokio::{
     DiscoveryService, ServerOptions,
-    server::{Admitted, Applicant, Denied},
+    server::{Admitted, AuthorizationRequest, Denied},
 };
 
 use support::{HOLD, cluster, listening, serving, serving_with, set, waiting};
@@ -232,7 +232,7 @@ fn names(response: &Value) -> Vec<&str> {
 #[tokio::test(start_paused = true)]
 async fn a_view_that_is_not_there_yet_is_waited_for() {
     let (appear, appears) = watch::channel(false);
-    let when_it_is_there = move |client: Applicant| {
+    let when_it_is_there = move |client: AuthorizationRequest| {
         let mut appears = appears.clone();
         async move {
             match timeout(HOLD / 2, appears.wait_for(|&is_there| is_there)).await {

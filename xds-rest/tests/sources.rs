@@ -15,7 +15,7 @@ use xds_core::{
     types,
 };
 use xds_tokio::{
-    Client, ClientOptions, Credentials, ManagementServer, ServerOptions, Watch, client::Service,
+    ClientOptions, Credentials, ManagementServer, ServerOptions, Watch, client, client::Service,
 };
 
 async fn value(watch: &mut Watch) -> Resource {
@@ -76,7 +76,7 @@ async fn every_type_comes_from_its_source_and_over_its_transport() {
     let config = config
         .with_type(OpaqueType::new(types::CLUSTER))
         .with_type(OpaqueType::new(types::LISTENER));
-    let client = Client::connect(config, options);
+    let client = client::connect(config, options);
     let mut clusters = client.watch_untyped(types::CLUSTER, "a");
     let mut listeners = client.watch_untyped(types::LISTENER, "l");
     assert_eq!(&*value(&mut clusters).await.bytes, &*cluster("a", "1s"));

@@ -12,7 +12,7 @@ use xds_core::{
     client::{ClientConfig, ManagementServer, Node, OpaqueType},
     types,
 };
-use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+use xds_tokio::{ClientOptions, client, csds::CsdsService};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -21,11 +21,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let short = arguments.next().unwrap_or_else(|| "cds".into());
     let admin = arguments.next().unwrap_or_else(|| "127.0.0.1:50051".into());
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
-    xds_tokio::client::check_address(&server)?;
+    client::check_address(&server)?;
 
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut everything = client.watch_all_untyped(type_url);
 
     let csds = CsdsService::new();

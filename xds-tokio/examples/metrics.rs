@@ -10,7 +10,7 @@ use xds_core::{
     client::{ClientConfig, Instrument, ManagementServer, MetricsExporter, Node, OpaqueType},
     types,
 };
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
 /// Samples of each instrument, as lines of Prometheus' text format.
 #[derive(Default)]
@@ -56,11 +56,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let short = arguments.next().unwrap_or_else(|| "rtds".into());
     let name = arguments.next().unwrap_or_else(|| "example".into());
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
-    xds_tokio::client::check_address(&server)?;
+    client::check_address(&server)?;
 
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut watch = client.watch_untyped(type_url, name.as_str());
     let mut scrapes = interval(Duration::from_secs(10));
     loop {

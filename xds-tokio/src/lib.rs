@@ -11,7 +11,7 @@
 //!     server::{ServerConfig, Transaction},
 //!     types::CLUSTER,
 //! };
-//! use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+//! use xds_tokio::{ClientOptions, ManagementServer, ServerOptions, client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@
 //! // A client that watches it.
 //! let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
 //!     .with_type(OpaqueType::new(CLUSTER));
-//! let client = Client::connect(config, ClientOptions::default());
+//! let client = client::connect(config, ClientOptions::default());
 //! let mut web = client.watch_untyped(CLUSTER, "web");
 //! let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
 //! assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
@@ -37,7 +37,7 @@
 //!
 //! # The client
 //!
-//! [`Client::connect`] starts a driver task and returns a [`ClientHandle`]. Its methods
+//! [`client::connect`] starts a driver task and returns a [`ClientHandle`]. Its methods
 //! [`watch`](ClientHandle::watch), [`watch_all`](ClientHandle::watch_all) and
 //! [`watch_glob`](ClientHandle::watch_glob) return streams of decoded resources. The untyped
 //! variants are for types known only at run time.
@@ -55,11 +55,11 @@
 //! ```
 //! use xds_bootstrap::Bootstrap;
 //! use xds_core::{client::OpaqueType, types::LISTENER};
-//! use xds_tokio::{Client, ClientHandle, ClientOptions};
+//! use xds_tokio::{ClientHandle, ClientOptions, client};
 //!
 //! fn connect(bootstrap: &Bootstrap) -> ClientHandle {
 //!     let config = bootstrap.client_config().with_type(OpaqueType::new(LISTENER));
-//!     Client::connect(config, ClientOptions::default().with_bootstrap(bootstrap))
+//!     client::connect(config, ClientOptions::default().with_bootstrap(bootstrap))
 //! }
 //! ```
 //!
@@ -111,21 +111,18 @@
 mod runtime;
 
 pub use xds_grpc::{
-    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
-    ServerOptions, SizesOnly, TcpProbes,
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec,
+    ServerHandle, ServerOptions, SizesOnly, TcpProbes,
 };
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
-    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
-    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+    AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch,
+    NotInUpdate, ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource,
+    TypedWatch, TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
 
 pub use self::runtime::Tokio;
-
-/// Entry point to start clients on tokio.
-pub type Client = xds_grpc::Client<Tokio>;
 
 /// Management server over gRPC.
 ///
@@ -174,23 +171,49 @@ pub type Client = xds_grpc::Client<Tokio>;
 /// ```
 pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 
-/// Options and services of a client's transport: see [`xds_grpc::client`].
+/// Clients, with the options and services of their transport: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
         AddressFault, ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service,
         SourceError, check_address,
     };
 
-    pub use crate::{Client, runtime::SystemResolver};
+    use xds_core::client::ClientConfig;
+    use xds_handle::ClientHandle;
+
+    use crate::Tokio;
+    pub use crate::runtime::SystemResolver;
+
+    /// Starts a client on the current tokio runtime. It connects when the first resource is watched.
+    /// It ends when it is shut down, or when the last handle and the last watch are dropped.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    #[must_use = "the client ends when its last handle is dropped"]
+    pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
+        xds_grpc::client::connect::<Tokio>(config, options)
+    }
+
+    /// Creates a client and the future that drives it, to be spawned by the caller.
+    ///
+    /// The future must run within a tokio runtime with its timers and I/O enabled. Dropping it ends
+    /// the client.
+    pub fn driver(
+        config: ClientConfig,
+        options: ClientOptions,
+    ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+        xds_grpc::client::driver::<Tokio>(config, options)
+    }
 
     /// Clients of a proxy with nested config sources.
-    pub type Sources = xds_grpc::client::Sources<crate::Tokio>;
+    pub type Sources = xds_grpc::client::Sources<Tokio>;
 }
 
 /// TLS and call credentials: see [`xds_grpc::credentials`].
 pub mod credentials {
     pub use xds_grpc::credentials::{
-        ClientCertificates, Credentials, CredentialsError, Holds, ServerCredentials,
+        ClientCertificates, Credentials, CredentialsError, FileContent, ServerCredentials,
     };
 }
 
@@ -206,13 +229,13 @@ pub mod credentials {
 ///     client::{ClientConfig, ManagementServer, Node, OpaqueType},
 ///     types::CLUSTER,
 /// };
-/// use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+/// use xds_tokio::{ClientOptions, client, csds::CsdsService};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
 ///     .with_type(OpaqueType::new(CLUSTER));
-/// let client = Client::connect(config, ClientOptions::default());
+/// let client = client::connect(config, ClientOptions::default());
 /// let web = client.watch_untyped(CLUSTER, "web");
 ///
 /// let csds = CsdsService::new();
@@ -227,7 +250,7 @@ pub mod credentials {
 /// ```
 pub mod csds {
     pub use xds_grpc::csds::{
-        ReadAuthorizer, ReadPermission, Readable, Readee, Reader, ServerCsdsService,
+        CsdsAuthorizer, CsdsCaller, CsdsDecision, ReportedClient, ServerCsdsService, VisibleClients,
     };
 
     /// Client status discovery service for the clients of this process.
@@ -237,10 +260,11 @@ pub mod csds {
 /// Types for management servers: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
-        AddressFault, Admitted, Applicant, ApplyError, AsideRefused, Authorizer, BoundAddress,
-        ConvergenceError, Denied, DiscoveryService, LayersRefused, ListenAddress, Observations,
-        Observed, Peer, Permission, RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents,
-        ServerHandle, ServerOptions, SubscriptionSnapshot, UnixSocket,
+        AddressFault, Admitted, ApplyError, AuthorizationDecision, AuthorizationRequest,
+        Authorizer, BoundAddress, ConvergenceError, Denied, DiscoveryService, ListenAddress,
+        Observations, Observed, Peer, RejectionSnapshot, SendCustomMessageError, ServerEnded,
+        ServerEvent, ServerEvents, ServerHandle, ServerOptions, SetLayersError,
+        SubscriptionSnapshot, UnixSocket,
     };
 
     /// Listener of a server.

@@ -14,8 +14,8 @@ use xds_grpc::{
     socket,
 };
 
-/// Current tokio runtime. Applications rarely use this type, because [`Client`](crate::Client) and
-/// [`ManagementServer`](crate::ManagementServer) are defined with it.
+/// Current tokio runtime. Applications rarely use this type, because [`client::connect`](crate::client::connect) and
+/// [`ManagementServer`](crate::ManagementServer) use it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokio;
 

@@ -23,9 +23,12 @@ use xds_core::{
     },
 };
 use xds_tokio::{
-    Client, ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions,
+    ClientHandle, ClientOptions, Credentials, ManagementServer, ServerOptions, client,
     credentials::{ClientCertificates, CredentialsError, ServerCredentials},
-    server::{Admitted, Applicant, Denied, Observations, Observed, Peer, Permission, UnixSocket},
+    server::{
+        Admitted, AuthorizationDecision, AuthorizationRequest, Denied, Observations, Observed,
+        Peer, UnixSocket,
+    },
 };
 
 /// Writes a server's certificate and key files.
@@ -56,7 +59,7 @@ fn over_tls(address: SocketAddr, files: TlsFiles) -> ClientHandle {
     config.servers[0] = config.servers[0].clone().with_transport("tls");
     let credentials = Credentials::tls(files);
     let options = ClientOptions::default().with_credentials(TransportId::from("tls"), credentials);
-    Client::connect(config, options)
+    client::connect(config, options)
 }
 
 #[tokio::test]
@@ -71,7 +74,7 @@ async fn a_server_speaks_tls_and_follows_its_files() {
 
     // Clients without TLS are not served, and neither delay nor end other connections.
     let silent = TcpStream::connect(running.address).await.unwrap();
-    let plain = Client::connect(config(running.address), ClientOptions::default());
+    let plain = client::connect(config(running.address), ClientOptions::default());
     no_value(&mut plain.watch_untyped(CLUSTER, "a")).await;
 
     // New connections use the current files; open ones continue.
@@ -112,8 +115,8 @@ async fn what_is_wrong_with_files_is_said_without_what_is_in_them() {
 /// Returns an authorizer that admits clients whose certificate is for their node id. Sends each
 /// applicant to `told`.
 fn by_certificate(
-    told: mpsc::UnboundedSender<Applicant>,
-) -> impl Fn(Applicant) -> core::future::Ready<Permission> + Send + Sync {
+    told: mpsc::UnboundedSender<AuthorizationRequest>,
+) -> impl Fn(AuthorizationRequest) -> core::future::Ready<AuthorizationDecision> + Send + Sync {
     move |client| {
         let is_own = client.peer.dns_names().contains(&client.node_id.to_string());
         let _ = told.send(client);
@@ -193,7 +196,7 @@ async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_questio
         }
     }
     let (news, mut told) = mpsc::unbounded_channel();
-    let options = ServerOptions::default().with_authorizer(move |client: Applicant| {
+    let options = ServerOptions::default().with_authorizer(move |client: AuthorizationRequest| {
         let dropped = Dropped(news.clone());
         async move {
             let _ = dropped.0.send("asked");
@@ -249,7 +252,7 @@ async fn who_says_no_more_is_waited_for_until_the_decision() {
 
 #[tokio::test]
 async fn an_authorizer_that_panics_lets_nobody_in() {
-    let answer = |_: Applicant| async { panic!("as the test wants it") };
+    let answer = |_: AuthorizationRequest| async { panic!("as the test wants it") };
     let options = ServerOptions::default().with_authorizer(answer);
     let running = start_with(ServerConfig::default(), options).await;
     for _ in 0..2 {
@@ -286,7 +289,7 @@ fn names_per_stream(names_per_stream: usize) -> ClientLimits {
 async fn the_authorizer_says_how_much_a_client_may_take_up() {
     let mut admitted = vec![Admitted::to(""), Admitted::to("").with_limits(names_per_stream(1))];
     let answers = std::sync::Mutex::new(move || admitted.pop());
-    let options = ServerOptions::default().with_authorizer(move |_: Applicant| {
+    let options = ServerOptions::default().with_authorizer(move |_: AuthorizationRequest| {
         let permission = (answers.lock().unwrap())().expect("a third client");
         async { Ok(permission) }
     });
@@ -380,9 +383,9 @@ async fn a_client_over_a_socket_file_is_known_by_the_socket() {
     let directory = Directory::new();
     let path = directory.path("xds.sock");
     let (told, mut peers) = mpsc::unbounded_channel();
-    let everybody = move |client: Applicant| {
+    let everybody = move |client: AuthorizationRequest| {
         let _ = told.send(client.peer);
-        core::future::ready(Permission::Ok(Admitted::to("all")))
+        core::future::ready(AuthorizationDecision::Ok(Admitted::to("all")))
     };
     let options = ServerOptions::default().with_authorizer(everybody);
     let server = ManagementServer::start(ServerConfig::default(), options);
@@ -392,7 +395,7 @@ async fn a_client_over_a_socket_file_is_known_by_the_socket() {
     let upstream = Upstream::new(bound.to_string());
     let config =
         ClientConfig::new(Node::new("node-1"), upstream).with_type(OpaqueType::new(CLUSTER));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let _watch = client.watch_untyped(CLUSTER, "a");
     let peer: Peer = soon(peers.recv()).await.unwrap();
     assert_eq!((peer.address, peer.socket.as_deref()), (None, Some(path.as_path())));

@@ -11,7 +11,7 @@ use support::{
 use tokio::{net::TcpListener, sync::oneshot};
 use tonic::Status;
 use xds_core::client::{Change, ChannelError, Notice, ReadGate, WatchErrorKind};
-use xds_tokio::{Client, ClientEnded, ClientOptions, Keepalive};
+use xds_tokio::{ClientEnded, ClientOptions, Keepalive, client};
 
 fn options() -> ClientOptions {
     ClientOptions::default().with_seed(7)
@@ -48,7 +48,7 @@ fn no_error_of_the_control_plane_becomes_a_status_of_the_data_plane() {
 #[tokio::test]
 async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
 
@@ -70,7 +70,7 @@ async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
 #[tokio::test]
 async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let (mut good, mut bad) =
         (client.watch_untyped(CLUSTER, "good"), client.watch_untyped(CLUSTER, "b"));
     let mut stream = server.stream().await;
@@ -91,7 +91,7 @@ async fn the_first_request_does_not_wait_for_response_headers() {
     // SB-19: a server that waits for a request before its headers, and a client that waits for
     // headers, would deadlock.
     let mut server = FakeServer::start_with(Headers::AfterFirstRequest).await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     assert_eq!(stream.request().await.resource_names, ["a"]);
@@ -103,7 +103,7 @@ async fn the_first_request_does_not_wait_for_response_headers() {
 #[tokio::test]
 async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let names = |from: usize| (from..from + 100_000).map(|n| format!("e{n}"));
     let mut watches: Vec<_> =
         names(0).map(|name| client.watch_untyped(ENDPOINTS, name.as_str())).collect();
@@ -123,7 +123,7 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.profile.read_gate = ReadGate::Notices;
-    let client = Client::connect(config, options());
+    let client = client::connect(config, options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -145,7 +145,7 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
 #[tokio::test]
 async fn an_unpolled_watch_delays_only_itself() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut clusters = client.watch_all_untyped(CLUSTER);
     let mut unpolled = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
@@ -166,7 +166,7 @@ async fn an_unpolled_watch_delays_only_itself() {
 #[tokio::test]
 async fn a_wildcard_watch_brings_everything_and_then_what_changes() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut all = client.watch_all_untyped(CLUSTER);
     let mut stream = server.stream().await;
     assert!(stream.request().await.resource_names.is_empty());
@@ -197,7 +197,7 @@ async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_strea
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.limits.response_bytes = 1_000;
-    let client = Client::connect(config, options());
+    let client = client::connect(config, options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -218,7 +218,7 @@ async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_strea
 #[tokio::test]
 async fn a_response_of_more_than_four_mebibytes_is_taken() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -229,7 +229,7 @@ async fn a_response_of_more_than_four_mebibytes_is_taken() {
 #[tokio::test]
 async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options().with_max_request_bytes(1_000));
+    let client = client::connect(config(server.address), options().with_max_request_bytes(1_000));
     let mut watch = client.watch_untyped(CLUSTER, "a".repeat(2_000).as_str());
     let error = no_value(&mut watch).await;
     let WatchErrorKind::Unavailable(ChannelError::Status { code: 8, message }) = error.kind()
@@ -249,7 +249,7 @@ async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
 #[tokio::test]
 async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -267,7 +267,7 @@ async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
 #[tokio::test]
 async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -292,7 +292,7 @@ async fn a_stream_outlives_the_task_that_asked_for_it() {
     let (give, take) = oneshot::channel();
     let address = server.address;
     let caller = tokio::spawn(async move {
-        let client = Client::connect(config(address), options());
+        let client = client::connect(config(address), options());
         let watch = client.watch_untyped(CLUSTER, "a");
         give.send((client, watch)).expect("somebody waits for them");
         pending::<()>().await;
@@ -314,7 +314,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let client = Client::connect(config(address), options());
+    let client = client::connect(config(address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let error = no_value(&mut watch).await;
     let WatchErrorKind::Unavailable(ChannelError::Unreachable(why)) = error.kind() else {
@@ -336,7 +336,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
 async fn an_address_that_cannot_be_dialled_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
     config.servers = vec![xds_core::client::ManagementServer::new("xds://127.0.0.1:1")];
-    let client = Client::connect(config, options());
+    let client = client::connect(config, options());
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("is not the address of a server"), "{error}");
     println!("covers: FM-07");
@@ -348,7 +348,7 @@ async fn a_frozen_server_is_found_out_by_keepalive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(100));
-    let client = Client::connect(config(address), options().with_keepalive(keepalive));
+    let client = client::connect(config(address), options().with_keepalive(keepalive));
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let (_connection, _) = soon(listener.accept()).await.unwrap();
     let error = no_value(&mut watch).await;
@@ -362,7 +362,7 @@ async fn a_frozen_server_is_found_out_by_keepalive() {
 #[tokio::test]
 async fn shutting_down_closes_the_stream_and_ends_the_watches() {
     let mut server = FakeServer::start().await;
-    let (client, driver) = Client::driver(config(server.address), options());
+    let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
@@ -379,7 +379,7 @@ async fn shutting_down_closes_the_stream_and_ends_the_watches() {
 #[tokio::test]
 async fn the_driver_ends_with_the_last_handle_and_watch() {
     let mut server = FakeServer::start().await;
-    let (client, driver) = Client::driver(config(server.address), options());
+    let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
     let watch = client.watch_untyped(CLUSTER, "a");
     drop(client);
@@ -394,7 +394,7 @@ async fn the_driver_ends_with_the_last_handle_and_watch() {
 #[tokio::test]
 async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
     let server = FakeServer::start().await;
-    let (client, driver) = Client::driver(config(server.address), options());
+    let (client, driver) = client::driver(config(server.address), options());
     let mut watch = client.watch_untyped(CLUSTER, "a");
     drop(driver);
     assert!(matches!(soon(watch.next()).await, None | Some(Err(_))));
@@ -404,7 +404,7 @@ async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
 #[tokio::test]
 async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_follows() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     drop(client.watch_untyped(CLUSTER, "a"));
     let mut watch = client.watch_untyped(ENDPOINTS, "e");
     let mut stream = server.stream().await;
@@ -435,7 +435,7 @@ async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
         pending::<()>().await;
     });
     let address = address.recv().expect("the server starts");
-    let client = Client::connect(config(address), options());
+    let client = client::connect(config(address), options());
     let names = (0..20_000).map(|n| format!("{n:0>100}"));
     let _watches: Vec<_> = names.map(|name| client.watch_untyped(ENDPOINTS, name)).collect();
 

@@ -15,7 +15,7 @@ use xds_core::{
     server::{Observation, SyncState, Transaction},
     service::Variant,
 };
-use xds_tokio::{Client, ClientOptions, WatchAll, server::Observed};
+use xds_tokio::{ClientOptions, WatchAll, client, server::Observed};
 
 const ALL: [(Variant, Streams); 4] = [
     (Variant::StateOfTheWorld, Streams::Aggregated),
@@ -54,7 +54,7 @@ async fn what_is_set_is_told_changes_is_rejected_and_deleted_in_every_combinatio
         let Running { handle, address, .. } = start().await;
         handle.apply(set(&[(CLUSTER, "a", "1"), (CLUSTER, "b", "1")])).await.unwrap();
         let mut observations = handle.observations();
-        let client = Client::connect(speaking(address, variant, kind), ClientOptions::default());
+        let client = client::connect(speaking(address, variant, kind), ClientOptions::default());
         let mut all = follow(client.watch_all_untyped(CLUSTER));
         let mut seen = Vec::new();
         while seen.len() < 2 {

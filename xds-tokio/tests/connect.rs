@@ -21,7 +21,7 @@ use xds_core::client::{
 };
 use xds_core::types::VIRTUAL_HOST;
 use xds_tokio::{
-    Client, ClientOptions, Credentials,
+    ClientOptions, Credentials, client,
     client::{Resolve, Resolving, Service},
 };
 
@@ -69,7 +69,7 @@ async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
     let refusing = Deaf::new();
     let resolver = Addresses::new(&[refusing.address(), server.address, unused.address]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
-    let client = Client::connect(named("dns:///xds.example:443"), options);
+    let client = client::connect(named("dns:///xds.example:443"), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("xds.example:443"));
@@ -95,7 +95,7 @@ async fn an_attempt_fails_when_every_address_has() {
     let [first, second] = [refusing[0].address(), refusing[1].address()];
     let resolver = Addresses::new(&[first, second]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
-    let client = Client::connect(named("xds.example:443"), options.clone());
+    let client = client::connect(named("xds.example:443"), options.clone());
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
     let told = [&format!("{first}: "), &format!("; {second}: "), "none of 2 addresses", "refused"];
     assert!(told.iter().all(|words| error.contains(&**words)), "{error}");
@@ -104,12 +104,12 @@ async fn an_attempt_fails_when_every_address_has() {
         ("other.example:443", "cannot resolve \"other.example\": no such host"),
         ("ipv4:127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: "),
     ] {
-        let client = Client::connect(named(uri), options.clone());
+        let client = client::connect(named(uri), options.clone());
         let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(error.contains(words), "{error}");
     }
     let none = ClientOptions::default().with_resolver(Addresses::new(&[]));
-    let client = Client::connect(named("xds.example:443"), none);
+    let client = client::connect(named("xds.example:443"), none);
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(error.contains("no addresses"), "{error}");
 }
@@ -133,7 +133,7 @@ async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
     let mut server = FakeServer::start().await;
     let resolver = Addresses::new(&[address, server.address]);
     let options = ClientOptions::default().with_resolver(resolver);
-    let client = Client::connect(named("xds.example:443"), options);
+    let client = client::connect(named("xds.example:443"), options);
     let _watch = client.watch_untyped(CLUSTER, "a");
     server.stream().await.request().await;
     assert_eq!(client.stats().await.unwrap().server_failures, 0);
@@ -185,7 +185,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     config.profile.backoff.initial = Duration::from_millis(20);
     config.profile.backoff.max = Duration::from_millis(50);
     config.profile.read_gate = ReadGate::Off;
-    let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
+    let client = client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
     let _watch = client.watch_untyped(CLUSTER, "a");
 
     // The first service refuses, so the second is used, and used again after it has served.
@@ -233,7 +233,7 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
     config.profile.backoff.initial = Duration::from_millis(20);
     config.profile.backoff.max = Duration::from_millis(50);
     config.profile.read_gate = ReadGate::Off;
-    let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
+    let client = client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let long = "x".repeat(200);
     let mut stream = small.stream().await;
@@ -259,7 +259,7 @@ async fn streams_that_fail_together_take_one_turn() {
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
     let (mut config, options) = both([&one, &two]);
     config.servers[0] = config.servers[0].clone().with_streams(Streams::PerType);
-    let client = Client::connect(config, options);
+    let client = client::connect(config, options);
     let _clusters = client.watch_untyped(CLUSTER, "a");
     let _endpoints = client.watch_untyped(support::ENDPOINTS, "a");
     let (mut first, mut second) = (one.stream().await, one.stream().await);
@@ -271,7 +271,7 @@ async fn streams_that_fail_together_take_one_turn() {
     two.stream().await;
 
     let nobody = ClientOptions::default().with_services(TransportId::default(), []);
-    let client = Client::connect(named("127.0.0.1:1"), nobody);
+    let client = client::connect(named("127.0.0.1:1"), nobody);
     let error = soon(no_value(&mut client.watch_untyped(CLUSTER, "a"))).await;
     assert!(matches!(error.kind(), WatchErrorKind::Unavailable(_)), "{error}");
     assert!(error.to_string().contains("no service"), "{error}");
@@ -293,7 +293,7 @@ async fn a_service_that_answers_with_garbage_has_had_its_turn() {
     println!("covers: B18");
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
     let (config, options) = both([&one, &two]);
-    let client = Client::connect(config, options);
+    let client = client::connect(config, options);
     let _watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = one.stream().await;
     stream.request().await;
@@ -308,7 +308,7 @@ async fn a_stream_that_no_service_has_takes_no_turn() {
     let (mut config, options) = both([&one, &two]);
     config.servers[0] = config.servers[0].clone().with_streams(Streams::PerType);
     // Virtual hosts are available over incremental streams only.
-    let client = Client::connect(config.with_type(OpaqueType::new(VIRTUAL_HOST)), options);
+    let client = client::connect(config.with_type(OpaqueType::new(VIRTUAL_HOST)), options);
     let mut hosts = client.watch_untyped(VIRTUAL_HOST, "h");
     let error = no_value(&mut hosts).await;
     assert!(error.to_string().contains("no discovery service"), "{error}");

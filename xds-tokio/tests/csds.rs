@@ -19,7 +19,7 @@ use tower_service::Service as _;
 use xds_core::proto::{
     ClientResourceStatus, ClientStatusRequest, ClientStatusResponse, NodeMatcher,
 };
-use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+use xds_tokio::{ClientOptions, client, csds::CsdsService};
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 const STREAM: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
@@ -66,7 +66,7 @@ fn options() -> ClientOptions {
 async fn a_stream_answers_every_question_with_what_watchers_hold_by_then() {
     println!("covers: CM-01 CM-02 CM-06 B31");
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let service = CsdsService::new();
     service.register("xds:///a", &client);
     let admin = Admin::start(&service).await;
@@ -122,8 +122,8 @@ async fn one_call_gets_one_answer_of_all_clients_in_order() {
     assert_eq!(nobody.config, [], "no client, an empty answer");
 
     let server = FakeServer::start().await;
-    let first = Client::connect(config(server.address), options());
-    let second = Client::connect(config(server.address), options());
+    let first = client::connect(config(server.address), options());
+    let second = client::connect(config(server.address), options());
     service.register("xds:///first", &first);
     service.register("#server", &second);
     let _watches = (first.watch_untyped(CLUSTER, "a"), second.watch_untyped(ENDPOINTS, "b"));
@@ -148,7 +148,7 @@ async fn one_call_gets_one_answer_of_all_clients_in_order() {
 #[tokio::test]
 async fn being_told_of_does_not_keep_a_client_alive() {
     let server = FakeServer::start().await;
-    let (client, driver) = Client::driver(config(server.address), options());
+    let (client, driver) = client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
     let service = CsdsService::new();
     service.register("xds:///a", &client);
@@ -160,7 +160,7 @@ async fn being_told_of_does_not_keep_a_client_alive() {
 async fn contents_are_left_out_as_asked_and_those_of_secrets_unless_asked() {
     println!("covers: CM-06 B31");
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), options());
+    let client = client::connect(config(server.address), options());
     let mut watch = client.watch_untyped(SECRET, "key");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -206,7 +206,7 @@ async fn what_is_asked_wrongly_is_refused() {
 /// The clock is paused and advances only when all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
-    let (client, _driver) = Client::driver(config(([127, 0, 0, 1], 1).into()), options());
+    let (client, _driver) = client::driver(config(([127, 0, 0, 1], 1).into()), options());
     let mut service = CsdsService::new();
     service.register("xds:///stuck", &client);
     // One empty message is a valid request.

@@ -26,10 +26,10 @@ use xds_core::{
     client::{ClientConfig, ManagementServer, Notice, ReadGate, WatchErrorKind},
     proto::{Any, DiscoveryResponse},
 };
-use xds_grpc::{Client, ClientOptions, Keepalive, runtime::Runtime as _};
+use xds_grpc::{ClientOptions, Keepalive, client, runtime::Runtime as _};
 use xds_tokio::Tokio;
 
-type VirtualClient = Client<Kicked<Tokio>>;
+type VirtualTokio = Kicked<Tokio>;
 
 /// Server side of a connection. Dropping it closes the connection.
 struct Connection {
@@ -158,7 +158,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
     for ending in [Killed, Trailers, TrailersBehindResponses, Reset, ResetBehindResponses, GoAway] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = VirtualClient::connect(gated(ReadGate::Notices), options);
+        let client = client::connect::<VirtualTokio>(gated(ReadGate::Notices), options);
         let _unpolled = client.watch_untyped(CLUSTER, "a");
         let mut connection = Connection::of(&world).await;
         let mut call = soon(connection.call()).await;
@@ -203,7 +203,7 @@ async fn an_end_is_noticed_while_a_watch_is_not_polled() {
 async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = VirtualClient::connect(gated(ReadGate::Off), options);
+    let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -219,7 +219,7 @@ async fn a_response_ahead_of_the_end_is_used_by_a_client_that_reads() {
 async fn a_half_open_connection_is_found_out_while_nobody_reads() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = VirtualClient::connect(gated(ReadGate::Notices), options);
+    let client = client::connect::<VirtualTokio>(gated(ReadGate::Notices), options);
     let _unpolled = client.watch_untyped(CLUSTER, "a");
     let mut connection = Connection::of(&world).await;
     let mut call = soon(connection.call()).await;
@@ -239,7 +239,7 @@ async fn a_half_open_connection_is_found_out_while_nobody_reads() {
 async fn settings_may_take_their_time() {
     let world = World::of_this_thread();
     let options = ClientOptions::default().with_seed(7);
-    let client = VirtualClient::connect(gated(ReadGate::Off), options);
+    let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let (_, io) = soon(world.accept()).await;
     sleep(Duration::from_secs(10)).await;
@@ -269,7 +269,7 @@ async fn a_silent_server_is_fallen_back_from_and_says_nothing_of_resources() {
     let mut config = gated(ReadGate::Off);
     config.servers.push(ManagementServer::new("127.0.0.1:2"));
     let options = ClientOptions::default().with_seed(7);
-    let client = VirtualClient::connect(config, options);
+    let client = client::connect::<VirtualTokio>(config, options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let begin = Instant::now();
     let (address, _silent) = soon(world.accept()).await;
@@ -315,7 +315,7 @@ async fn a_server_that_does_not_speak_http2_is_told_apart() {
     ] {
         let world = World::of_this_thread();
         let options = ClientOptions::default().with_seed(7);
-        let client = VirtualClient::connect(gated(ReadGate::Off), options);
+        let client = client::connect::<VirtualTokio>(gated(ReadGate::Off), options);
         let mut watch = client.watch_untyped(CLUSTER, "a");
         let (_, mut io) = soon(world.accept()).await;
         io.write_all(answer).await.expect("it is open");

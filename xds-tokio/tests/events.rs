@@ -18,7 +18,9 @@ use xds_core::{
 };
 use xds_tokio::{
     ServerHandle, ServerOptions,
-    server::{AsideRefused, ConvergenceError, Denied, LayersRefused, ServerEvent, ServerEvents},
+    server::{
+        ConvergenceError, Denied, SendCustomMessageError, ServerEvent, ServerEvents, SetLayersError,
+    },
 };
 
 const HEALTH: &str = "type.googleapis.com/test.Health";
@@ -30,7 +32,7 @@ fn on_demand() -> ServerConfig {
 }
 
 /// Returns the next wanted name.
-async fn wanted(events: &mut ServerEvents) -> String {
+async fn requested(events: &mut ServerEvents) -> String {
     match soon(events.next()).await {
         Some(ServerEvent::Wanted { view, type_url, names }) => {
             assert_eq!((view, type_url.as_str()), (ViewName::default(), ENDPOINTS));
@@ -55,12 +57,12 @@ async fn resources_are_made_when_they_are_asked_for() {
     let mut events = running.handle.events();
     let mut client = delta(&running, "a").await;
     let second = delta(&running, "a").await;
-    assert_eq!(wanted(&mut events).await, "a");
+    assert_eq!(requested(&mut events).await, "a");
     running.handle.apply(set(&[(ENDPOINTS, "a", "1")])).await.unwrap();
     assert_eq!(client.delta_response().await.resources[0].name, "a");
 
     let mut other = delta(&running, "b").await;
-    assert_eq!(wanted(&mut events).await, "b", "each once");
+    assert_eq!(requested(&mut events).await, "b", "each once");
     let mut missing = Transaction::new();
     missing.mark_missing(ENDPOINTS, "b");
     running.handle.apply(missing).await.unwrap();
@@ -95,7 +97,7 @@ async fn no_more_is_asked_than_the_application_takes() {
 
     let mut asked = Vec::new();
     for _ in 0..3 {
-        asked.push(wanted(&mut events).await);
+        asked.push(requested(&mut events).await);
     }
     asked.sort_unstable();
     assert_eq!(asked, ["a", "b", "c"]);
@@ -164,7 +166,7 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
     handle.apply(resources).await.unwrap();
     handle.set_layers(blue.clone(), vec![base.clone()]).await.unwrap();
     let wrong = handle.set_layers(base.clone(), vec![blue.clone()]).await;
-    assert!(matches!(wrong, Err(LayersRefused::Layers(LayersError::Nested { .. }))), "{wrong:?}");
+    assert!(matches!(wrong, Err(SetLayersError::Layers(LayersError::Nested { .. }))), "{wrong:?}");
 
     let mut client = RawClient::open(address).await;
     client.subscribe(CLUSTER, &[]);
@@ -204,7 +206,7 @@ async fn who_reads_events_anew_is_told_what_is_open() {
     let (stream, node_id) = asks(soon(events.next()).await);
     assert_eq!(node_id, "first");
     handle.assign(stream, ViewName::default()).await.unwrap();
-    assert_eq!(wanted(&mut events).await, "a");
+    assert_eq!(requested(&mut events).await, "a");
     drop(events);
     let mut second = RawClient::open(address).await;
     second.subscribe_as("second", ENDPOINTS, &["b"]);
@@ -214,9 +216,9 @@ async fn who_reads_events_anew_is_told_what_is_open() {
     let mut events = handle.events();
     let (stream, node_id) = asks(soon(events.next()).await);
     assert_eq!(node_id, "second");
-    assert_eq!(wanted(&mut events).await, "a", "still");
+    assert_eq!(requested(&mut events).await, "a", "still");
     handle.assign(stream, ViewName::default()).await.unwrap();
-    assert_eq!(wanted(&mut events).await, "b");
+    assert_eq!(requested(&mut events).await, "b");
     handle.apply(set(&[(ENDPOINTS, "a", "1"), (ENDPOINTS, "b", "1")])).await.unwrap();
     assert_eq!(names(&first.response().await), ["a"]);
     assert_eq!(names(&second.response().await), ["b"]);
@@ -239,17 +241,18 @@ async fn types_of_the_application_pass_by() {
     let mut client = RawClient::open(address).await;
     let report = DiscoveryRequest { type_url: HEALTH.into(), ..Default::default() };
     client.send(report.encode_to_vec());
-    let Some(ServerEvent::Aside { stream, type_url, message }) = soon(events.next()).await else {
+    let Some(ServerEvent::CustomMessage { stream, type_url, message }) = soon(events.next()).await
+    else {
         panic!("it did not pass")
     };
     assert_eq!((type_url.as_str(), message.to_vec()), (HEALTH, report.encode_to_vec()));
     let answer = DiscoveryResponse { type_url: HEALTH.into(), ..Default::default() };
-    handle.send_aside(stream, HEALTH, answer.encode_to_vec()).await.unwrap();
+    handle.send_custom_message(stream, HEALTH, answer.encode_to_vec()).await.unwrap();
     assert_eq!(client.response().await, answer);
     drop(client);
     streams(&handle, 0).await;
-    let late = handle.send_aside(stream, HEALTH, answer.encode_to_vec()).await;
-    assert_eq!(late, Err(AsideRefused::Aside(AsideError::NoStream)));
+    let late = handle.send_custom_message(stream, HEALTH, answer.encode_to_vec()).await;
+    assert_eq!(late, Err(SendCustomMessageError::Message(AsideError::NoStream)));
     println!("covers: M21");
 }
 

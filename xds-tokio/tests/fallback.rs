@@ -4,7 +4,7 @@ mod support;
 
 use support::{CLUSTER, FakeServer, config, value};
 use xds_core::client::ManagementServer;
-use xds_tokio::{Client, ClientOptions};
+use xds_tokio::{ClientOptions, client};
 
 #[tokio::test]
 async fn a_server_whose_address_is_no_address_is_one_that_fails() {
@@ -12,7 +12,7 @@ async fn a_server_whose_address_is_no_address_is_one_that_fails() {
         let mut server = FakeServer::start().await;
         let mut config = config(server.address);
         config.servers.insert(0, ManagementServer::new(bad));
-        let client = Client::connect(config, ClientOptions::default().with_seed(7));
+        let client = client::connect(config, ClientOptions::default().with_seed(7));
         let mut watch = client.watch_untyped(CLUSTER, "a");
         let mut stream = server.stream().await;
         stream.request().await;

@@ -8,7 +8,7 @@ use xds_core::{
     TypeUrl,
     client::{ClientConfig, ManagementServer, Node, Notice, Rejection, ResourceType, Verdict},
 };
-use xds_tokio::{Client, ClientOptions, Typed, TypedNotice};
+use xds_tokio::{ClientOptions, Typed, TypedNotice, client};
 
 #[derive(Clone, PartialEq, Message)]
 struct Cluster {
@@ -45,7 +45,7 @@ fn of(server: &FakeServer, resource_type: impl ResourceType + 'static) -> Client
 async fn a_typed_watch_yields_messages() {
     let mut server = FakeServer::start().await;
     let config = of(&server, Typed::<Cluster>::new());
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut watch = client.watch::<Cluster>("a");
     let mut stream = server.stream().await;
     let request = stream.request().await;
@@ -60,7 +60,7 @@ async fn a_typed_watch_yields_messages() {
 #[tokio::test]
 async fn a_verdict_from_outside_answers_the_server() {
     let mut server = FakeServer::start().await;
-    let client = Client::connect(of(&server, Judged(CLUSTER.into())), ClientOptions::default());
+    let client = client::connect(of(&server, Judged(CLUSTER.into())), ClientOptions::default());
     let mut reviews = client.reviews(CLUSTER);
     let mut good = client.watch_untyped(CLUSTER, "good");
     let mut bad = client.watch_untyped(CLUSTER, "bad");

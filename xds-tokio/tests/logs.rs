@@ -25,8 +25,8 @@ use xds_core::{
     service::Variant,
 };
 use xds_tokio::{
-    Client, ClientOptions, Credentials, ManagementServer, PayloadPrinter, ServerHandle,
-    ServerOptions, credentials::ServerCredentials, server::Observed,
+    ClientOptions, Credentials, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
+    client, credentials::ServerCredentials, server::Observed,
 };
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
@@ -50,7 +50,7 @@ async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
     let (handle, address) = serve(ServerOptions::default()).await;
     set(&handle, CLUSTER, "a", "bad").await;
     let mut observations = handle.observations();
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     while !matches!(
@@ -75,7 +75,7 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     // S0.091
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let client = client::connect(config(server.address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -96,7 +96,7 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
 async fn a_response_is_logged_with_the_control_plane_that_sent_it() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let client = client::connect(config(server.address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -130,7 +130,7 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     let (log, _guard) = Log::start();
     let (handle, address) = serve(ServerOptions::default()).await;
     set(&handle, SECRET, "key", "hush-hush").await;
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut key = client.watch_untyped(SECRET, "key");
     value(&mut key).await;
     assert!(!log.lines(&["TRACE", "payloads=16 bytes"]).is_empty(), "{}", log.text());
@@ -138,7 +138,7 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     assert!(!log.text().contains("hush"), "{}", log.text());
 
     let options = ClientOptions::default().with_payload_printer(Printer);
-    let client = Client::connect(config(address), options);
+    let client = client::connect(config(address), options);
     let mut key = client.watch_untyped(SECRET, "key");
     value(&mut key).await;
     assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
@@ -149,7 +149,7 @@ async fn fetch_incrementally(options: ClientOptions) {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.servers[0].variant = Variant::Incremental;
-    let client = Client::connect(config, options);
+    let client = client::connect(config, options);
     let mut key = client.watch_untyped(SECRET, "key");
     let mut stream = server.stream().await;
     stream.message().await;
@@ -229,7 +229,7 @@ async fn the_server_logs_both_variants_and_what_is_in_neither() {
 async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     let (log, _guard) = Log::start();
     let away = Deaf::new();
-    let client = Client::connect(config(away.address()), ClientOptions::default());
+    let client = client::connect(config(away.address()), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     soon(async {
@@ -255,7 +255,7 @@ async fn a_server_that_speaks_of_an_older_api_is_warned_of_once_for_each_type() 
     println!("covers: S4.011");
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let client = client::connect(config(server.address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -279,7 +279,7 @@ async fn servers_of_one_client_are_warned_of_each() {
     let (log, _guard) = Log::start();
     let (first, second) = (Deaf::new(), Deaf::new());
     let config = config(first.address()).with_fallback(Upstream::new(second.address().to_string()));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     soon(async {
@@ -309,7 +309,7 @@ async fn servers_of_one_client_are_warned_of_each() {
 async fn a_stream_that_ends_without_a_response_is_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let client = client::connect(config(server.address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -323,7 +323,7 @@ async fn a_stream_that_ends_without_a_response_is_a_warning() {
 async fn the_planned_end_of_a_stream_is_not_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
-    let client = Client::connect(config(server.address), ClientOptions::default());
+    let client = client::connect(config(server.address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
@@ -344,7 +344,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     let mut server = FakeServer::start().await;
     let mut config = config(server.address);
     config.profile.read_gate = ReadGate::Notices;
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let _all = client.watch_all_untyped(CLUSTER);
     let mut stream = server.stream().await;
@@ -355,7 +355,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     // The value stays in hand while virtual time passes.
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
-    let told = ["WARN", "no response is read", "watches=cds a, all of cds"];
+    let told = ["WARN", "reading from the server is paused", "watches=cds a, all of cds"];
     assert_eq!(log.lines(&told).len(), 1, "{}", log.text());
 }
 
@@ -374,7 +374,7 @@ async fn a_token_that_outlives_its_file_is_warned_of() {
     for (bad, why) in [("no token".to_owned(), "not a JWT"), (token(-5, "old"), "expired")] {
         directory.write("token", &bad);
         credentials.check().await.expect("the last one is valid");
-        let warned = log.lines(&["WARN", "the last token stays in use", why]);
+        let warned = log.lines(&["WARN", "the last one stays in use", why]);
         let [line] = &warned[..] else { panic!("{}", log.text()) };
         assert!(line.contains(&*path.to_string_lossy()), "{line}");
     }
@@ -429,7 +429,7 @@ async fn a_client_that_speaks_something_else_is_told_apart() {
         let mut config = config(address);
         config.servers[0] = config.servers[0].clone().with_transport("t");
         let options = ClientOptions::default().with_credentials("t".into(), client);
-        let client = Client::connect(config, options);
+        let client = client::connect(config, options);
         let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(why.contains(client_words), "{why}");
         soon(async {

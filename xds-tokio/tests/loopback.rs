@@ -12,7 +12,7 @@ use xds_core::{
     server::{Observation, ServerConfig, SyncState, Transaction},
 };
 use xds_tokio::{
-    Client, ClientOptions, Keepalive, ManagementServer, ServerHandle, ServerOptions,
+    ClientOptions, Keepalive, ManagementServer, ServerHandle, ServerOptions, client,
     server::Observed,
 };
 
@@ -45,7 +45,7 @@ async fn remove(handle: &ServerHandle, type_url: &str, name: &str) {
 async fn what_is_set_is_watched_changes_and_is_deleted() {
     let (handle, address, _serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let mut later = client.watch_untyped(ENDPOINTS, "later");
     assert_eq!(value(&mut a).await.bytes, resource("a", "one"));
@@ -66,7 +66,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
     let (handle, address, _serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "bad").await;
     let mut observations = handle.observations();
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     let error = no_value(&mut a).await;
     assert!(matches!(error.kind(), WatchErrorKind::Invalid(_)), "{error}");
@@ -98,7 +98,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
 async fn a_client_survives_a_restart_of_the_server() {
     let (handle, address, serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     value(&mut a).await;
     a.handled();
@@ -129,7 +129,7 @@ async fn a_large_collection_arrives_whole_and_in_order() {
         transaction.set(CLUSTER, name.as_str(), resource(&name, &"x".repeat(400)));
     }
     handle.apply(transaction).await.unwrap();
-    let client = Client::connect(config(address), ClientOptions::default());
+    let client = client::connect(config(address), ClientOptions::default());
     let mut all = client.watch_all_untyped(CLUSTER);
     let mut seen = 0;
     while seen < 20_000 {
@@ -152,7 +152,7 @@ async fn many_clients_all_end_at_the_newest_state() {
     let (handle, address, _serving) = serve(anywhere()).await;
     let mut tasks = Vec::new();
     for n in 0..CLIENTS {
-        let client = Client::connect(config(address), ClientOptions::default());
+        let client = client::connect(config(address), ClientOptions::default());
         tasks.push(tokio::spawn(async move {
             let mut endpoints = client.watch_untyped(ENDPOINTS, "e");
             let mut clusters = client.watch_all_untyped(CLUSTER);
@@ -208,7 +208,7 @@ async fn a_quiet_connection_stays_alive_through_its_keepalive() {
     set(&handle, CLUSTER, "a", "one").await;
     let options = ClientOptions::default()
         .with_keepalive(Keepalive::new(Duration::from_millis(20), Duration::from_secs(10)));
-    let client = Client::connect(config(address), options);
+    let client = client::connect(config(address), options);
     let mut a = client.watch_untyped(CLUSTER, "a");
     value(&mut a).await;
     a.handled();

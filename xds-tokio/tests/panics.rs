@@ -26,9 +26,9 @@ use xds_core::{
     server::{AckGated, OrderingPolicy, ServerConfig},
 };
 use xds_tokio::{
-    Client, ClientOptions, ManagementServer as Server, PayloadPrinter, ServerOptions,
+    ClientOptions, ManagementServer as Server, PayloadPrinter, ServerOptions, client,
     client::{Resolve, Resolving},
-    csds::{Readable, Reader, ServerCsdsService},
+    csds::{CsdsCaller, ServerCsdsService, VisibleClients},
 };
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
@@ -38,8 +38,8 @@ const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/Fetch
 async fn of_a_client_whose_id_the_predicate_cannot_stand_nobody_is_told() {
     let server = Server::start(ServerConfig::default(), ServerOptions::default());
     let handle = server.handle();
-    let second_word_is_a = |_: Reader| async {
-        Ok(Readable::clients(|client| client.node_id.split('-').nth(1).unwrap() == "a"))
+    let second_word_is_a = |_: CsdsCaller| async {
+        Ok(VisibleClients::matching(|client| client.node_id.split('-').nth(1).unwrap() == "a"))
     };
     let service = ServerCsdsService::new(handle.clone()).with_authorizer(second_word_is_a);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -118,7 +118,7 @@ async fn a_resource_that_its_type_cannot_stand_is_rejected() {
     let mut server = FakeServer::start().await;
     let to = ManagementServer::new(server.address.to_string());
     let config = ClientConfig::new(Node::new("n"), to).with_type(Fragile(OpaqueType::new(CLUSTER)));
-    let client = Client::connect(config, ClientOptions::default());
+    let client = client::connect(config, ClientOptions::default());
     let mut good = client.watch_untyped(CLUSTER, "good");
     let mut other = client.watch_untyped(CLUSTER, "other");
     let mut stream = server.stream().await;
@@ -157,7 +157,7 @@ async fn a_resolver_that_panics_has_found_nobody() {
     for host in ["now.example:443", "later.example:443"] {
         let mut config = config(([127, 0, 0, 1], 1).into());
         config.servers = vec![ManagementServer::new(host)];
-        let client = Client::connect(config, ClientOptions::default().with_resolver(Lost));
+        let client = client::connect(config, ClientOptions::default().with_resolver(Lost));
         let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(error.contains("panicked"), "{error}");
         client.stats().await.expect("the client lives");
@@ -181,7 +181,7 @@ async fn a_printer_that_panics_spoils_a_line_of_the_log() {
     let running = running.await;
     running.handle.apply(set(&[(ENDPOINTS, "a", "1")])).await.unwrap();
     let options = ClientOptions::default().with_payload_printer(Torn);
-    let client = Client::connect(config(running.address), options);
+    let client = client::connect(config(running.address), options);
     let mut watch = client.watch_untyped(ENDPOINTS, "a");
     value(&mut watch).await;
     assert_eq!(log.lines(&["TRACE", "half(the printer panicked)"]).len(), 2, "{}", log.text());

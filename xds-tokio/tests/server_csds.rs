@@ -23,8 +23,8 @@ use xds_core::{
 };
 use xds_tokio::{
     ManagementServer, ServerHandle, ServerOptions,
-    csds::{ReadPermission, Readable, Reader, ServerCsdsService},
-    server::{Applicant, Denied, Permission},
+    csds::{CsdsCaller, CsdsDecision, ServerCsdsService, VisibleClients},
+    server::{AuthorizationDecision, AuthorizationRequest, Denied},
 };
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
@@ -62,7 +62,7 @@ fn about(pattern: MatchPattern) -> ClientStatusRequest {
 
 #[tokio::test]
 async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
-    let everybody = ServerCsdsService::open_to_everybody;
+    let everybody = ServerCsdsService::with_unrestricted_access;
     let (handle, address) = start(ServerOptions::default(), everybody).await;
     handle.apply(set(&[(CLUSTER, "a", "1"), (SECRET, "s", "hush")])).await.unwrap();
     assert!(fetch(address, &ClientStatusRequest::default()).await.unwrap().config.is_empty());
@@ -133,21 +133,21 @@ async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
 }
 
 /// Assigns each node to the view of its team, the first word of its id.
-async fn by_team(client: Applicant) -> Permission {
+async fn by_team(client: AuthorizationRequest) -> AuthorizationDecision {
     let team = client.node_id.split('-').next().unwrap_or_default();
     Ok(team.into())
 }
 
 /// Authorizes readers by their token.
-async fn by_token(reader: Reader) -> ReadPermission {
+async fn by_token(reader: CsdsCaller) -> CsdsDecision {
     assert!(reader.peer.address.is_some_and(|address| address.ip().is_loopback()));
     let token = reader.metadata.get("authorization").and_then(|token| token.to_str().ok());
     match token {
-        Some("operator") => Ok(Readable::Everything),
-        Some("red") => Ok(Readable::views(["red"])),
-        Some("first") => {
-            Ok(Readable::clients(|client| client.node_id.ends_with("-1") && client.view.is_some()))
-        }
+        Some("operator") => Ok(VisibleClients::All),
+        Some("red") => Ok(VisibleClients::views(["red"])),
+        Some("first") => Ok(VisibleClients::matching(|client| {
+            client.node_id.ends_with("-1") && client.view.is_some()
+        })),
         Some("broken") => panic!("a bug of the application"),
         Some(_) => Err(Denied::new(StatusCode::PermissionDenied, "nothing for you")),
         None => Err(Denied::new(StatusCode::Unauthenticated, "who are you?")),
@@ -210,10 +210,10 @@ async fn who_reads_what_clients_have_is_the_applications_to_say() {
 async fn a_reader_is_asked_about_once_for_each_call() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let once = move |_: Reader| {
+    let once = move |_: CsdsCaller| {
         let before = counted.fetch_add(1, Ordering::Relaxed);
         let denied = Denied::new(StatusCode::PermissionDenied, "not again");
-        async move { if before == 0 { Ok(Readable::Everything) } else { Err(denied) } }
+        async move { if before == 0 { Ok(VisibleClients::All) } else { Err(denied) } }
     };
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     let handle = server.handle();

@@ -17,7 +17,7 @@ use xds_core::{
     client::{ClientConfig, TransportId},
     types::CLUSTER_LOAD_ASSIGNMENT,
 };
-use xds_tokio::{Client, ClientOptions, Credentials};
+use xds_tokio::{ClientOptions, Credentials, client};
 
 /// Returns a client configuration for the server at `address` with a transport.
 fn over(transport: &str, address: SocketAddr) -> ClientConfig {
@@ -43,7 +43,7 @@ fn showing(files: TlsFiles, directory: &Directory, identity: &Identity) -> TlsFi
 
 /// Returns the error of the first attempt to connect.
 async fn failure(address: SocketAddr, credentials: Credentials) -> String {
-    let client = Client::connect(over("tls", address), options(credentials));
+    let client = client::connect(over("tls", address), options(credentials));
     no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string()
 }
 
@@ -63,7 +63,7 @@ async fn a_server_is_believed_if_a_given_root_vouches_for_its_name() {
 
     let credentials = Credentials::tls(trusting(&directory, &ca));
     credentials.check().await.expect("the files are right");
-    let client = Client::connect(over("tls", address), options(credentials));
+    let client = client::connect(over("tls", address), options(credentials));
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     assert_eq!(stream.uri.scheme_str(), Some("https"));
@@ -90,7 +90,7 @@ async fn a_certificate_must_be_for_the_host_unless_another_name_is_expected() {
     assert!(why.contains("not valid for"), "{why}");
 
     let credentials = credentials.with_server_name("xds.example").expect("it is a name");
-    let client = Client::connect(over("tls", address), options(credentials.clone()));
+    let client = client::connect(over("tls", address), options(credentials.clone()));
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     answer(&mut stream).await;
@@ -113,7 +113,7 @@ async fn a_server_may_ask_who_the_client_is() {
 
     let identity = clients.issue(&["client"]);
     let credentials = Credentials::tls(showing(files, &directory, &identity));
-    let client = Client::connect(over("tls", address), options(credentials));
+    let client = client::connect(over("tls", address), options(credentials));
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     answer(&mut stream).await;
@@ -137,7 +137,7 @@ async fn a_new_connection_has_what_is_in_the_files_by_then() {
     let first = clients.issue(&["first"]);
     let files = showing(trusting(&directory, &ca), &directory, &first);
     let client =
-        Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
+        client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
     let _watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     assert_eq!(server.handshake().await, Ok(Some(der(&first.certificate))));
@@ -175,7 +175,7 @@ async fn files_are_read_between_connections_at_their_interval() {
     let files = showing(trusting(&directory, &ca), &directory, &clients.issue(&["first"]))
         .with_refresh_interval(Duration::from_millis(20));
     let client =
-        Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
+        client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
     let _watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     server.handshake().await.expect("the first identity is one");
@@ -270,10 +270,10 @@ async fn what_is_wrong_with_tls_comes_with_advice() {
     // The server rejects the client. In TLS 1.3 this is reported after the handshake.
     let server = TlsServer::start(&ca.issue(here), Clients::Of(&other)).await;
     let why = failure(server.fake.address, tls.clone()).await;
-    assert!(why.contains("it may want a client certificate (mutual TLS)"), "{why}");
+    assert!(why.contains("it may require a client certificate (mutual TLS)"), "{why}");
     let stranger = showing(trusting(&directory, &ca), &directory, &ca.issue(&["client"]));
     let why = failure(server.fake.address, Credentials::tls(stranger)).await;
-    assert!(why.contains("rejected our client certificate"), "{why}");
+    assert!(why.contains("rejected the client certificate"), "{why}");
 
     // TLS to a port without TLS, and the reverse.
     let plain = FakeServer::start().await;
@@ -302,7 +302,7 @@ async fn a_server_that_takes_the_connection_and_says_nothing_uses_up_the_attempt
     let directory = Directory::new();
     let tls = Credentials::tls(trusting(&directory, &Ca::new("ours")));
     let options = options(tls).with_connect_timeout(Duration::from_secs(3));
-    let client = Client::connect(over("tls", address), options);
+    let client = client::connect(over("tls", address), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let why = no_value(&mut watch).await.to_string();
     assert!(why.contains("no connection within 3s"), "{why}");
@@ -317,21 +317,21 @@ async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_ins
     let directory = Directory::new();
     let tls = Credentials::tls(trusting(&directory, &ca));
     for (uri, transport, credentials, words) in [
-        (format!("http://{address}"), "tls", tls.clone(), "the credentials say TLS"),
+        (format!("http://{address}"), "tls", tls.clone(), "the credentials require TLS"),
         (
             format!("https://{address}"),
             "tls",
             Credentials::insecure(),
-            "the credentials say insecure",
+            "the credentials are insecure",
         ),
-        (address.to_string(), "other", tls, "nothing is known of the transport \"other\""),
+        (address.to_string(), "other", tls, "the transport \"other\" is not defined"),
         // The system's root certificates, if there are any, do not include the authority of this
         // test.
         (format!("https://{address}"), "", Credentials::insecure(), "root"),
     ] {
         let mut config = over(transport, address);
         config.servers[0].uri = uri.as_str().into();
-        let client = Client::connect(config, options(credentials));
+        let client = client::connect(config, options(credentials));
         let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         let is_unknown = words == "root" && why.contains("UnknownIssuer");
         assert!(is_unknown || why.contains(words), "{uri}: {why}");
@@ -365,7 +365,7 @@ async fn a_bootstrap_is_all_that_a_client_needs_to_know() {
     let bootstrap = Bootstrap::from_json(&text.to_string()).expect("it is right");
     let options = ClientOptions::default().with_bootstrap(&bootstrap);
     let endpoints = xds_core::client::OpaqueType::new(CLUSTER_LOAD_ASSIGNMENT);
-    let client = Client::connect(bootstrap.client_config().with_type(endpoints), options);
+    let client = client::connect(bootstrap.client_config().with_type(endpoints), options);
 
     // A server with two sets of credentials counts as two servers with a stream each.
     let _first = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, "e");

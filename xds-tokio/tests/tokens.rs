@@ -10,7 +10,7 @@ use support::{
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, TlsFiles};
 use xds_core::client::{ChannelError, ClientConfig, TransportId, WatchErrorKind};
-use xds_tokio::{Client, ClientOptions, Credentials, client::Service};
+use xds_tokio::{ClientOptions, Credentials, client, client::Service};
 
 struct Stage {
     directory: Directory,
@@ -58,7 +58,7 @@ async fn every_call_carries_the_token_that_is_in_the_file() {
     let (first, second) = (token(3_600, "first"), token(3_600, "second"));
     stage.directory.write("token", &format!("{first}\n"));
     stage.credentials.check().await.expect("the file is right");
-    let client = Client::connect(stage.config(), stage.options());
+    let client = client::connect(stage.config(), stage.options());
     let _watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(stage.bearer().await, format!("Bearer {first}"));
     stage.directory.write("token", &second);
@@ -90,7 +90,7 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
         if let Some(content) = &content {
             stage.directory.write("token", content);
         }
-        let client = Client::connect(stage.config(), stage.options());
+        let client = client::connect(stage.config(), stage.options());
         let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
         let WatchErrorKind::Unavailable(ChannelError::Status { code: found, message }) =
             error.kind()
@@ -139,7 +139,7 @@ async fn a_token_is_sent_over_tls_only() {
     unstated.check_for("h:1").await.expect_err("but is not");
     let id = TransportId::default();
     let options = ClientOptions::default().with_credentials(id, credentials);
-    let client = Client::connect(config(server.address), options);
+    let client = client::connect(config(server.address), options);
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("only be sent over TLS"), "{error}");
 }
@@ -152,7 +152,7 @@ async fn an_authorization_among_the_metadata_of_a_service_is_sent_over_tls_only(
     let service = Service::new(server.address.to_string(), Credentials::insecure())
         .with_metadata(AUTHORIZATION, HeaderValue::from_static("Basic c2VjcmV0"));
     let options = ClientOptions::default().with_services(id, [service]);
-    let client = Client::connect(config(server.address), options);
+    let client = client::connect(config(server.address), options);
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("only be sent over TLS"), "{error}");
 }

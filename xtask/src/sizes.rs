@@ -37,6 +37,7 @@ const PARTS: [Measured; 18] = [
         &[
             "xds-grpc/src/server/driver.rs",
             "xds-grpc/src/server/inbox.rs",
+            "xds-grpc/src/server/requests.rs",
             "xds-grpc/src/server/body.rs",
             "xds-grpc/src/server/service.rs",
             "xds-grpc/src/server/routes.rs",
@@ -64,7 +65,10 @@ const PARTS: [Measured; 18] = [
         ],
     ),
     apart("gRPC: what both sides share", &["xds-grpc/src/"]),
-    apart("gRPC: credentials, TLS", &["xds-grpc/src/credentials/", "xds-grpc/src/tls.rs"]),
+    apart(
+        "gRPC: credentials, TLS",
+        &["xds-grpc/src/credentials/", "xds-grpc/src/tls.rs", "xds-grpc/src/tls_advice.rs"],
+    ),
     apart("gRPC: CSDS", &["xds-grpc/src/csds/"]),
     apart("gRPC: health", &["xds-grpc/src/server/health.rs"]),
     apart(
@@ -76,7 +80,10 @@ const PARTS: [Measured; 18] = [
             "xds-grpc/src/payload.rs",
         ],
     ),
-    apart("gRPC: dialling, addresses, options, polled and read servers", &["xds-grpc/src/client/"]),
+    apart(
+        "gRPC: dialling, addresses, options, polled and read servers",
+        &["xds-grpc/src/client/", "xds-grpc/src/address/", "xds-grpc/src/resolve.rs"],
+    ),
     apart("gRPC: the application's side of a server", &["xds-grpc/src/server/"]),
     apart("handles and typed watches", &["xds-handle/src/"]),
     apart("runtimes: tokio, async-std, smol", &["xds-tokio/src/", "xds-asyncstd/src/"]),

@@ -2,16 +2,16 @@
 
 use core::time::Duration;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use http::uri::PathAndQuery;
 use serde_json::{Value as Json, json};
 use tonic::{
     Request, Status,
     client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     metadata::{Ascii, MetadataKey},
 };
 use xds_channel::XdsChannel;
+use xds_tokio::RawCodec;
 
 use crate::routing::CallToMake;
 
@@ -41,46 +41,7 @@ async fn answer(client: &mut Grpc<XdsChannel>, call: &CallToMake) -> Result<u16,
     }
     let path = PathAndQuery::try_from(&*call.path).map_err(|_| misuse(()))?;
     client.ready().await?;
-    let answer = client.unary(request, path, Raw).await?.into_inner();
+    let answer = client.unary(request, path, RawCodec).await?.into_inner();
     let port = core::str::from_utf8(&answer).ok().and_then(|text| text.parse().ok());
     port.ok_or_else(|| Status::data_loss("an answer that is no port"))
-}
-
-/// Codec of messages as bytes.
-#[derive(Clone, Copy, Debug)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        let length = buffer.remaining();
-        Ok(Some(buffer.copy_to_bytes(length)))
-    }
 }

@@ -37,7 +37,7 @@ use xds_bootstrap::{Bootstrap, TlsFiles};
 use xds_channel::{ChannelOptions, XdsChannel, XdsChannels};
 use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
-use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+use xds_tokio::{ClientHandle, ClientOptions, Watch, client};
 
 use self::routing::{CallToMake, Routing};
 
@@ -190,7 +190,7 @@ impl Application {
             .with_type(Clusters::new(Arc::clone(&rules)))
             .with_type(ClusterLoadAssignments::new(rules));
         let config = servers.fold(config, ClientConfig::with_fallback);
-        self.client = Some(Client::connect(config, ClientOptions::default()));
+        self.client = Some(client::connect(config, ClientOptions::default()));
         Ok(())
     }
 

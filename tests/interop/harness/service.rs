@@ -8,20 +8,19 @@ use core::{
 };
 use std::error::Error;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use prost::{DecodeError, Message as _};
 use tokio::{net::TcpListener, select};
 use tonic::{
     Request, Response, Status,
     body::Body,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     server::{Grpc, NamedService, UnaryService},
     transport::{self, server::TcpIncoming},
 };
 use xds_core::{ViewName, server::Snapshot};
 use xds_tokio::{
-    ManagementServer, ServerOptions,
-    server::{Admitted, Applicant, Permission, ServerHandle},
+    ManagementServer, RawCodec, ServerOptions,
+    server::{Admitted, AuthorizationDecision, AuthorizationRequest, ServerHandle},
 };
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};
@@ -42,7 +41,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-async fn view_of_its_node(client: Applicant) -> Permission {
+async fn view_of_its_node(client: AuthorizationRequest) -> AuthorizationDecision {
     Ok(Admitted::to(&*client.node_id))
 }
 
@@ -113,7 +112,7 @@ impl tower_service::Service<http::Request<Body>> for Adapter {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let method = Method { adapter: self.clone(), path: request.uri().path().to_owned() };
-        Box::pin(async { Ok(Grpc::new(Messages).unary(method, request).await) })
+        Box::pin(async { Ok(Grpc::new(RawCodec).unary(method, request).await) })
     }
 }
 
@@ -130,43 +129,5 @@ impl UnaryService<Bytes> for Method {
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let answer = self.adapter.clone().call(self.path.clone(), request.into_inner());
         Box::pin(async { answer.await.map(Response::new) })
-    }
-}
-
-/// Codec of messages as bytes.
-#[derive(Clone, Copy)]
-pub(crate) struct Messages;
-
-impl Codec for Messages {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Messages {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(message);
-        Ok(())
-    }
-}
-
-impl Decoder for Messages {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(message.copy_to_bytes(message.remaining())))
     }
 }

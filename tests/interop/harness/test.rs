@@ -27,11 +27,9 @@ use xds_core::{
     },
     types,
 };
+use xds_tokio::RawCodec;
 
-use self::{
-    adapter::{ResourceRequest, SetStateRequest},
-    service::Messages,
-};
+use self::adapter::{ResourceRequest, SetStateRequest};
 
 const STREAM: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -64,7 +62,7 @@ async fn call(
     suite.ready().await.unwrap();
     let path = http::uri::PathAndQuery::from_static(method);
     let request = Request::new(Bytes::from(request.encode_to_vec()));
-    Ok(suite.unary(request, path, Messages).await?.into_inner())
+    Ok(suite.unary(request, path, RawCodec).await?.into_inner())
 }
 
 fn cluster(name: &str, version: &str) -> ResourceRequest {
@@ -137,7 +135,7 @@ async fn play(at: SocketAddr, serving: SocketAddr) {
     };
     ask("", "");
     let path = http::uri::PathAndQuery::from_static(STREAM);
-    let stream = client.streaming(Request::new(Queue(queue)), path, Messages).await;
+    let stream = client.streaming(Request::new(Queue(queue)), path, RawCodec).await;
     let mut responses = stream.unwrap().into_inner();
     let (first, held) = names(&mut responses, "1").await;
     assert_eq!(held, ["a", "b"]);
@@ -183,7 +181,7 @@ async fn incremental(serving: SocketAddr) {
     };
     requests.send(request.encode_to_vec().into()).unwrap();
     let path = http::uri::PathAndQuery::from_static(DELTA);
-    let stream = client.streaming(Request::new(Queue(queue)), path, Messages).await;
+    let stream = client.streaming(Request::new(Queue(queue)), path, RawCodec).await;
     let mut responses = stream.unwrap().into_inner();
     let response = timeout(Duration::from_secs(20), responses.message()).await.unwrap().unwrap();
     let response = DeltaDiscoveryResponse::decode(response.expect("an open stream")).unwrap();

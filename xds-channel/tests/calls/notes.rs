@@ -177,7 +177,7 @@ async fn calls_whose_time_is_up() {
     fails_with(&mut channel.clone(), "cluster `nowhere`").await;
     let status = late(Some(WaitForReady)).await;
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    let why = "the call took longer than it may: cluster `nowhere` cannot be used";
+    let why = "the deadline has passed: cluster `nowhere` cannot be used";
     assert!(status.message().starts_with(why), "{status}");
     assert!(status.message().ends_with(BARE), "{status}");
 
@@ -193,7 +193,7 @@ async fn calls_whose_time_is_up() {
     })
     .await;
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert_eq!(status.message(), format!("the call took longer than it may {BARE}"));
+    assert_eq!(status.message(), format!("the deadline has passed {BARE}"));
     println!("covers: S3.090 S3.091 S3.095");
 }
 

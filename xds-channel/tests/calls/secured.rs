@@ -274,7 +274,7 @@ async fn what_a_cluster_asks_for_has_to_be_there() {
         (options(), "there is no certificate provider `roots`"),
         (
             options().with_certificate_provider("roots", files.own()),
-            "the certificate provider `roots` has no roots",
+            "the certificate provider `roots` has no root certificates",
         ),
         (
             options()
@@ -448,7 +448,7 @@ async fn members_of_an_aggregate_are_secured_each_by_itself() {
     }
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-    let why = "cluster `lost` asks for TLS, but there is no certificate provider `unknown`";
+    let why = "cluster `lost` requires TLS, but there is no certificate provider `unknown`";
     assert!(refused.message().contains(why), "{refused}");
     assert_eq!(behind.calls(), seen, "it was the other one's turn");
     println!("covers: B24 B30b");

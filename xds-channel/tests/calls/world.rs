@@ -54,7 +54,7 @@ use xds_routing::{
     },
 };
 use xds_tokio::{
-    Client, ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions,
+    ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions, client,
 };
 
 use crate::support::*;
@@ -94,7 +94,7 @@ impl World {
         for url in [types::LISTENER, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT] {
             config = config.with_does_not_exist_after(url, Some(Duration::from_millis(300)));
         }
-        let client = Client::connect(config, ClientOptions::default());
+        let client = client::connect(config, ClientOptions::default());
         Self { server: server.handle(), serving, client, address }
     }
 

@@ -8,7 +8,7 @@ use xds_core::{
     types::CLUSTER,
 };
 use xds_grpc::{
-    csds::{CsdsService, Readable, Reader, ServerCsdsService},
+    csds::{CsdsCaller, CsdsService, ServerCsdsService, VisibleClients},
     runtime::Listen,
 };
 
@@ -96,12 +96,12 @@ pub(super) async fn status_and_health<C: Listen, S: Listen>() {
     let nobody = served.listen_with(Routes::new(of_server())).await;
     let refused = status_of(nobody, FETCH_STATUS, &ClientStatusRequest::default()).await;
     assert_eq!(refused.as_deref(), Some("7"), "PERMISSION_DENIED");
-    let elsewhere = |_: Reader| async { Ok(Readable::views(["elsewhere"])) };
+    let elsewhere = |_: CsdsCaller| async { Ok(VisibleClients::views(["elsewhere"])) };
     let elsewhere = served.listen_with(Routes::new(of_server().with_authorizer(elsewhere))).await;
     let asked = ClientStatusRequest::default();
     let answer: ClientStatusResponse = fetch(elsewhere, FETCH_STATUS, &asked).await;
     assert_eq!(answer.config, [], "the client sees another view");
-    let here = |_: Reader| async { Ok(Readable::views([ViewName::default()])) };
+    let here = |_: CsdsCaller| async { Ok(VisibleClients::views([ViewName::default()])) };
     let of_server = served.listen_with(Routes::new(of_server().with_authorizer(here))).await;
     for address in [of_client, of_server] {
         let asked = ClientStatusRequest::default();

@@ -16,8 +16,8 @@ use xds_core::{
 };
 use xds_format::Schema;
 use xds_grpc::{
-    Client, ClientOptions, Credentials, Keepalive, ManagementServer, ServerHandle, ServerOptions,
-    runtime::Listen,
+    ClientOptions, Credentials, Keepalive, ManagementServer, ServerHandle, ServerOptions,
+    client::connect, runtime::Listen,
 };
 use xds_handle::ClientHandle;
 use xds_rest::GatewayOptions;
@@ -115,7 +115,7 @@ impl<R: Listen> ClientAdapter for Ours<R> {
             }
             options = options.with_credentials("secured".into(), credentials);
         }
-        Client::<R>::connect(config, options)
+        connect::<R>(config, options)
     }
 }
 

@@ -11,7 +11,8 @@ use xds_core::{
 };
 use xds_format::{Format, Schema, encode_message};
 use xds_grpc::{
-    Client, ClientOptions, Credentials, ManagementServer, ServerHandle, ServerOptions,
+    ClientOptions, Credentials, ManagementServer, ServerHandle, ServerOptions,
+    client::connect,
     credentials::{ClientCertificates, ServerCredentials},
     runtime::Listen,
     server::{BoundAddress, ListenAddress, Listener},
@@ -182,7 +183,7 @@ pub(super) fn client_of<C: Listen>(
     if let Some(credentials) = credentials {
         options = options.with_credentials(SECURED.into(), credentials);
     }
-    Client::<C>::connect(config, options)
+    connect::<C>(config, options)
 }
 
 pub(super) fn cluster(name: &str, timeout: &str) -> Vec<u8> {

@@ -25,18 +25,15 @@ use hyper_util::rt::TokioIo;
 use tokio::select;
 use tonic::{body::Body, client::Grpc};
 
-use super::{
-    address::{Place, Target},
-    options::ClientOptions,
-    service::Service,
-};
+use super::{options::ClientOptions, service::Service};
 use crate::{
+    address::{Endpoint, Target},
     grpc::with_causes,
     guard::caught_future,
     http2::{CallEnd, EndGuard, NotHttp2, Protection, expect_one_call},
     keepalive::Keepalive,
     runtime::{Io, Shared},
-    tls::{Speaks, Tls},
+    tls::{AppProtocol, Security, Tls},
 };
 
 /// Connects to a service and opens HTTP/2.
@@ -49,18 +46,18 @@ pub(crate) async fn dial(
     service: &Service,
     options: &ClientOptions,
     runtime: &Shared,
-) -> Result<Channel, String> {
+) -> Result<Http2Connection, String> {
     let progress = Progress::default();
     let connecting = async {
         let opened = |io, protection| open(io, protection, options.keepalive, runtime, &progress);
-        let speaks = Speaks::Http2;
-        let found = connect(service, options, runtime, speaks, &progress, opened).await?;
+        let protocol = AppProtocol::Http2;
+        let found = connect(service, options, runtime, protocol, &progress, opened).await?;
         let ((requests, end), scheme, authority) = found;
         let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
         let origin = origin.map_err(|why| why.to_string())?;
-        Ok(Channel { requests, end, origin })
+        Ok(Http2Connection { requests, end, origin })
     };
-    in_time(connecting, options, runtime, &progress).await
+    with_timeout(connecting, options, runtime, &progress).await
 }
 
 /// Connects to a service for HTTP/1.1.
@@ -72,13 +69,15 @@ pub(crate) async fn dial_http1(
 ) -> Result<Box<dyn Io>, String> {
     let progress = Progress::default();
     let connecting = async {
-        let as_it_is = |io, _| core::future::ready(Ok(io));
-        Ok(connect(service, options, runtime, Speaks::Http1, &progress, as_it_is).await?.0)
+        let without_http2 = |io, _| core::future::ready(Ok(io));
+        Ok(connect(service, options, runtime, AppProtocol::Http1, &progress, without_http2)
+            .await?
+            .0)
     };
-    in_time(connecting, options, runtime, &progress).await
+    with_timeout(connecting, options, runtime, &progress).await
 }
 
-async fn in_time<T>(
+async fn with_timeout<T>(
     connecting: impl Future<Output = Result<T, String>>,
     options: &ClientOptions,
     runtime: &Shared,
@@ -87,7 +86,7 @@ async fn in_time<T>(
     let limit = options.connect_timeout;
     match runtime.timeout(limit, connecting).await {
         Some(done) => done,
-        None => Err(format!("no connection within {limit:?}: {}", progress.lacks())),
+        None => Err(format!("no connection within {limit:?}: {}", progress.missing())),
     }
 }
 
@@ -98,9 +97,9 @@ struct Progress(AtomicU8);
 /// Steps of an attempt, in order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Connects = 1,
-    ShakesHands,
-    ExpectsSettings,
+    Connect = 1,
+    TlsHandshake,
+    AwaitSettings,
 }
 
 impl Progress {
@@ -109,7 +108,7 @@ impl Progress {
     }
 
     /// Returns the message for the step at which the attempt timed out.
-    fn lacks(&self) -> &'static str {
+    fn missing(&self) -> &'static str {
         match self.0.load(Ordering::Relaxed) {
             0 => "credentials were not read, or the name was not resolved",
             1 => "no address of the server accepted the connection",
@@ -131,7 +130,7 @@ async fn connect<T, F>(
     service: &Service,
     options: &ClientOptions,
     runtime: &Shared,
-    speaks: Speaks,
+    protocol: AppProtocol,
     progress: &Progress,
     finish: impl Fn(Box<dyn Io>, Protection) -> F + Sync,
 ) -> Result<(T, Scheme, Authority), String>
@@ -143,7 +142,7 @@ where
     let security = security.map_err(|why| why.to_string())?;
     let (tls, scheme) = match security {
         Security::Plain => (None, Scheme::HTTP),
-        Security::Tls(tls) => (Some(tls.speaking(speaks)), Scheme::HTTPS),
+        Security::Tls(tls) => (Some(tls.with_protocol(protocol)), Scheme::HTTPS),
     };
     let keepalive = service.probes().map(|probes| options.keepalive.with_probes(probes));
     let keepalive = keepalive.unwrap_or(options.keepalive);
@@ -152,18 +151,18 @@ where
         async move {
             let io = connected.map_err(|why| why.to_string())?;
             let Some(tls) = tls else { return finish(io, Protection::Plaintext).await };
-            progress.reach(Step::ShakesHands);
+            progress.reach(Step::TlsHandshake);
             finish(tls.connect(io).await?, Protection::Tls).await
         }
     };
     let attempt = |address: SocketAddr| {
-        progress.reach(Step::Connects);
+        progress.reach(Step::Connect);
         let (connecting, tls) = (runtime.runtime().connect(address, keepalive), tls.clone());
         let secured = &secured;
         async move { (address, secured(connecting.await, tls).await) }
     };
-    let connected = match target.place {
-        Place::Host(host, port) => {
+    let connected = match target.endpoint {
+        Endpoint::Host(host, port) => {
             let addresses = match &options.resolver {
                 Some(resolver) => caught_future(|| resolver.resolve(&host, port)).await,
                 None => Some(runtime.runtime().resolve(&host, port).await),
@@ -172,9 +171,9 @@ where
             let addresses = addresses.map_err(|why| format!("cannot resolve {host:?}: {why}"))?;
             first_to_connect(addresses, attempt, runtime).await?
         }
-        Place::Addresses(addresses) => first_to_connect(addresses, attempt, runtime).await?,
-        Place::Unix(path) => {
-            progress.reach(Step::Connects);
+        Endpoint::Addresses(addresses) => first_to_connect(addresses, attempt, runtime).await?,
+        Endpoint::Unix(path) => {
+            progress.reach(Step::Connect);
             let connecting = runtime.runtime().connect_unix(path);
             secured(connecting.await, tls).await?
         }
@@ -190,7 +189,7 @@ async fn open(
     runtime: &Shared,
     progress: &Progress,
 ) -> Result<(SendRequest<Body>, CallEnd), String> {
-    progress.reach(Step::ExpectsSettings);
+    progress.reach(Step::AwaitSettings);
     let (io, mut opening, end) = expect_one_call(TokioIo::new(io), protection);
     let closed =
         |error: hyper::Error| format!("{}: {}", NotHttp2::Closed(protection), with_causes(&error));
@@ -223,17 +222,17 @@ async fn open(
 
 /// HTTP/2 connection for one call.
 #[derive(Clone, Debug)]
-pub(crate) struct Channel {
+pub(crate) struct Http2Connection {
     requests: SendRequest<Body>,
     end: CallEnd,
     origin: Uri,
 }
 
 /// Value of the `user-agent` header.
-const OURSELVES: HeaderValue =
+const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
 
-impl Channel {
+impl Http2Connection {
     /// Waits for the end of the connection's call.
     pub(crate) fn poll_call_end(&self, cx: &Context<'_>) -> Poll<()> {
         self.end.poll(cx)
@@ -251,7 +250,7 @@ impl Channel {
     }
 }
 
-impl tower_service::Service<http::Request<Body>> for Channel {
+impl tower_service::Service<http::Request<Body>> for Http2Connection {
     type Response = http::Response<Incoming>;
     type Error = hyper::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -261,16 +260,9 @@ impl tower_service::Service<http::Request<Body>> for Channel {
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        request.headers_mut().insert(USER_AGENT, OURSELVES);
+        request.headers_mut().insert(USER_AGENT, USER_AGENT_VALUE);
         Box::pin(self.requests.send_request(request))
     }
-}
-
-/// Protection of a connection to make.
-#[derive(Clone, Debug)]
-pub(crate) enum Security {
-    Plain,
-    Tls(Tls),
 }
 
 /// Delay after which the next address is tried in parallel ([gRFC A61]), so that an address that
@@ -280,7 +272,7 @@ pub(crate) enum Security {
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
 /// Maximum number of failed addresses in the error message.
-const TOLD_FAILURES: usize = 8;
+const MAX_LISTED_FAILURES: usize = 8;
 
 /// Tries the addresses in order, the next one as soon as one fails or after a delay. Returns the
 /// first completed connection, or an error when all addresses have failed.
@@ -316,7 +308,7 @@ where
         [(_, why)] if is_only_one => why.clone(),
         all => {
             let mut text = format!("none of {} addresses can be reached", all.len());
-            for (at, (address, why)) in all.iter().take(TOLD_FAILURES).enumerate() {
+            for (at, (address, why)) in all.iter().take(MAX_LISTED_FAILURES).enumerate() {
                 let separator = if at == 0 { ": " } else { "; " };
                 // Writing to a string cannot fail.
                 let _ = write!(text, "{separator}{address}: {why}");

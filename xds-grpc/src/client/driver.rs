@@ -12,10 +12,10 @@ use xds_core::{
     ChannelId, Client, Frame,
     client::{Call, ChannelError, ChannelEvent, ClientConfig, Output, TransportId},
 };
-use xds_handle::{DriverSide, Turn, prepare};
+use xds_handle::{ApplyOutcome, DriverSide, prepare};
 
 use super::{
-    link::{Link, News, Reads},
+    link::{Link, LinkEvent, ReadMode},
     log::Log,
     options::ClientOptions,
     rotation::Rotation,
@@ -35,7 +35,7 @@ pub(crate) struct Driver {
     links: Vec<Link>,
     options: ClientOptions,
     /// Number of failed attempts per transport, which selects the next service.
-    turns: BTreeMap<TransportId, usize>,
+    failures: BTreeMap<TransportId, usize>,
     max_response_bytes: usize,
     runtime: Shared,
     clock: Clock,
@@ -49,7 +49,7 @@ pub(crate) struct Driver {
 }
 
 /// Maximum number of consecutive command batches before requests are rendered.
-const LONGEST_BURST: usize = 128;
+const MAX_COMMAND_BATCHES: usize = 128;
 
 impl Driver {
     pub(crate) fn new(
@@ -68,7 +68,7 @@ impl Driver {
             side,
             links: Vec::new(),
             options,
-            turns: BTreeMap::new(),
+            failures: BTreeMap::new(),
             max_response_bytes,
             alarm: Alarm::new(runtime.clone()),
             runtime,
@@ -85,100 +85,100 @@ impl Driver {
     pub(crate) async fn run(mut self) {
         loop {
             self.budget.spend().await;
-            self.obey();
+            self.process_outputs();
             self.transmit();
             self.watch_for_stalls();
             self.log.left_out(self.clock.now());
             let reading = |client: &Client, id| {
-                if client.wants_read(id) { Reads::Yes } else { Reads::No }
+                if client.wants_read(id) { ReadMode::Read } else { ReadMode::Pause }
             };
             self.alarm.set(self.due());
             select! {
                 () = poll_fn(|cx| self.side.poll_ready(cx)) => {
-                    if self.take_commands().await == Turn::Ended {
-                        return self.obey();
+                    if self.take_commands().await == ApplyOutcome::Ended {
+                        return self.process_outputs();
                     }
                 }
-                (at, news) = poll_fn(|cx| {
+                (at, link_event) = poll_fn(|cx| {
                     self.rotation.poll(&mut self.links, |link| {
                         link.poll(reading(&self.client, link.id), cx)
                     })
-                }) => self.take_news(at, news),
+                }) => self.handle_link_event(at, link_event),
                 () = self.alarm.ring() => self.client.handle_timeout(self.clock.now()),
             }
         }
     }
 
-    /// Applies all queued commands, up to [`LONGEST_BURST`] batches.
-    async fn take_commands(&mut self) -> Turn {
-        for _ in 0..LONGEST_BURST {
-            let turn = self.side.apply(&mut self.client, self.clock.now());
-            if turn != Turn::More {
-                return turn;
+    /// Applies all queued commands, up to [`MAX_COMMAND_BATCHES`] batches.
+    async fn take_commands(&mut self) -> ApplyOutcome {
+        for _ in 0..MAX_COMMAND_BATCHES {
+            let outcome = self.side.apply(&mut self.client, self.clock.now());
+            if outcome != ApplyOutcome::More {
+                return outcome;
             }
             self.budget.spend().await;
         }
-        Turn::More
+        ApplyOutcome::More
     }
 
-    fn take_news(&mut self, at: usize, news: News) {
+    fn handle_link_event(&mut self, at: usize, link_event: LinkEvent) {
         let Some(link) = self.links.get_mut(at) else { return };
         let id = link.id;
-        let event = match news {
-            News::Room => return,
-            News::Opened => {
+        let event = match link_event {
+            LinkEvent::QueueSpace => return,
+            LinkEvent::Opened => {
                 self.log.opened(link);
                 ChannelEvent::Opened(id)
             }
-            News::Message(message) => {
+            LinkEvent::Message(message) => {
                 #[cfg(feature = "files")]
-                link.is_news(None);
+                link.is_new_error(None);
                 self.log.received(link, &message);
                 ChannelEvent::Message(id, message)
             }
             #[cfg(feature = "rest")]
-            News::Unchanged => {
+            LinkEvent::Unchanged => {
                 self.log.unchanged(link);
                 ChannelEvent::Unchanged(id)
             }
             #[cfg(feature = "rest")]
-            News::Undeliverable(why) => {
+            LinkEvent::Malformed(why) => {
                 let link = self.links.swap_remove(at);
-                self.log.undeliverable(&link, &why);
+                self.log.malformed(&link, &why);
                 ChannelEvent::Malformed(id, why)
             }
             #[cfg(feature = "rest")]
-            News::Failed(error) => {
+            LinkEvent::Failed(error) => {
                 let link = self.links.swap_remove(at);
                 if link.responses == 0 {
-                    self.next_turn(&link);
+                    self.advance_service(&link);
                 }
                 self.log.failed(&link, &error);
                 ChannelEvent::Closed(id, error)
             }
             #[cfg(feature = "files")]
-            News::Unreadable(why) => {
-                let is_news = link.is_news(Some(&why));
-                self.log.unreadable(link, &why, is_news);
+            LinkEvent::Unreadable(why) => {
+                let is_new_error = link.is_new_error(Some(&why));
+                self.log.unreadable(link, &why, is_new_error);
                 ChannelEvent::Malformed(id, why)
             }
-            News::Unreachable(why) => {
+            LinkEvent::Unreachable(why) => {
                 self.log.unreachable(link, &why);
                 let link = self.links.swap_remove(at);
-                self.next_turn(&link);
+                self.advance_service(&link);
                 ChannelEvent::Closed(id, ChannelError::Unreachable(why.into()))
             }
-            News::Ended(status) => {
+            LinkEvent::Ended(status) => {
                 let link = self.links.swap_remove(at);
                 let too_long = over_size_limit(&status, link.max_response_bytes);
                 // A server without a usable answer must not be retried at once: try the next
                 // service.
                 if link.responses == 0 || too_long.is_some() {
-                    self.next_turn(&link);
+                    self.advance_service(&link);
                 }
                 match too_long {
                     Some(why) => {
-                        self.log.undeliverable(&link, why);
+                        self.log.malformed(&link, why);
                         ChannelEvent::Malformed(id, why.into())
                     }
                     None => {
@@ -191,26 +191,26 @@ impl Driver {
             }
         };
         self.client.handle_event(event, self.clock.now());
-        self.log.judged(&self.client);
+        self.log.v2_resources(&self.client);
     }
 
     /// Advances to the next service of a transport after a link failed. Several links may have
     /// failed with the same service. A link without a method to call has not tried any.
-    fn next_turn(&mut self, failed: &Link) {
-        if !failed.is_dialled() {
+    fn advance_service(&mut self, failed: &Link) {
+        if !failed.has_method() {
             return;
         }
-        let turn = self.turns.entry(failed.server.transport.clone()).or_default();
-        *turn = (*turn).max(failed.turn.wrapping_add(1));
+        let failures = self.failures.entry(failed.server.transport.clone()).or_default();
+        *failures = (*failures).max(failed.failures.wrapping_add(1));
     }
 
     fn dial(&self, id: ChannelId, call: Call) -> Link {
-        let turn = self.turns.get(&call.server.transport).copied().unwrap_or_default();
-        Link::dial(id, call, &self.options, &self.runtime, self.max_response_bytes, turn)
+        let failures = self.failures.get(&call.server.transport).copied().unwrap_or_default();
+        Link::dial(id, call, &self.options, &self.runtime, self.max_response_bytes, failures)
     }
 
     /// Processes the core's outputs: opens and closes links, and delivers events to their watches.
-    fn obey(&mut self) {
+    fn process_outputs(&mut self) {
         while let Some(output) = self.side.poll_output(&mut self.client, self.clock.now()) {
             match output {
                 Output::Open(id, call) => {
@@ -223,7 +223,7 @@ impl Driver {
                         let link = self.links.swap_remove(at);
                         self.log.closed(&link, fault.as_ref());
                         if fault.is_some() {
-                            self.next_turn(&link);
+                            self.advance_service(&link);
                         }
                     }
                 }
@@ -242,7 +242,7 @@ impl Driver {
         let mut at = 0;
         while let Some(link) = self.links.get_mut(at) {
             at += 1;
-            while link.has_requests && link.has_room() {
+            while link.has_requests && link.has_queue_space() {
                 let now = self.clock.now();
                 let Some(transmit) = self.client.poll_transmit(link.id, now, &mut self.frame)
                 else {
@@ -261,8 +261,8 @@ impl Driver {
                 }
                 self.log.sent(link, &transmit, &message, now);
                 #[cfg(feature = "files")]
-                if link.is_of_a_file() {
-                    link.read_if_asked(&transmit.cause);
+                if link.is_file() {
+                    link.read_if_subscribed(&transmit.cause);
                     continue;
                 }
                 link.send(message);
@@ -278,7 +278,7 @@ impl Driver {
         match stalled {
             Some(link) => {
                 if self.stall.is_due(self.clock.now_instant()) {
-                    self.log.held_back(link, STALL.as_secs(), client);
+                    self.log.stalled(link, STALL.as_secs(), client);
                 }
             }
             None => self.stall = Stall::default(),

@@ -8,7 +8,7 @@ use xds_format::Schema;
 use xds_fs::{Content, FileSubscription};
 
 use super::{
-    link::{News, Reads},
+    link::{LinkEvent, ReadMode},
     options::ClientOptions,
 };
 
@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct FileLink {
     subscription: FileSubscription,
-    trouble: Option<Arc<str>>,
+    error: Option<Arc<str>>,
 }
 
 impl FileLink {
@@ -27,32 +27,32 @@ impl FileLink {
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
         let type_url = call.type_url.clone()?;
         let subscription = FileSubscription::new(path, type_url, policy.clone(), schema);
-        Some(Self { subscription, trouble: None })
+        Some(Self { subscription, error: None })
     }
 
     pub(crate) fn read(&mut self) {
         self.subscription.read();
     }
 
-    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+    pub(crate) fn poll(&mut self, mode: ReadMode, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         // Unread content stays in the subscription, which never ends. The driver polls again when
         // it wants to read.
-        if reads == Reads::No {
+        if mode == ReadMode::Pause {
             return Poll::Pending;
         }
         loop {
             match ready!(self.subscription.poll(cx)) {
-                Content::Response(response) => return Poll::Ready(News::Message(response)),
-                Content::Unreadable(why) => return Poll::Ready(News::Unreadable(why)),
+                Content::Response(response) => return Poll::Ready(LinkEvent::Message(response)),
+                Content::Unreadable(why) => return Poll::Ready(LinkEvent::Unreadable(why)),
                 _ => {}
             }
         }
     }
 
     /// Records the file's current error, if any, and returns whether it differs from the last one.
-    pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
-        let is_news = self.trouble.as_ref() != trouble;
-        self.trouble = trouble.cloned();
-        is_news
+    pub(crate) fn is_new_error(&mut self, error: Option<&Arc<str>>) -> bool {
+        let is_new = self.error.as_ref() != error;
+        self.error = error.cloned();
+        is_new
     }
 }

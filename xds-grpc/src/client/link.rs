@@ -1,7 +1,7 @@
 //! Transport of one channel of the core: dial, call, send requests, receive responses.
 //!
 //! ```text
-//!  Dialing ──▶ Connected ──▶ Calling ──▶ Streaming ──▶ Over
+//!  Dialing ──▶ Connected ──▶ Calling ──▶ Streaming ──▶ Ended
 //!         Opened        │            response         │
 //!                       └ after the driver            └ Ended
 //!                         queued the first
@@ -40,18 +40,17 @@ use super::file::FileLink;
 #[cfg(feature = "rest")]
 use super::polling::Polling;
 use super::{
-    address::without_credentials,
-    dial::{Channel, dial},
+    dial::{Http2Connection, dial},
     options::ClientOptions,
     service::Service,
 };
 use crate::{
-    grpc::{RawCodec, with_causes},
+    address::without_credentials,
+    codec::RawCodec,
+    grpc::with_causes,
     http2::EndGuard,
-    runtime::Shared,
+    runtime::{BoxFuture, Shared},
 };
-
-type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 
 /// Link: the transport of one channel.
 pub(crate) struct Link {
@@ -64,7 +63,7 @@ pub(crate) struct Link {
     /// Whether the core has a request to send.
     pub(crate) has_requests: bool,
     /// Number of failed attempts before this one, which selects the service.
-    pub(crate) turn: usize,
+    pub(crate) failures: usize,
     /// Path of the method to call. `None` if no method exists; then the link fails without
     /// connecting.
     path: Option<PathAndQuery>,
@@ -72,13 +71,13 @@ pub(crate) struct Link {
     /// Maximum size of a response in bytes.
     pub(crate) max_response_bytes: usize,
     runtime: Shared,
-    stage: Stage,
+    state: LinkState,
 }
 
-enum Stage {
+enum LinkState {
     /// Polled server; it connects only when there is a request.
     #[cfg(feature = "rest")]
-    Preparing(Future<Result<Polling, String>>),
+    Preparing(BoxFuture<'static, Result<Polling, String>>),
     #[cfg(feature = "rest")]
     Polling(Box<Polling>),
     /// File, opened at once.
@@ -86,36 +85,36 @@ enum Stage {
     OpeningFile(Box<FileLink>),
     #[cfg(feature = "files")]
     File(Box<FileLink>),
-    Dialing(Future<Result<Connection, String>>, mpsc::Receiver<Bytes>),
-    Connected(Box<Connection>, mpsc::Receiver<Bytes>),
-    Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
+    Dialing(BoxFuture<'static, Result<DialedService, String>>, mpsc::Receiver<Bytes>),
+    Connected(Box<DialedService>, mpsc::Receiver<Bytes>),
+    Calling(Http2Connection, BoxFuture<'static, Result<Streaming<Bytes>, Status>>),
     /// Stream, with the connection that it runs on.
-    Streaming(Channel, Box<Streaming<Bytes>>),
+    Streaming(Http2Connection, Box<Streaming<Bytes>>),
     /// The end was reported to the driver.
-    Over,
+    Ended,
 }
 
 /// Connection, its service and the method to call.
-struct Connection {
-    channel: Channel,
+struct DialedService {
+    channel: Http2Connection,
     service: Service,
     path: PathAndQuery,
 }
 
 /// Event of a link.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum LinkEvent {
     /// The connection is up. The call is made afterwards.
     Opened,
     /// The queue has space for a request.
-    Room,
+    QueueSpace,
     Message(Bytes),
     /// A polled server has nothing new.
     #[cfg(feature = "rest")]
     Unchanged,
     /// A response could not be decoded, or exceeds the limit.
     #[cfg(feature = "rest")]
-    Undeliverable(Arc<str>),
+    Malformed(Arc<str>),
     /// A request to a polled server failed.
     #[cfg(feature = "rest")]
     Failed(ChannelError),
@@ -135,7 +134,7 @@ impl Link {
         options: &ClientOptions,
         runtime: &Shared,
         max_response_bytes: usize,
-        turn: usize,
+        failures: usize,
     ) -> Self {
         // A sender has one guaranteed slot, and there is only one sender.
         let (requests, queue) = mpsc::channel(0);
@@ -145,27 +144,29 @@ impl Link {
             _ => target.grpc_path(),
         };
         let path = path.map(PathAndQuery::from_static);
-        let service = options.transports.service(&target.server, turn);
-        let stands_in = |service: &Service| {
+        let service = options.transports.service(&target.server, failures);
+        let other_address = |service: &Service| {
             let address = service.target();
             (*address != *target.server.uri).then(|| without_credentials(address).into())
         };
-        let address = service.as_ref().ok().and_then(stands_in);
+        let address = service.as_ref().ok().and_then(other_address);
         let own_limit = service.as_ref().map_or(usize::MAX, Service::max_response_bytes);
         let max_response_bytes = max_response_bytes.min(own_limit);
-        let fails = |why: &str| -> Future<Result<Connection, String>> {
+        let fails = |why: &str| -> BoxFuture<'static, Result<DialedService, String>> {
             Box::pin(core::future::ready(Err(why.to_owned())))
         };
-        let stage = match &target.server.exchange {
+        let state = match &target.server.exchange {
             #[cfg(feature = "files")]
             Exchange::Files(policy) => match FileLink::new(&target, policy, options) {
-                Some(link) => Stage::OpeningFile(Box::new(link)),
-                None => Stage::Dialing(fails("a file is read for one type"), queue),
+                Some(link) => LinkState::OpeningFile(Box::new(link)),
+                None => {
+                    LinkState::Dialing(fails("a file is read for a single resource type"), queue)
+                }
             },
             #[cfg(not(feature = "files"))]
-            Exchange::Files(_) => Stage::Dialing(fails("the feature `files` is off"), queue),
+            Exchange::Files(_) => LinkState::Dialing(fails("the feature `files` is off"), queue),
             #[cfg(feature = "rest")]
-            Exchange::Polls(_) => Stage::Preparing(Box::pin(Polling::prepare(
+            Exchange::Polls(_) => LinkState::Preparing(Box::pin(Polling::prepare(
                 target.clone(),
                 service,
                 options.clone(),
@@ -173,10 +174,10 @@ impl Link {
                 max_response_bytes,
             ))),
             #[cfg(not(feature = "rest"))]
-            Exchange::Polls(_) => Stage::Dialing(fails("the feature `rest` is off"), queue),
+            Exchange::Polls(_) => LinkState::Dialing(fails("the feature `rest` is off"), queue),
             _ => {
                 let connecting = connect(service, path.clone(), options.clone(), runtime.clone());
-                Stage::Dialing(Box::pin(connecting), queue)
+                LinkState::Dialing(Box::pin(connecting), queue)
             }
         };
         Self {
@@ -187,10 +188,10 @@ impl Link {
             responses: 0,
             has_requests: false,
             requests,
-            turn,
+            failures,
             max_response_bytes,
             runtime: runtime.clone(),
-            stage,
+            state,
         }
     }
 
@@ -200,110 +201,111 @@ impl Link {
     }
 
     /// Whether a failure of the link is a failure of the service it dialed.
-    pub(crate) fn is_dialled(&self) -> bool {
+    pub(crate) fn has_method(&self) -> bool {
         self.path.is_some()
     }
 
     /// Whether the server is a file. Requests to it are not sent.
-    pub(crate) fn is_of_a_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         matches!(self.server.exchange, Exchange::Files(_))
     }
 
     /// Reads the file if the core subscribes.
     #[cfg(feature = "files")]
-    pub(crate) fn read_if_asked(&mut self, cause: &RequestCause) {
-        if let (Stage::File(file), RequestCause::Subscription) = (&mut self.stage, cause) {
+    pub(crate) fn read_if_subscribed(&mut self, cause: &RequestCause) {
+        if let (LinkState::File(file), RequestCause::Subscription) = (&mut self.state, cause) {
             file.read();
         }
     }
 
     /// Records a file's current error, if any, and returns whether it differs from the last one.
     #[cfg(feature = "files")]
-    pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
-        match &mut self.stage {
-            Stage::File(file) => file.is_news(trouble),
+    pub(crate) fn is_new_error(&mut self, error: Option<&Arc<str>>) -> bool {
+        match &mut self.state {
+            LinkState::File(file) => file.is_new_error(error),
             _ => false,
         }
     }
 
     /// Whether the call is open and delivers responses.
     pub(crate) fn is_streaming(&self) -> bool {
-        match &self.stage {
-            Stage::Streaming(..) => true,
+        match &self.state {
+            LinkState::Streaming(..) => true,
             #[cfg(feature = "rest")]
-            Stage::Polling(polling) => polling.has_response(),
+            LinkState::Polling(polling) => polling.has_response(),
             #[cfg(feature = "files")]
-            Stage::File(_) => true,
+            LinkState::File(_) => true,
             _ => false,
         }
     }
 
-    /// Returns the next event. Responses are read only with [`Reads::Yes`].
+    /// Returns the next event. Responses are read only with [`ReadMode::Read`].
     // B52
-    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+    pub(crate) fn poll(&mut self, mode: ReadMode, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         loop {
-            match core::mem::replace(&mut self.stage, Stage::Over) {
+            match core::mem::replace(&mut self.state, LinkState::Ended) {
                 #[cfg(feature = "rest")]
-                Stage::Preparing(mut preparing) => match preparing.as_mut().poll(cx) {
+                LinkState::Preparing(mut preparing) => match preparing.as_mut().poll(cx) {
                     Poll::Ready(Ok(polling)) => {
-                        self.stage = Stage::Polling(Box::new(polling));
-                        return Poll::Ready(News::Opened);
+                        self.state = LinkState::Polling(Box::new(polling));
+                        return Poll::Ready(LinkEvent::Opened);
                     }
-                    Poll::Ready(Err(why)) => return Poll::Ready(News::Unreachable(why)),
+                    Poll::Ready(Err(why)) => return Poll::Ready(LinkEvent::Unreachable(why)),
                     Poll::Pending => {
-                        self.stage = Stage::Preparing(preparing);
+                        self.state = LinkState::Preparing(preparing);
                         return Poll::Pending;
                     }
                 },
                 #[cfg(feature = "rest")]
-                Stage::Polling(mut polling) => {
-                    let answer = polling.poll(reads, cx);
-                    self.stage = Stage::Polling(polling);
-                    let news = ready!(answer);
-                    self.responses += u64::from(matches!(news, News::Message(_) | News::Unchanged));
-                    return Poll::Ready(news);
+                LinkState::Polling(mut polling) => {
+                    let answer = polling.poll(mode, cx);
+                    self.state = LinkState::Polling(polling);
+                    let event = ready!(answer);
+                    self.responses +=
+                        u64::from(matches!(event, LinkEvent::Message(_) | LinkEvent::Unchanged));
+                    return Poll::Ready(event);
                 }
                 #[cfg(feature = "files")]
-                Stage::OpeningFile(file) => {
-                    self.stage = Stage::File(file);
-                    return Poll::Ready(News::Opened);
+                LinkState::OpeningFile(file) => {
+                    self.state = LinkState::File(file);
+                    return Poll::Ready(LinkEvent::Opened);
                 }
                 #[cfg(feature = "files")]
-                Stage::File(mut file) => {
-                    let content = file.poll(reads, cx);
-                    self.stage = Stage::File(file);
-                    let news = ready!(content);
-                    self.responses += u64::from(matches!(news, News::Message(_)));
-                    return Poll::Ready(news);
+                LinkState::File(mut file) => {
+                    let content = file.poll(mode, cx);
+                    self.state = LinkState::File(file);
+                    let event = ready!(content);
+                    self.responses += u64::from(matches!(event, LinkEvent::Message(_)));
+                    return Poll::Ready(event);
                 }
-                Stage::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
+                LinkState::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
                     Poll::Ready(Ok(connection)) => {
-                        self.stage = Stage::Connected(Box::new(connection), queue);
-                        return Poll::Ready(News::Opened);
+                        self.state = LinkState::Connected(Box::new(connection), queue);
+                        return Poll::Ready(LinkEvent::Opened);
                     }
-                    Poll::Ready(Err(why)) => return Poll::Ready(News::Unreachable(why)),
+                    Poll::Ready(Err(why)) => return Poll::Ready(LinkEvent::Unreachable(why)),
                     Poll::Pending => {
-                        self.stage = Stage::Dialing(dial, queue);
+                        self.state = LinkState::Dialing(dial, queue);
                         return Poll::Pending;
                     }
                 },
-                Stage::Connected(connection, queue) => {
+                LinkState::Connected(connection, queue) => {
                     let limit = self.max_response_bytes;
                     let channel = connection.channel.clone();
                     let call = Box::pin(call(*connection, queue, limit, self.runtime.clone()));
-                    self.stage = Stage::Calling(channel, call);
+                    self.state = LinkState::Calling(channel, call);
                 }
-                Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
+                LinkState::Calling(channel, mut call) => match call.as_mut().poll(cx) {
                     Poll::Ready(Ok(responses)) => {
-                        self.stage = Stage::Streaming(channel, Box::new(responses));
+                        self.state = LinkState::Streaming(channel, Box::new(responses));
                     }
-                    Poll::Ready(Err(status)) => return Poll::Ready(News::Ended(status)),
+                    Poll::Ready(Err(status)) => return Poll::Ready(LinkEvent::Ended(status)),
                     Poll::Pending => {
-                        self.stage = Stage::Calling(channel, call);
-                        return self.poll_room(cx);
+                        self.state = LinkState::Calling(channel, call);
+                        return self.poll_queue_space(cx);
                     }
                 },
-                Stage::Streaming(channel, mut responses) => {
+                LinkState::Streaming(channel, mut responses) => {
                     // The end of a call is reported even if the driver does not read. Unread
                     // responses before the end are dropped: they could not be acknowledged any
                     // more, and the next stream brings them again. They count as responses for the
@@ -311,61 +313,67 @@ impl Link {
                     // services depend on: a client stops reading only because of a response of the
                     // same stream.
                     let has_ended = channel.poll_call_end(cx).is_ready();
-                    if reads == Reads::No && !has_ended {
-                        self.stage = Stage::Streaming(channel, responses);
-                        return self.poll_room(cx);
+                    if mode == ReadMode::Pause && !has_ended {
+                        self.state = LinkState::Streaming(channel, responses);
+                        return self.poll_queue_space(cx);
                     }
                     match Pin::new(&mut *responses).poll_next(cx) {
                         Poll::Ready(Some(Ok(message))) => {
-                            self.stage = Stage::Streaming(channel, responses);
+                            self.state = LinkState::Streaming(channel, responses);
                             self.responses += 1;
-                            if reads == Reads::Yes {
-                                return Poll::Ready(News::Message(message));
+                            if mode == ReadMode::Read {
+                                return Poll::Ready(LinkEvent::Message(message));
                             }
                         }
-                        Poll::Ready(Some(Err(status))) => return Poll::Ready(News::Ended(status)),
-                        Poll::Ready(None) => return Poll::Ready(News::Ended(Status::ok(""))),
+                        Poll::Ready(Some(Err(status))) => {
+                            return Poll::Ready(LinkEvent::Ended(status));
+                        }
+                        Poll::Ready(None) => return Poll::Ready(LinkEvent::Ended(Status::ok(""))),
                         Poll::Pending => {
-                            self.stage = Stage::Streaming(channel, responses);
-                            return if has_ended { Poll::Pending } else { self.poll_room(cx) };
+                            self.state = LinkState::Streaming(channel, responses);
+                            return if has_ended {
+                                Poll::Pending
+                            } else {
+                                self.poll_queue_space(cx)
+                            };
                         }
                     }
                 }
-                Stage::Over => return Poll::Pending,
+                LinkState::Ended => return Poll::Pending,
             }
         }
     }
 
     /// Returns whether a request can be queued now.
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub(crate) fn has_queue_space(&mut self) -> bool {
         #[cfg(feature = "rest")]
-        if let Stage::Polling(_) = &self.stage {
+        if let LinkState::Polling(_) = &self.state {
             return true;
         }
         #[cfg(feature = "files")]
-        if let Stage::File(_) = &self.stage {
+        if let LinkState::File(_) = &self.state {
             return true;
         }
         let mut cx = Context::from_waker(core::task::Waker::noop());
         matches!(self.requests.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
 
-    /// Queues a request. Requires [`has_room`](Self::has_room).
+    /// Queues a request. Requires [`has_queue_space`](Self::has_queue_space).
     pub(crate) fn send(&mut self, request: Bytes) {
         #[cfg(feature = "rest")]
-        if let Stage::Polling(polling) = &mut self.stage {
-            return polling.ask(&request);
+        if let LinkState::Polling(polling) = &mut self.state {
+            return polling.request(&request);
         }
         // If the queue is closed, the call has ended and reports its end.
         let _ = self.requests.try_send(request);
     }
 
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+    fn poll_queue_space(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         if !self.has_requests {
             return Poll::Pending;
         }
         match ready!(self.requests.poll_ready(cx)) {
-            Ok(()) => Poll::Ready(News::Room),
+            Ok(()) => Poll::Ready(LinkEvent::QueueSpace),
             Err(_) => {
                 // The queue is closed, so the call has ended, which wakes the task that polls it.
                 self.has_requests = false;
@@ -377,9 +385,9 @@ impl Link {
 
 /// Whether the driver wants the next response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    Yes,
-    No,
+pub(crate) enum ReadMode {
+    Read,
+    Pause,
 }
 
 /// Connects, or fails if there is no method to call.
@@ -388,14 +396,14 @@ async fn connect(
     path: Option<PathAndQuery>,
     options: ClientOptions,
     runtime: Shared,
-) -> Result<Connection, String> {
-    let path = path.ok_or("no discovery service has such a stream for this type")?;
+) -> Result<DialedService, String> {
+    let path = path.ok_or("no discovery service has such a method for this type")?;
     let service = service?;
-    Ok(Connection { channel: dial(&service, &options, &runtime).await?, service, path })
+    Ok(DialedService { channel: dial(&service, &options, &runtime).await?, service, path })
 }
 
 async fn call(
-    Connection { channel, service, path }: Connection,
+    DialedService { channel, service, path }: DialedService,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
     runtime: Shared,

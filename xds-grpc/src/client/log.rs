@@ -20,9 +20,9 @@ use xds_core::{
 
 use super::link::Link;
 use crate::{
-    log_limit::{Admission, LogLimit},
+    log_limit::{LogDecision, LogLimit},
     payload::Printer,
-    shorthand::{Names, Payloads, Printable, Request, Response, type_name},
+    shorthand::{Names, Payloads, Printable, PrintableReason, Request, Response, type_name},
 };
 
 /// Log of one client.
@@ -31,10 +31,10 @@ pub(crate) struct Log {
     node: Arc<str>,
     printer: Printer,
     /// Last logged state of each dialed server.
-    health: BTreeMap<(Arc<str>, TransportId), Health>,
+    health: BTreeMap<(Arc<str>, TransportId), ServerHealth>,
     /// Number of v2 resources received, and the servers and types already warned about.
-    older: u64,
-    told_older: BTreeSet<(Arc<str>, TypeUrl)>,
+    v2_count: u64,
+    warned_v2: BTreeSet<(Arc<str>, TypeUrl)>,
     /// Limit of NACK warnings by server and type, because the server controls their number.
     rejections: LogLimit<(Arc<str>, TypeUrl)>,
 }
@@ -43,22 +43,22 @@ pub(crate) struct Log {
 const REJECTION_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    Answers,
-    Fails,
+enum ServerHealth {
+    Answering,
+    Failing,
 }
 
 impl Log {
     pub(crate) fn new(node: Arc<str>, printer: Printer) -> Self {
-        let (health, told_older) = (BTreeMap::new(), BTreeSet::new());
+        let (health, warned_v2) = (BTreeMap::new(), BTreeSet::new());
         let rejections = LogLimit::new(1, REJECTION_INTERVAL);
-        Self { node, printer, health, older: 0, told_older, rejections }
+        Self { node, printer, health, v2_count: 0, warned_v2, rejections }
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         match &link.target {
-            _ if link.is_of_a_file() => {}
+            _ if link.is_file() => {}
             None => debug!(%node, %server, %stream, "connecting"),
             // One of several services of the server.
             Some(target) => debug!(%node, %server, %stream, %target, "connecting"),
@@ -66,15 +66,16 @@ impl Log {
     }
 
     pub(crate) fn opened(&self, link: &Link) {
-        let what = if link.is_of_a_file() { "reading a file" } else { "connected" };
+        let what = if link.is_file() { "reading a file" } else { "connected" };
         info!(node = %self.node, server = %link.server_name(), stream = %link.id, "{what}");
     }
 
     pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
         let variant = link.server.variant;
-        let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
+        let has_recovered =
+            self.set_health(&link.server, ServerHealth::Answering) == Some(ServerHealth::Failing);
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
-        if answers_again {
+        if has_recovered {
             info!(%node, %server, %stream, "the server answers again");
         }
         debug!(%node, %server, %stream, "received {}", Response(variant, message, Names::Few));
@@ -87,14 +88,14 @@ impl Log {
 
     /// Warns once for each server and type that sends resources of the v2 API.
     // S4.011
-    pub(crate) fn judged(&mut self, client: &Client) {
-        let older = client.stats().older_resources;
-        if older == self.older {
+    pub(crate) fn v2_resources(&mut self, client: &Client) {
+        let count = client.stats().older_resources;
+        if count == self.v2_count {
             return;
         }
-        self.older = older;
+        self.v2_count = count;
         for stats in client.type_stats().filter(|it| it.older_resources > 0) {
-            if self.told_older.insert((stats.server.into(), stats.type_url.clone())) {
+            if self.warned_v2.insert((stats.server.into(), stats.type_url.clone())) {
                 warn!(
                     node = %self.node, server = %stats.server,
                     "type" = %type_name(stats.type_url.as_str()),
@@ -110,8 +111,8 @@ impl Log {
         }
         let variant = link.server.variant;
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
-        if link.is_of_a_file() {
-            return debug!(%node, %server, %stream, "{}", about_a_file(&transmit.cause));
+        if link.is_file() {
+            return debug!(%node, %server, %stream, "{}", file_request_text(&transmit.cause));
         }
         debug!(%node, %server, %stream, "sent {}", Request(variant, message, Names::Few));
         trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
@@ -127,7 +128,7 @@ impl Log {
         now: Time,
     ) {
         let kind = (Arc::clone(&link.server.uri), transmit.type_url.clone());
-        let Admission::Logged { left_out } = self.rejections.admit(kind, now) else { return };
+        let LogDecision::Logged { left_out } = self.rejections.admit(kind, now) else { return };
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         warn!(
             %node, %server, %stream,
@@ -158,20 +159,21 @@ impl Log {
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
         let is_first = self.is_first_failure(&link.server);
-        let (node, server) = (&self.node, link.server_name());
+        let (node, server, reason) = (&self.node, link.server_name(), PrintableReason(why));
         if is_first {
-            warn!(%node, %server, stream = %link.id, reason = why, "cannot connect");
+            warn!(%node, %server, stream = %link.id, %reason, "cannot connect");
         } else {
-            debug!(%node, %server, stream = %link.id, reason = why, "still cannot connect");
+            debug!(%node, %server, stream = %link.id, %reason, "still cannot connect");
         }
     }
 
     /// Logs that a polled server has nothing new.
     #[cfg(feature = "rest")]
     pub(crate) fn unchanged(&mut self, link: &Link) {
-        let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
+        let has_recovered =
+            self.set_health(&link.server, ServerHealth::Answering) == Some(ServerHealth::Failing);
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
-        if answers_again {
+        if has_recovered {
             info!(%node, %server, %stream, "the server answers again");
         }
         debug!(%node, %server, %stream, "nothing new");
@@ -187,7 +189,7 @@ impl Log {
         if is_first {
             warn!(%node, %server, %stream, %reason, "a request was not answered");
         } else {
-            debug!(%node, %server, %stream, %reason, "again a request was not answered");
+            debug!(%node, %server, %stream, %reason, "a request was not answered again");
         }
     }
 
@@ -206,19 +208,19 @@ impl Log {
 
     /// Logs that a file is missing or invalid.
     #[cfg(feature = "files")]
-    pub(crate) fn unreadable(&mut self, link: &Link, why: &str, is_news: bool) {
-        self.turned(&link.server, Health::Fails);
+    pub(crate) fn unreadable(&mut self, link: &Link, why: &str, is_new_error: bool) {
+        self.set_health(&link.server, ServerHealth::Failing);
         let (node, stream, reason) = (&self.node, link.id, Printable(why));
-        if is_news {
+        if is_new_error {
             warn!(%node, %stream, %reason, "cannot read a file");
         } else {
             debug!(%node, %stream, %reason, "still cannot read a file");
         }
     }
 
-    pub(crate) fn undeliverable(&self, link: &Link, why: &str) {
-        let (node, server) = (&self.node, link.server_name());
-        warn!(%node, %server, stream = %link.id, reason = why, "undeliverable response");
+    pub(crate) fn malformed(&self, link: &Link, why: &str) {
+        let (node, server, reason) = (&self.node, link.server_name(), PrintableReason(why));
+        warn!(%node, %server, stream = %link.id, %reason, "invalid response");
     }
 
     pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {
@@ -237,42 +239,42 @@ impl Log {
         info!(%node, %server, stream = %link.id, responses = link.responses, "closed the stream");
     }
 
-    pub(crate) fn held_back(&self, link: &Link, seconds: u64, client: &Client) {
+    pub(crate) fn stalled(&self, link: &Link, seconds: u64, client: &Client) {
         let (node, server) = (&self.node, link.server_name());
-        let watches = Watchers(client, link.id).to_string();
+        let watches = UnhandledWatches(client, link.id).to_string();
         if watches.is_empty() {
             return warn!(
                 %node, %server, stream = %link.id, seconds,
-                "no response is read: an update is not settled, or the server does not take our answers"
+                "reading from the server is paused: an update has no verdict, or the server does not read requests"
             );
         }
         warn!(
             %node, %server, stream = %link.id, seconds, %watches,
-            "no response is read: these watches have not handled their last notice; poll them, drop them, or \
-             turn the read gate off"
+            "reading from the server is paused: these watches have not handled their last notice; poll them, \
+             drop them, or turn the read gate off"
         );
     }
 
     fn is_first_failure(&mut self, server: &ManagementServer) -> bool {
-        self.turned(server, Health::Fails) != Some(Health::Fails)
+        self.set_health(server, ServerHealth::Failing) != Some(ServerHealth::Failing)
     }
 
     /// Records a server's state and returns the previous one.
-    fn turned(&mut self, server: &ManagementServer, now: Health) -> Option<Health> {
+    fn set_health(&mut self, server: &ManagementServer, now: ServerHealth) -> Option<ServerHealth> {
         self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
     }
 }
 
 /// Maximum number of watches in a log line.
-const NAMED: usize = 8;
+const MAX_LISTED_WATCHES: usize = 8;
 
 /// Watches that block reading on a channel, by type and name.
-struct Watchers<'a>(&'a Client, ChannelId);
+struct UnhandledWatches<'a>(&'a Client, ChannelId);
 
-impl fmt::Display for Watchers<'_> {
+impl fmt::Display for UnhandledWatches<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut watches = self.0.unhandled(self.1);
-        for (at, (_, type_url, name)) in watches.by_ref().take(NAMED).enumerate() {
+        for (at, (_, type_url, name)) in watches.by_ref().take(MAX_LISTED_WATCHES).enumerate() {
             let (separator, type_name) =
                 (if at == 0 { "" } else { ", " }, type_name(type_url.as_str()));
             match name {
@@ -287,10 +289,10 @@ impl fmt::Display for Watchers<'_> {
     }
 }
 
-fn about_a_file(cause: &RequestCause) -> &'static str {
+fn file_request_text(cause: &RequestCause) -> &'static str {
     match cause {
         RequestCause::Ack => "accepted the file",
         RequestCause::Nack { .. } => "rejected the file",
-        _ => "the file is to be read",
+        _ => "subscribed to the file",
     }
 }

@@ -7,14 +7,12 @@
 //! | `polling.rs` | a channel to a polled server (feature `rest`) |
 //! | `file.rs` | a channel to a file (feature `files`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
-//! | `address.rs`, `resolve.rs` | server addresses and name resolution |
 //! | `rotation.rs` | fair polling of links |
 //! | `service.rs` | the services of a server and their order |
 //! | `sources.rs` | the clients of one proxy with nested config sources |
 //! | `log.rs` | log lines and levels |
 //! | `options.rs` | timeouts, keepalive, limits |
 
-mod address;
 mod dial;
 mod driver;
 #[cfg(feature = "files")]
@@ -24,63 +22,50 @@ mod log;
 mod options;
 #[cfg(feature = "rest")]
 mod polling;
-mod resolve;
 mod rotation;
 mod service;
 mod sources;
 
-use core::{convert::Infallible, marker::PhantomData};
-
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
 
-pub use crate::address::AddressFault;
 use crate::runtime::{Runtime, Shared};
+pub use crate::{
+    address::{AddressFault, InvalidAddress, check_address},
+    resolve::{Resolve, Resolving},
+};
 
 pub use self::{
-    address::{InvalidAddress, check_address},
     options::ClientOptions,
-    resolve::{Resolve, Resolving},
     service::Service,
     sources::{MAX_SOURCES, SourceError, Sources},
 };
-pub(crate) use self::{
-    address::{Scheme, Target},
-    dial::Security,
-};
 
-/// Entry point to start clients. This type has no values: use the [`ClientHandle`] that
-/// [`connect`](Self::connect) returns.
-#[derive(Debug)]
-pub struct Client<R>(Infallible, PhantomData<R>);
+/// Starts a client on the runtime `R`. It connects when the first resource is watched. It ends when
+/// it is shut down, or when the last handle and the last watch are dropped.
+///
+/// # Panics
+///
+/// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
+#[must_use = "the client ends when its last handle is dropped"]
+pub fn connect<R: Runtime + Default>(config: ClientConfig, options: ClientOptions) -> ClientHandle {
+    let (handle, driver) = driver::<R>(config, options);
+    R::default().spawn(Box::pin(driver));
+    handle
+}
 
-impl<R: Runtime + Default> Client<R> {
-    /// Starts a client on the runtime. It connects when the first resource is watched. It ends when
-    /// it is shut down, or when the last handle and the last watch are dropped.
-    ///
-    /// # Panics
-    ///
-    /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
-    #[must_use = "the client ends when its last handle is dropped"]
-    pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
-        let (handle, driver) = Self::driver(config, options);
-        R::default().spawn(Box::pin(driver));
-        handle
-    }
-
-    /// Creates a client and the future that drives it, to be spawned by the caller.
-    ///
-    /// The future must run within the runtime, with its timers and I/O enabled. Dropping it ends
-    /// the client.
-    pub fn driver(
-        config: ClientConfig,
-        options: ClientOptions,
-    ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
-        let (handle, side) = xds_handle::channel();
-        let driver = async move {
-            let runtime = Shared::new(R::default());
-            driver::Driver::new(config, options, side, runtime).run().await;
-        };
-        (handle, driver)
-    }
+/// Creates a client and the future that drives it on the runtime `R`, to be spawned by the caller.
+///
+/// The future must run within the runtime, with its timers and I/O enabled. Dropping it ends the
+/// client.
+pub fn driver<R: Runtime + Default>(
+    config: ClientConfig,
+    options: ClientOptions,
+) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+    let (handle, side) = xds_handle::channel();
+    let driver = async move {
+        let runtime = Shared::new(R::default());
+        driver::Driver::new(config, options, side, runtime).run().await;
+    };
+    (handle, driver)
 }

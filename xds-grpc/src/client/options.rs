@@ -9,14 +9,12 @@ use xds_bootstrap::{
 };
 use xds_core::client::TransportId;
 
-use super::{
-    resolve::Resolve,
-    service::{Service, Transports},
-};
+use super::service::{Service, Transports};
 use crate::{
     credentials::Credentials,
     keepalive::Keepalive,
     payload::{PayloadPrinter, Printer},
+    resolve::Resolve,
 };
 
 /// Options for connections and logs of a client.

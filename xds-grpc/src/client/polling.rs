@@ -10,13 +10,12 @@ use xds_format::Schema;
 use xds_rest::{Authorize, Dial, PollResult, Poller, PollerOptions};
 
 use super::{
-    address::Target,
     dial::dial_http1,
-    link::{News, Reads},
+    link::{LinkEvent, ReadMode},
     options::ClientOptions,
     service::Service,
 };
-use crate::runtime::Shared;
+use crate::{address::Target, runtime::Shared};
 
 /// Poller and a response that was received but not read yet.
 #[derive(Debug)]
@@ -51,14 +50,14 @@ impl Polling {
                 Ok(Box::new(io) as Box<dyn xds_rest::Io>)
             })
         });
-        let mut asked = PollerOptions::new(dial, timer, host, path, schema);
-        asked.authorize = Some(authorize);
-        asked.request_timeout = policy.request_timeout;
-        asked.max_response_bytes = max_response_bytes;
-        Ok(Self { poller: Poller::new(asked), response: None })
+        let mut poller_options = PollerOptions::new(dial, timer, host, path, schema);
+        poller_options.authorize = Some(authorize);
+        poller_options.request_timeout = policy.request_timeout;
+        poller_options.max_response_bytes = max_response_bytes;
+        Ok(Self { poller: Poller::new(poller_options), response: None })
     }
 
-    pub(crate) fn ask(&mut self, request: &[u8]) {
+    pub(crate) fn request(&mut self, request: &[u8]) {
         self.response = None;
         self.poller.start(request);
     }
@@ -68,19 +67,19 @@ impl Polling {
         self.response.is_some()
     }
 
-    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+    pub(crate) fn poll(&mut self, mode: ReadMode, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         loop {
-            if reads == Reads::Yes
+            if mode == ReadMode::Read
                 && let Some(response) = self.response.take()
             {
-                return Poll::Ready(News::Message(response));
+                return Poll::Ready(LinkEvent::Message(response));
             }
             // While a response is unread, no request is in flight; this only drives the connection.
             match ready!(self.poller.poll(cx)) {
                 PollResult::Response(response) => self.response = Some(response),
-                PollResult::Unchanged => return Poll::Ready(News::Unchanged),
-                PollResult::Unusable(why) => return Poll::Ready(News::Undeliverable(why)),
-                PollResult::Failed(error) => return Poll::Ready(News::Failed(error)),
+                PollResult::Unchanged => return Poll::Ready(LinkEvent::Unchanged),
+                PollResult::Unusable(why) => return Poll::Ready(LinkEvent::Malformed(why)),
+                PollResult::Failed(error) => return Poll::Ready(LinkEvent::Failed(error)),
                 _ => {}
             }
         }

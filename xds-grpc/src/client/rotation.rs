@@ -19,9 +19,9 @@ impl Rotation {
         let begin = if self.next < all.len() { self.next } else { 0 };
         for at in (begin..all.len()).chain(0..begin) {
             let Some(one) = all.get_mut(at) else { continue };
-            if let Poll::Ready(news) = poll(one) {
+            if let Poll::Ready(ready) = poll(one) {
                 self.next = at + 1;
-                return Poll::Ready((at, news));
+                return Poll::Ready((at, ready));
             }
         }
         Poll::Pending

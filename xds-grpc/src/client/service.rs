@@ -65,7 +65,7 @@ impl Service {
     /// [`ClientOptions::keepalive`](super::ClientOptions::keepalive).
     // S0.175
     #[must_use]
-    pub const fn with_tcp_probes(mut self, probes: TcpProbes) -> Self {
+    pub const fn with_probes(mut self, probes: TcpProbes) -> Self {
         self.probes = Some(probes);
         self
     }
@@ -152,12 +152,10 @@ impl Transports {
                 .checked_rem(services.len())
                 .and_then(|at| services.get(at))
                 .cloned()
-                .ok_or_else(|| "no service stands behind the server".into()),
+                .ok_or_else(|| "the transport of the server has no services".into()),
             None if server.transport.is_default() => Ok(direct(&self.default)),
             // Never fall back to a connection without protection.
-            None => {
-                Err(format!("nothing is known of the transport {:?}", server.transport.as_str()))
-            }
+            None => Err(format!("the transport {:?} is not defined", server.transport.as_str())),
         }
     }
 }

@@ -13,7 +13,7 @@ use xds_bootstrap::{
 use xds_core::{TypeUrl, client::ClientConfig};
 use xds_handle::ClientHandle;
 
-use super::{Client, ClientOptions, Service};
+use super::{ClientOptions, Service, connect};
 use crate::runtime::Runtime;
 
 /// Reason why a config source cannot be used.
@@ -25,7 +25,7 @@ pub enum SourceError {
     UnsupportedConfig(#[from] UnsupportedConfig),
     /// The application could not map a cluster or service of the source.
     #[error("{0}")]
-    Place(Box<dyn Error + Send + Sync>),
+    ServiceMapping(Box<dyn Error + Send + Sync>),
     /// The maximum number of sources is in use.
     #[error("more than {MAX_SOURCES} sources are in use")]
     TooMany,
@@ -35,8 +35,9 @@ pub enum SourceError {
 /// their number.
 pub const MAX_SOURCES: usize = 64;
 
-type Places = dyn Fn(Target<'_>) -> Result<Service, Box<dyn Error + Send + Sync>> + Send + Sync;
-type Types = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
+type ServiceMapper =
+    dyn Fn(Target<'_>) -> Result<Service, Box<dyn Error + Send + Sync>> + Send + Sync;
+type TypeRegistration = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 
 /// Clients of a proxy with nested config sources.
 ///
@@ -46,33 +47,33 @@ type Types = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 /// for the same type share a client.
 ///
 /// As in Envoy, servers of listeners and clusters are trusted: a config source can name any file
-/// that this process can read and any cluster that `places` accepts. Watchers receive the content
+/// that this process can read and any cluster that `map_service` accepts. Watchers receive the content
 /// of such a file if it is a resource of the type. If a source exceeded [`MAX_SOURCES`], request it
 /// again after [releasing](Sources::release) another one.
 // S0.052
 pub struct Sources<R> {
     bootstrap: EnvoyBootstrap,
     options: ClientOptions,
-    places: Box<Places>,
-    types: Box<Types>,
+    map_service: Box<ServiceMapper>,
+    register_types: Box<TypeRegistration>,
     main: ClientHandle,
-    further: Mutex<Vec<Further>>,
+    nested: Mutex<Vec<NestedClient>>,
     runtime: PhantomData<fn() -> R>,
 }
 
-struct Further {
+struct NestedClient {
     type_url: TypeUrl,
     source: ConfigSource,
     client: ClientHandle,
 }
 
 impl<R: Runtime + Default> Sources<R> {
-    /// Starts the client of the bootstrap. `types` registers resource types with each client.
-    /// `places` maps cluster names to services, as in [`ClientOptions::with_envoy_bootstrap`].
+    /// Starts the client of the bootstrap. `register_types` registers resource types with each client.
+    /// `map_service` maps cluster names to services, as in [`ClientOptions::with_envoy_bootstrap`].
     ///
     /// # Errors
     ///
-    /// Returns an error if the bootstrap requires something unsupported or `places` fails.
+    /// Returns an error if the bootstrap requires something unsupported or `map_service` fails.
     ///
     /// # Panics
     ///
@@ -80,15 +81,24 @@ impl<R: Runtime + Default> Sources<R> {
     pub fn connect<E: Into<Box<dyn Error + Send + Sync>>>(
         bootstrap: EnvoyBootstrap,
         options: ClientOptions,
-        types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
-        places: impl Fn(Target<'_>) -> Result<Service, E> + Send + Sync + 'static,
+        register_types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
+        map_service: impl Fn(Target<'_>) -> Result<Service, E> + Send + Sync + 'static,
     ) -> Result<Self, SourceError> {
-        let places: Box<Places> = Box::new(move |target| places(target).map_err(Into::into));
-        let config = types(bootstrap.client_config()?);
-        let of_bootstrap = options.clone().with_envoy_bootstrap(&bootstrap, &*places);
-        let main = Client::<R>::connect(config, of_bootstrap.map_err(SourceError::Place)?);
-        let (types, further) = (Box::new(types), Mutex::default());
-        Ok(Self { bootstrap, options, places, types, main, further, runtime: PhantomData })
+        let map_service: Box<ServiceMapper> =
+            Box::new(move |target| map_service(target).map_err(Into::into));
+        let config = register_types(bootstrap.client_config()?);
+        let of_bootstrap = options.clone().with_envoy_bootstrap(&bootstrap, &*map_service);
+        let main = connect::<R>(config, of_bootstrap.map_err(SourceError::ServiceMapping)?);
+        let (register_types, nested) = (Box::new(register_types), Mutex::default());
+        Ok(Self {
+            bootstrap,
+            options,
+            map_service,
+            register_types,
+            main,
+            nested,
+            runtime: PhantomData,
+        })
     }
 
     /// Returns the client of the bootstrap.
@@ -117,7 +127,7 @@ impl<R: Runtime + Default> Sources<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the source requires something unsupported, `places` fails, or [too
+    /// Returns an error if the source requires something unsupported, `map_service` fails, or [too
     /// many](MAX_SOURCES) sources are in use.
     ///
     /// # Panics
@@ -128,25 +138,25 @@ impl<R: Runtime + Default> Sources<R> {
         let Some(config) = self.bootstrap.nested_client_config(type_url, source)? else {
             return Ok(self.main.clone());
         };
-        if let Some(known) = known_or_room(&self.further(), reference)? {
+        if let Some(known) = existing_or_space(&self.nested(), reference)? {
             return Ok(known);
         }
         // Application code runs without the lock: it may be slow, panic or call this type.
         let mut options = self.options.clone();
         if let Specifier::Api(api) = &source.specifier {
-            let services = api.targets().map(&*self.places).collect::<Result<Vec<_>, _>>();
+            let services = api.targets().map(&*self.map_service).collect::<Result<Vec<_>, _>>();
             let transport = config.servers.first().map(|server| server.transport.clone());
             options = options.with_services(
                 transport.unwrap_or_default(),
-                services.map_err(SourceError::Place)?,
+                services.map_err(SourceError::ServiceMapping)?,
             );
         }
-        let client = Client::<R>::connect((self.types)(config), options);
-        let mut further = self.further();
-        match known_or_room(&further, reference) {
+        let client = connect::<R>((self.register_types)(config), options);
+        let mut nested = self.nested();
+        match existing_or_space(&nested, reference) {
             Ok(None) => {
                 let (type_url, source) = (type_url.clone(), source.clone());
-                further.push(Further { type_url, source, client: client.clone() });
+                nested.push(NestedClient { type_url, source, client: client.clone() });
                 Ok(client)
             }
             // Another thread was faster. The new client has no watches and ends here.
@@ -158,32 +168,32 @@ impl<R: Runtime + Default> Sources<R> {
     /// Releases a source that is no longer referenced. Its client ends with its last watch.
     pub fn release(&self, reference: &NestedSource) {
         let NestedSource { type_url, source, .. } = reference;
-        let mut further = self.further();
-        further.retain(|it| it.type_url != *type_url || it.source != *source);
+        let mut nested = self.nested();
+        nested.retain(|it| it.type_url != *type_url || it.source != *source);
     }
 
     /// Shuts down all clients and ends their watches.
     pub fn shut_down(&self) {
-        self.further().iter().for_each(|it| it.client.shut_down());
+        self.nested().iter().for_each(|it| it.client.shut_down());
         self.main.shut_down();
     }
 
     // No code that may panic runs under the lock.
-    fn further(&self) -> MutexGuard<'_, Vec<Further>> {
-        self.further.lock().unwrap_or_else(PoisonError::into_inner)
+    fn nested(&self) -> MutexGuard<'_, Vec<NestedClient>> {
+        self.nested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the existing client of a reference, or `None` if a new one may be started.
-fn known_or_room(
-    further: &[Further],
+fn existing_or_space(
+    nested: &[NestedClient],
     reference: &NestedSource,
 ) -> Result<Option<ClientHandle>, SourceError> {
     let NestedSource { type_url, source, .. } = reference;
-    let known = further.iter().find(|it| it.type_url == *type_url && it.source == *source);
+    let known = nested.iter().find(|it| it.type_url == *type_url && it.source == *source);
     match known {
         Some(known) => Ok(Some(known.client.clone())),
-        None if further.len() >= MAX_SOURCES => Err(SourceError::TooMany),
+        None if nested.len() >= MAX_SOURCES => Err(SourceError::TooMany),
         None => Ok(None),
     }
 }

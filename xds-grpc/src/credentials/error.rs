@@ -8,7 +8,7 @@ use std::{
 use thiserror::Error;
 use tonic::Status;
 
-use super::holds::Holds;
+use super::file_content::FileContent;
 
 /// Reason why credentials cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,12 +31,12 @@ pub enum CredentialsError {
         limit: usize,
     },
     /// A certificate file contains no certificate, or an invalid one.
-    #[error("{} is not a list of certificates in PEM form: {holds}", .path.display())]
+    #[error("{} is not a list of certificates in PEM form: {found}", .path.display())]
     NoCertificates {
         /// The file.
         path: PathBuf,
         /// Kind of content found instead.
-        holds: Holds,
+        found: FileContent,
     },
     /// A root certificate is not valid as a trust anchor.
     #[error("{}: {why}", .path.display())]
@@ -47,12 +47,12 @@ pub enum CredentialsError {
         why: Arc<str>,
     },
     /// A private key file contains no private key.
-    #[error("{} is not a private key in PEM form: {holds}", .path.display())]
+    #[error("{} is not a private key in PEM form: {found}", .path.display())]
     NoPrivateKey {
         /// The file.
         path: PathBuf,
         /// Kind of content found instead.
-        holds: Holds,
+        found: FileContent,
     },
     /// A certificate and a private key cannot be used together.
     #[error("{} and {}: {why}", .certificate.display(), .private_key.display())]
@@ -65,13 +65,13 @@ pub enum CredentialsError {
         why: Arc<str>,
     },
     /// The operating system provides no root certificates.
-    #[error("no root certificates of the system: {0}")]
+    #[error("no root certificates of the operating system: {0}")]
     NoSystemRoots(Arc<str>),
     /// A server name is neither a DNS name nor an IP address.
-    #[error("{0:?} is not a name that a certificate can be for")]
+    #[error("{0:?} is neither a DNS name nor an IP address")]
     ServerName(String),
     /// A token file contains no JWT with an expiry time.
-    #[error("{} is not a JWT with an expiry", .0.display())]
+    #[error("{} is not a JWT with an expiry time", .0.display())]
     NoToken(PathBuf),
     /// The token in a file is expired, or expires within 30 s.
     #[error("the token in {} is expired", .0.display())]
@@ -81,16 +81,16 @@ pub enum CredentialsError {
     #[error("{} may only be sent over TLS", token(.0.as_deref()))]
     TokenNeedsTls(Option<PathBuf>),
     /// The address has the scheme `http`, but the credentials require TLS.
-    #[error("the address says http, but the credentials say TLS")]
+    #[error("the address has the scheme http, but the credentials require TLS")]
     NotInsecure,
     /// The address has the scheme `https`, but the credentials are insecure.
-    #[error("the address says https (TLS), but the credentials say insecure")]
+    #[error("the address has the scheme https, but the credentials are insecure")]
     NotSecure,
     /// The runtime was shut down while files were read.
     #[error("files were not read: the runtime has been shut down")]
     Interrupted,
     /// The kind of credentials is not supported by this crate.
-    #[error("credentials of a kind that is not supported")]
+    #[error("this kind of credentials is not supported")]
     Unsupported,
 }
 

@@ -43,60 +43,60 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
 }
 
 /// Maximum time that a connection waits for files to be read if previous contents are available.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lock that limits reading of a set of files to one thread at a time.
 ///
 /// Reading may hang on a network file system. Without the lock, each connection would then block
 /// another thread.
 #[derive(Clone, Debug)]
-pub(super) struct Turnstile(Arc<Semaphore>);
+pub(super) struct ReadLock(Arc<Semaphore>);
 
-impl Default for Turnstile {
+impl Default for ReadLock {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
 }
 
-impl Turnstile {
+impl ReadLock {
     /// Runs the work off the runtime when no other work holds the lock. If the future is dropped,
     /// the work continues and keeps the lock.
-    pub(super) async fn pass<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         runtime: Option<&Shared>,
         work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
     ) -> Result<T, CredentialsError> {
-        let turn = Arc::clone(&self.0).acquire_owned().await;
+        let permit = Arc::clone(&self.0).acquire_owned().await;
         let work = move || {
             let done = work();
-            drop(turn);
+            drop(permit);
             done
         };
-        off_the_runtime(runtime, work).await
+        run_blocking(runtime, work).await
     }
 }
 
-/// Returns the output of `reading`. If it takes longer than [`PATIENCE`], returns the known value
+/// Returns the output of `reading`. If it takes longer than [`READ_TIMEOUT`], returns the known value
 /// if there is one.
-pub(super) async fn or_known<T>(
+pub(super) async fn or_previous<T>(
     runtime: Option<&Shared>,
     reading: impl Future<Output = T>,
-    known: impl FnOnce() -> Option<T>,
+    previous: impl FnOnce() -> Option<T>,
 ) -> T {
     let mut reading = pin!(reading);
     if let Some(runtime) = runtime {
-        if let Some(done) = runtime.timeout(PATIENCE, reading.as_mut()).await {
+        if let Some(done) = runtime.timeout(READ_TIMEOUT, reading.as_mut()).await {
             return done;
         }
-        if let Some(known) = known() {
-            return known;
+        if let Some(previous) = previous() {
+            return previous;
         }
     }
     reading.await
 }
 
 /// Runs blocking work on a thread of the runtime, or on a new thread if there is no runtime.
-async fn off_the_runtime<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     runtime: Option<&Shared>,
     work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
 ) -> Result<T, CredentialsError> {

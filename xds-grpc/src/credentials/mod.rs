@@ -13,17 +13,15 @@
 //! | `source.rs` | reloading of files with the last valid contents as fallback |
 //! | `token.rs` | tokens from files |
 //! | `files.rs` | reading with a size limit |
-//! | `error.rs`, `holds.rs` | errors; kinds of unexpected file contents |
-//! | `advice.rs` | explanations of handshake failures |
+//! | `error.rs`, `file_content.rs` | errors; kinds of unexpected file contents |
 //!
 //! [gRFC A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 //! [gRFC A65]: https://github.com/grpc/proposal/blob/master/A65-xds-mtls-creds-in-bootstrap.md
 //! [gRFC A97]: https://github.com/grpc/proposal/blob/master/A97-xds-jwt-call-creds.md
 
-mod advice;
 mod error;
+mod file_content;
 mod files;
-mod holds;
 mod pem;
 mod server;
 mod source;
@@ -39,19 +37,20 @@ use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 
 pub use self::{
-    advice::{Peer, explain_tls_failure},
     error::CredentialsError,
-    holds::Holds,
+    file_content::FileContent,
+    pem::{load_identity, load_roots},
     server::{ClientCertificates, ServerCredentials},
 };
 use self::{
     tls::{ClientFiles, TlsSource},
     token::TokenSource,
 };
+pub use crate::tls_advice::{PeerRole, explain_tls_failure};
 use crate::{
-    client::{Scheme, Security, Target},
+    address::{Scheme, Target},
     runtime::Shared,
-    tls::Tls,
+    tls::{Security, Tls},
 };
 
 /// Channel and call credentials of a client for a management server.
@@ -61,20 +60,20 @@ use crate::{
 /// never printed or logged.
 #[derive(Clone, Default)]
 pub struct Credentials {
-    channel: Channel,
+    channel: ChannelSecurity,
     server_name: Option<ServerName<'static>>,
     calls: Vec<Arc<TokenSource>>,
 }
 
 #[derive(Clone, Debug)]
-enum Channel {
+enum ChannelSecurity {
     /// TLS if the address has the scheme `https`.
     Unstated(Arc<TlsSource>),
     Insecure,
     Tls(Arc<TlsSource>),
 }
 
-impl Default for Channel {
+impl Default for ChannelSecurity {
     fn default() -> Self {
         Self::Unstated(Arc::new(TlsSource::new(ClientFiles(Some(TlsFiles::default())))))
     }
@@ -84,14 +83,14 @@ impl Credentials {
     /// Creates credentials without TLS, for example for connections within a machine.
     #[must_use]
     pub fn insecure() -> Self {
-        Self { channel: Channel::Insecure, server_name: None, calls: Vec::new() }
+        Self { channel: ChannelSecurity::Insecure, server_name: None, calls: Vec::new() }
     }
 
     /// Creates TLS credentials with the certificates in `files`. Without a CA certificate file, the
     /// operating system's root certificates are trusted.
     #[must_use]
     pub fn tls(files: TlsFiles) -> Self {
-        let channel = Channel::Tls(Arc::new(TlsSource::new(ClientFiles(Some(files)))));
+        let channel = ChannelSecurity::Tls(Arc::new(TlsSource::new(ClientFiles(Some(files)))));
         Self { channel, server_name: None, calls: Vec::new() }
     }
 
@@ -115,7 +114,7 @@ impl Credentials {
                 self.calls.push(Arc::new(TokenSource::new(path.clone())));
             }
             // A call must not be made without credentials that the configuration requires.
-            _ => self.calls.push(Arc::new(TokenSource::unknown())),
+            _ => self.calls.push(Arc::new(TokenSource::unsupported())),
         }
         self
     }
@@ -127,9 +126,11 @@ impl Credentials {
     /// Returns the first fault, with the file's path.
     pub async fn check(&self) -> Result<(), CredentialsError> {
         match &self.channel {
-            Channel::Tls(tls) => drop(tls.current(None).await?),
-            Channel::Insecure if !self.calls.is_empty() => return Err(self.token_needs_tls()),
-            Channel::Insecure | Channel::Unstated(_) => {}
+            ChannelSecurity::Tls(tls) => drop(tls.current(None).await?),
+            ChannelSecurity::Insecure if !self.calls.is_empty() => {
+                return Err(self.token_needs_tls());
+            }
+            ChannelSecurity::Insecure | ChannelSecurity::Unstated(_) => {}
         }
         for token in &self.calls {
             token.current(None).await?;
@@ -161,12 +162,12 @@ impl Credentials {
         runtime: Option<&Shared>,
     ) -> Result<Security, CredentialsError> {
         let tls = match (&self.channel, target.scheme) {
-            (Channel::Unstated(tls), Scheme::Https)
-            | (Channel::Tls(tls), Scheme::Https | Scheme::Unstated) => tls,
-            (Channel::Tls(_), Scheme::Http) => return Err(CredentialsError::NotInsecure),
-            (Channel::Insecure, Scheme::Https) => return Err(CredentialsError::NotSecure),
-            (Channel::Unstated(_), Scheme::Http | Scheme::Unstated)
-            | (Channel::Insecure, Scheme::Http | Scheme::Unstated) => {
+            (ChannelSecurity::Unstated(tls), Scheme::Https)
+            | (ChannelSecurity::Tls(tls), Scheme::Https | Scheme::Unstated) => tls,
+            (ChannelSecurity::Tls(_), Scheme::Http) => return Err(CredentialsError::NotInsecure),
+            (ChannelSecurity::Insecure, Scheme::Https) => return Err(CredentialsError::NotSecure),
+            (ChannelSecurity::Unstated(_), Scheme::Http | Scheme::Unstated)
+            | (ChannelSecurity::Insecure, Scheme::Http | Scheme::Unstated) => {
                 let has_secrets = !self.calls.is_empty() || metadata.contains_key(AUTHORIZATION);
                 let refusal = has_secrets.then(|| self.token_needs_tls());
                 return refusal.map_or(Ok(Security::Plain), Err);
@@ -190,7 +191,7 @@ impl Credentials {
         mut headers: HeaderMap,
         runtime: &Shared,
     ) -> Result<HeaderMap, Status> {
-        token::read_in_time(runtime, async {
+        token::read_with_timeout(runtime, async {
             for token in &self.calls {
                 let current = token.current(Some(runtime)).await;
                 headers.append(AUTHORIZATION, current.map_err(|why| why.to_status())?);
@@ -207,7 +208,7 @@ impl From<&XdsServer> for Credentials {
             ChannelCredentials::Insecure => Self::insecure(),
             ChannelCredentials::Tls(files) => Self::tls(files.clone()),
             _ => Self {
-                channel: Channel::Tls(Arc::new(TlsSource::new(ClientFiles(None)))),
+                channel: ChannelSecurity::Tls(Arc::new(TlsSource::new(ClientFiles(None)))),
                 ..Self::insecure()
             },
         };

@@ -5,11 +5,35 @@ use std::path::Path;
 
 use rustls::{
     InconsistentKeys, RootCertStore,
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
 };
 use xds_bootstrap::IdentityFiles;
 
-use super::{error::CredentialsError, files, holds::Holds};
+use super::{error::CredentialsError, file_content::FileContent, files};
+
+/// Reads root certificates from a regular file of at most 1 MiB. Blocks while it reads.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read or contains anything but valid root certificates.
+pub fn load_roots(path: &Path) -> Result<RootCertStore, CredentialsError> {
+    parse_roots(path, &files::read(path)?)
+}
+
+/// Reads a certificate chain and its private key from regular files of at most 1 MiB each. Blocks
+/// while it reads.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be read or is invalid, or if the key does not match the
+/// certificate. They do not match while only one of the files has been replaced.
+pub fn load_identity(identity: &IdentityFiles) -> Result<CertifiedKey, CredentialsError> {
+    let (chain, key) = parse_identity(identity, &read_identity(identity)?)?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider())
+        .map_err(|why| bad_identity(identity, &why))
+}
 
 /// Reads the certificate file and the private key file, in this order.
 pub(super) fn read_identity(identity: &IdentityFiles) -> Result<[Vec<u8>; 2], CredentialsError> {
@@ -23,8 +47,9 @@ pub(super) fn parse_identity(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CredentialsError> {
     let chain = certificates(&identity.certificate, certificate)?;
     let key = PrivateKeyDer::from_pem_slice(private_key).map_err(|_| {
-        let (path, holds) = (identity.private_key.clone(), Holds::instead_of_key(private_key));
-        CredentialsError::NoPrivateKey { path, holds }
+        let (path, found) =
+            (identity.private_key.clone(), FileContent::instead_of_key(private_key));
+        CredentialsError::NoPrivateKey { path, found }
     })?;
     Ok((chain, key))
 }
@@ -49,8 +74,8 @@ fn certificates(
 ) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
     all.ok().filter(|all| !all.is_empty()).ok_or_else(|| {
-        let (path, holds) = (path.to_owned(), Holds::instead_of_certificates(content));
-        CredentialsError::NoCertificates { path, holds }
+        let (path, found) = (path.to_owned(), FileContent::instead_of_certificates(content));
+        CredentialsError::NoCertificates { path, found }
     })
 }
 
@@ -66,4 +91,4 @@ pub(super) fn bad_identity(identity: &IdentityFiles, why: &rustls::Error) -> Cre
 }
 
 const MISMATCH: &str =
-    "the private key does not belong to the certificate, which has to be the first one in its file";
+    "the private key does not match the certificate, which must be the first one in its file";

@@ -10,7 +10,7 @@ use super::{
     error::CredentialsError,
     files,
     pem::{bad_identity, parse_identity, parse_roots, read_identity},
-    source::{Files, Source},
+    source::{FileSource, Files},
 };
 use crate::{grpc::ALPN_HTTP2, runtime::Shared};
 
@@ -22,7 +22,7 @@ use crate::{grpc::ALPN_HTTP2, runtime::Shared};
 /// used. Open connections are not affected. Clones share the loaded files. File contents are never
 /// printed or logged.
 #[derive(Clone, Debug)]
-pub struct ServerCredentials(Arc<Source<ServerFiles>>);
+pub struct ServerCredentials(Arc<FileSource<ServerFiles>>);
 
 /// Policy for client certificates of a server with a [client
 /// authority](ServerCredentials::with_client_authority).
@@ -47,8 +47,12 @@ impl ServerCredentials {
 
     /// Trusts client certificates issued by the root certificates in a PEM file.
     #[must_use]
-    pub fn with_client_authority(self, path: impl Into<PathBuf>, take: ClientCertificates) -> Self {
-        Self::from(ServerFiles { clients: Some((path.into(), take)), ..self.0.files().clone() })
+    pub fn with_client_authority(
+        self,
+        path: impl Into<PathBuf>,
+        policy: ClientCertificates,
+    ) -> Self {
+        Self::from(ServerFiles { clients: Some((path.into(), policy)), ..self.0.files().clone() })
     }
 
     /// Sets the interval at which files are read between connections, so that recent valid contents
@@ -77,7 +81,7 @@ impl ServerCredentials {
 
 impl From<ServerFiles> for ServerCredentials {
     fn from(files: ServerFiles) -> Self {
-        Self(Arc::new(Source::new(files)))
+        Self(Arc::new(FileSource::new(files)))
     }
 }
 
@@ -90,23 +94,26 @@ struct ServerFiles {
 }
 
 /// Loaded configuration and the file contents that it is based on.
-struct Loaded {
-    contents: Contents,
+struct LoadedServerFiles {
+    contents: ServerFileContents,
     config: Arc<ServerConfig>,
 }
 
 #[derive(PartialEq, Eq)]
-struct Contents {
+struct ServerFileContents {
     identity: [Vec<u8>; 2],
     clients: Option<Vec<u8>>,
 }
 
 impl Files for ServerFiles {
     type Config = ServerConfig;
-    type Loaded = Loaded;
+    type Loaded = LoadedServerFiles;
 
-    fn read(&self, before: Option<&Loaded>) -> Result<Option<Loaded>, CredentialsError> {
-        let contents = Contents {
+    fn read(
+        &self,
+        before: Option<&LoadedServerFiles>,
+    ) -> Result<Option<LoadedServerFiles>, CredentialsError> {
+        let contents = ServerFileContents {
             identity: read_identity(&self.identity)?,
             clients: self.clients.as_ref().map(|(path, _)| files::read(path)).transpose()?,
         };
@@ -119,10 +126,10 @@ impl Files for ServerFiles {
             .with_safe_default_protocol_versions()
             .map_err(|why| bad_identity(&self.identity, &why))?;
         let config = match (&self.clients, &contents.clients) {
-            (Some((path, take)), Some(content)) => {
+            (Some((path, policy)), Some(content)) => {
                 let roots: Arc<RootCertStore> = Arc::new(parse_roots(path, content)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-                let verifier = match take {
+                let verifier = match policy {
                     ClientCertificates::Required => verifier,
                     ClientCertificates::Requested => verifier.allow_unauthenticated(),
                 };
@@ -138,10 +145,10 @@ impl Files for ServerFiles {
             .with_single_cert(chain, key)
             .map_err(|why| bad_identity(&self.identity, &why))?;
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
-        Ok(Some(Loaded { contents, config: Arc::new(config) }))
+        Ok(Some(LoadedServerFiles { contents, config: Arc::new(config) }))
     }
 
-    fn config(loaded: &Loaded) -> &Arc<ServerConfig> {
+    fn config(loaded: &LoadedServerFiles) -> &Arc<ServerConfig> {
         &loaded.config
     }
 

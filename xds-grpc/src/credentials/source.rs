@@ -11,12 +11,12 @@ use tracing::warn;
 
 use super::{
     error::CredentialsError,
-    files::{Turnstile, or_known},
+    files::{ReadLock, or_previous},
 };
 use crate::runtime::{Shared, Task};
 
 /// Lower limit of the refresh interval.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Files from which a configuration is loaded.
 pub(super) trait Files: fmt::Debug + Send + Sync + 'static {
@@ -36,12 +36,12 @@ pub(super) trait Files: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Files and their last valid contents.
-pub(super) struct Source<F: Files> {
+pub(super) struct FileSource<F: Files> {
     files: F,
     /// Locked only briefly, as is `refresher`: no lock is held while a file is read, because
     /// reading may hang.
-    latest: Mutex<Latest<F::Loaded>>,
-    turnstile: Turnstile,
+    latest: Mutex<LatestContents<F::Loaded>>,
+    read_lock: ReadLock,
     refresher: Mutex<Refresher>,
 }
 
@@ -53,16 +53,16 @@ struct Refresher {
     alive: Weak<()>,
 }
 
-struct Latest<L> {
+struct LatestContents<L> {
     loaded: Option<Arc<L>>,
     /// Number of reads started; at most one runs at a time.
-    begun: u64,
+    started: u64,
 }
 
-impl<F: Files> Source<F> {
+impl<F: Files> FileSource<F> {
     pub(super) fn new(files: F) -> Self {
-        let latest = Mutex::new(Latest { loaded: None, begun: 0 });
-        Self { files, latest, turnstile: Turnstile::default(), refresher: Mutex::default() }
+        let latest = Mutex::new(LatestContents { loaded: None, started: 0 });
+        Self { files, latest, read_lock: ReadLock::default(), refresher: Mutex::default() }
     }
 
     pub(super) const fn files(&self) -> &F {
@@ -76,9 +76,9 @@ impl<F: Files> Source<F> {
         self: &Arc<Self>,
         runtime: Option<&Shared>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
-        let config = or_known(runtime, self.read(runtime), || self.known().map(Ok)).await?;
+        let config = or_previous(runtime, self.read(runtime), || self.previous().map(Ok)).await?;
         if let Some(runtime) = runtime {
-            self.keep_fresh(runtime);
+            self.start_refresher(runtime);
         }
         Ok(config)
     }
@@ -87,11 +87,11 @@ impl<F: Files> Source<F> {
         self: &Arc<Self>,
         runtime: Option<&Shared>,
     ) -> Result<Arc<F::Config>, CredentialsError> {
-        let (source, before) = (Arc::clone(self), lock(&self.latest).begun);
-        self.turnstile.pass(runtime, move || source.load_after(before)).await
+        let (source, before) = (Arc::clone(self), lock(&self.latest).started);
+        self.read_lock.run(runtime, move || source.load_after(before)).await
     }
 
-    fn known(&self) -> Option<Arc<F::Config>> {
+    fn previous(&self) -> Option<Arc<F::Config>> {
         let latest = lock(&self.latest);
         latest.loaded.as_ref().map(|loaded| Arc::clone(F::config(loaded)))
     }
@@ -101,15 +101,15 @@ impl<F: Files> Source<F> {
     fn load_after(&self, seen: u64) -> Result<Arc<F::Config>, CredentialsError> {
         let before = {
             let mut latest = lock(&self.latest);
-            if latest.begun > seen && latest.loaded.is_some() {
+            if latest.started > seen && latest.loaded.is_some() {
                 None
             } else {
-                latest.begun += 1;
+                latest.started += 1;
                 Some(latest.loaded.clone())
             }
         };
         let Some(before) = before else {
-            return self.known().ok_or(CredentialsError::Unsupported);
+            return self.previous().ok_or(CredentialsError::Unsupported);
         };
         match (self.files.read(before.as_deref()), before) {
             (Ok(Some(new)), _) => {
@@ -119,7 +119,7 @@ impl<F: Files> Source<F> {
             }
             (Ok(None), Some(before)) => Ok(Arc::clone(F::config(&before))),
             (Err(why), Some(before)) => {
-                warn!(reason = %why, "what was read before stays in use");
+                warn!(reason = %why, "cannot reload credentials: the last valid ones stay in use");
                 Ok(Arc::clone(F::config(&before)))
             }
             (Err(why), None) => Err(why),
@@ -129,7 +129,7 @@ impl<F: Files> Source<F> {
 
     /// Starts the background task unless it is running. The task ends when the last credentials are
     /// dropped.
-    fn keep_fresh(self: &Arc<Self>, runtime: &Shared) {
+    fn start_refresher(self: &Arc<Self>, runtime: &Shared) {
         let Some(interval) = self.files.refresh_interval() else { return };
         let mut refresher = lock(&self.refresher);
         if refresher.alive.strong_count() > 0 {
@@ -141,7 +141,7 @@ impl<F: Files> Source<F> {
         refresher.task = Some(runtime.start(async move {
             let _alive = alive;
             loop {
-                timer.sleep(interval.max(SHORTEST_INTERVAL)).await;
+                timer.sleep(interval.max(MIN_INTERVAL)).await;
                 let Some(source) = Weak::upgrade(&source) else { return };
                 // An error was logged, and the next connection detects it again.
                 let _ = source.read(Some(&timer)).await;
@@ -155,7 +155,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<F: Files> fmt::Debug for Source<F> {
+impl<F: Files> fmt::Debug for FileSource<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Files").field(&self.files).finish()
     }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_hangs_is_read_once_and_what_is_known_is_used() {
-        let source = Arc::new(Source::new(Hanging::default()));
+        let source = Arc::new(FileSource::new(Hanging::default()));
         assert_eq!(*wait(source.current(None)).expect("it is read"), 0);
         // On this runtime timeouts elapse at once, and blocking work is never run.
         let still = Shared::new(Still);

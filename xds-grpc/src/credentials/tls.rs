@@ -14,19 +14,19 @@ use super::{
     error::CredentialsError,
     files,
     pem::{bad_identity, parse_identity, parse_roots, read_identity},
-    source::{Files, Source},
+    source::{FileSource, Files},
 };
 use crate::grpc::ALPN_HTTP2;
 
-pub(super) type TlsSource = Source<ClientFiles>;
+pub(super) type TlsSource = FileSource<ClientFiles>;
 
 /// TLS files of a client; `None` if the kind of credentials is not supported.
 #[derive(Debug)]
 pub(super) struct ClientFiles(pub(super) Option<TlsFiles>);
 
 /// Loaded configuration and the file contents that it is based on.
-pub(super) struct Loaded {
-    contents: Contents,
+pub(super) struct LoadedClientFiles {
+    contents: ClientFileContents,
     roots: Arc<RootCertStore>,
     roots_read: Instant,
     /// Contains the TLS session cache, so it is kept while the files do not change.
@@ -34,29 +34,33 @@ pub(super) struct Loaded {
 }
 
 #[derive(PartialEq, Eq)]
-struct Contents {
+struct ClientFileContents {
     ca_certificate: Option<Vec<u8>>,
     identity: Option<[Vec<u8>; 2]>,
 }
 
 impl Files for ClientFiles {
     type Config = ClientConfig;
-    type Loaded = Loaded;
+    type Loaded = LoadedClientFiles;
 
-    fn read(&self, before: Option<&Loaded>) -> Result<Option<Loaded>, CredentialsError> {
+    fn read(
+        &self,
+        before: Option<&LoadedClientFiles>,
+    ) -> Result<Option<LoadedClientFiles>, CredentialsError> {
         let files = self.0.as_ref().ok_or(CredentialsError::Unsupported)?;
-        let contents = Contents {
+        let contents = ClientFileContents {
             ca_certificate: files.ca_certificate.as_deref().map(files::read).transpose()?,
             identity: files.identity.as_ref().map(read_identity).transpose()?,
         };
-        let is_known = |before: &&Loaded| before.contents.ca_certificate == contents.ca_certificate;
+        let is_known =
+            |before: &&LoadedClientFiles| before.contents.ca_certificate == contents.ca_certificate;
         // The system's root certificates consist of many files, which are not read for every
         // connection.
-        let is_young = |before: &&Loaded| {
+        let is_recent = |before: &&LoadedClientFiles| {
             contents.ca_certificate.is_some()
                 || before.roots_read.elapsed() < files.refresh_interval
         };
-        let (roots, roots_read) = match before.filter(is_known).filter(is_young) {
+        let (roots, roots_read) = match before.filter(is_known).filter(is_recent) {
             Some(before) if before.contents == contents => return Ok(None),
             Some(before) => (Arc::clone(&before.roots), before.roots_read),
             None => (Arc::new(read_roots(files, &contents)?), Instant::now()),
@@ -73,10 +77,10 @@ impl Files for ClientFiles {
             _ => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
-        Ok(Some(Loaded { contents, roots, roots_read, config: Arc::new(config) }))
+        Ok(Some(LoadedClientFiles { contents, roots, roots_read, config: Arc::new(config) }))
     }
 
-    fn config(loaded: &Loaded) -> &Arc<ClientConfig> {
+    fn config(loaded: &LoadedClientFiles) -> &Arc<ClientConfig> {
         &loaded.config
     }
 
@@ -85,7 +89,10 @@ impl Files for ClientFiles {
     }
 }
 
-fn read_roots(files: &TlsFiles, contents: &Contents) -> Result<RootCertStore, CredentialsError> {
+fn read_roots(
+    files: &TlsFiles,
+    contents: &ClientFileContents,
+) -> Result<RootCertStore, CredentialsError> {
     if let (Some(path), Some(content)) = (&files.ca_certificate, &contents.ca_certificate) {
         return parse_roots(path, content);
     }

@@ -25,19 +25,19 @@ use tracing::warn;
 
 use super::{
     error::CredentialsError,
-    files::{self, Turnstile, or_known},
+    files::{self, ReadLock, or_previous},
 };
 use crate::runtime::Shared;
 
 /// Time before its expiry at which a token counts as expired, because a call takes time to arrive.
-const MARGIN: Duration = Duration::from_secs(30);
+const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
 
 /// Token file and its last valid token.
 pub(super) struct TokenSource {
     /// `None` if the kind of credentials is not supported.
     path: Option<PathBuf>,
     last: Mutex<Option<Token>>,
-    turnstile: Turnstile,
+    read_lock: ReadLock,
 }
 
 #[derive(Clone)]
@@ -49,18 +49,18 @@ struct Token {
 
 impl Token {
     fn is_valid_at(&self, now: SystemTime) -> bool {
-        now.checked_add(MARGIN).is_some_and(|soon| soon < self.expires)
+        now.checked_add(EXPIRY_MARGIN).is_some_and(|soon| soon < self.expires)
     }
 }
 
 impl TokenSource {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path: Some(path), last: Mutex::default(), turnstile: Turnstile::default() }
+        Self { path: Some(path), last: Mutex::default(), read_lock: ReadLock::default() }
     }
 
     /// Creates a source of an unsupported kind, which always fails.
-    pub(super) fn unknown() -> Self {
-        Self { path: None, last: Mutex::default(), turnstile: Turnstile::default() }
+    pub(super) fn unsupported() -> Self {
+        Self { path: None, last: Mutex::default(), read_lock: ReadLock::default() }
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
@@ -74,11 +74,11 @@ impl TokenSource {
     ) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
         let read = move || source.token_at(SystemTime::now());
-        let read = self.turnstile.pass(runtime, read);
+        let read = self.read_lock.run(runtime, read);
         let last = || self.last_at(SystemTime::now()).map(|header| Ok((header, None)));
-        let (header, trouble) = or_known(runtime, read, last).await?;
-        if let Some(why) = trouble {
-            warn!(reason = %why, "the last token stays in use while it is valid");
+        let (header, error) = or_previous(runtime, read, last).await?;
+        if let Some(why) = error {
+            warn!(reason = %why, "cannot read a new token: the last one stays in use while it is valid");
         }
         Ok(header)
     }
@@ -148,14 +148,14 @@ fn parse(text: &[u8]) -> Option<Token> {
 }
 
 /// Maximum time to read all token files of a call. Reading may hang.
-const LONGEST_READ: Duration = Duration::from_secs(20);
+const MAX_READ_TIME: Duration = Duration::from_secs(20);
 
-pub(super) async fn read_in_time<T>(
+pub(super) async fn read_with_timeout<T>(
     runtime: &Shared,
     reading: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
-    let late = || Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
-    runtime.timeout(LONGEST_READ, reading).await.ok_or_else(late)?
+    let late = || Status::unavailable(format!("the token was not read within {MAX_READ_TIME:?}"));
+    runtime.timeout(MAX_READ_TIME, reading).await.ok_or_else(late)?
 }
 
 #[cfg(test)]
@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
         let runtime = Shared::new(Still);
-        let read = read_in_time(&runtime, pending::<Result<(), _>>()).now_or_never();
+        let read = read_with_timeout(&runtime, pending::<Result<(), _>>()).now_or_never();
         let status = read.expect("time is up").expect_err("nothing is read");
         assert_eq!(status.code(), Code::Unavailable);
         assert!(status.message().contains("token"), "{status}");
-        let read = read_in_time(&runtime, async { Ok(()) }).now_or_never();
+        let read = read_with_timeout(&runtime, async { Ok(()) }).now_or_never();
         assert!(read.expect("it is read").is_ok());
         println!("covers: B42");
     }
@@ -212,8 +212,8 @@ mod tests {
     fn a_token_that_ends_within_the_margin_is_not_sent() {
         let expires = UNIX_EPOCH + Duration::from_secs(1_000);
         let token = Token { header: HeaderValue::from_static("x"), expires };
-        assert!(token.is_valid_at(expires - MARGIN - Duration::from_nanos(1)));
-        assert!(!token.is_valid_at(expires - MARGIN));
-        assert!(!token.is_valid_at(expires + MARGIN));
+        assert!(token.is_valid_at(expires - EXPIRY_MARGIN - Duration::from_nanos(1)));
+        assert!(!token.is_valid_at(expires - EXPIRY_MARGIN));
+        assert!(!token.is_valid_at(expires + EXPIRY_MARGIN));
     }
 }

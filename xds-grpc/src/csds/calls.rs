@@ -17,13 +17,14 @@ use tonic::{
 };
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse};
 
-use crate::grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS};
-
-pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+use crate::{
+    grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS},
+    runtime::BoxFuture,
+};
 
 /// Implementation of the service that answers one request.
-pub(super) trait Answers: Clone + Send + Sync + Unpin + 'static {
-    fn answer(
+pub(super) trait StatusHandler: Clone + Send + Sync + Unpin + 'static {
+    fn handle(
         &self,
         request: ClientStatusRequest,
     ) -> impl Future<Output = Result<ClientStatusResponse, Status>> + Send;
@@ -31,15 +32,15 @@ pub(super) trait Answers: Clone + Send + Sync + Unpin + 'static {
 
 /// Serves a call of one of the methods.
 pub(super) fn serve<A, B>(
-    answers: A,
+    handler: A,
     request: http::Request<B>,
-) -> BoxFuture<Result<http::Response<Body>, Infallible>>
+) -> BoxFuture<'static, Result<http::Response<Body>, Infallible>>
 where
-    A: Answers,
+    A: StatusHandler,
     B: http_body::Body<Data: Send> + Send + 'static,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
 {
-    let method = Method(answers);
+    let method = MethodAdapter(handler);
     match request.uri().path() {
         FETCH_CLIENT_STATUS => {
             Box::pin(async { Ok(Grpc::new(StatusCodec).unary(method, request).await) })
@@ -55,38 +56,38 @@ where
 }
 
 /// tonic adapter for the methods.
-struct Method<A>(A);
+struct MethodAdapter<A>(A);
 
-impl<A: Answers> UnaryService<ClientStatusRequest> for Method<A> {
+impl<A: StatusHandler> UnaryService<ClientStatusRequest> for MethodAdapter<A> {
     type Response = ClientStatusResponse;
-    type Future = BoxFuture<Result<Response<ClientStatusResponse>, Status>>;
+    type Future = BoxFuture<'static, Result<Response<ClientStatusResponse>, Status>>;
 
     fn call(&mut self, request: Request<ClientStatusRequest>) -> Self::Future {
-        let answers = self.0.clone();
-        Box::pin(async move { answers.answer(request.into_inner()).await.map(Response::new) })
+        let handler = self.0.clone();
+        Box::pin(async move { handler.handle(request.into_inner()).await.map(Response::new) })
     }
 }
 
-impl<A: Answers> StreamingService<ClientStatusRequest> for Method<A> {
+impl<A: StatusHandler> StreamingService<ClientStatusRequest> for MethodAdapter<A> {
     type Response = ClientStatusResponse;
-    type ResponseStream = Dialogue<A>;
-    type Future = core::future::Ready<Result<Response<Dialogue<A>>, Status>>;
+    type ResponseStream = ResponseStream<A>;
+    type Future = core::future::Ready<Result<Response<ResponseStream<A>>, Status>>;
 
     fn call(&mut self, requests: Request<Streaming<ClientStatusRequest>>) -> Self::Future {
-        let (answers, requests) = (self.0.clone(), requests.into_inner());
-        core::future::ready(Ok(Response::new(Dialogue { answers, requests, next: None })))
+        let (handler, requests) = (self.0.clone(), requests.into_inner());
+        core::future::ready(Ok(Response::new(ResponseStream { handler, requests, next: None })))
     }
 }
 
 /// Response stream with one response per request. The next request is read only after the transport
 /// has taken the response, so a caller that does not read blocks only itself.
-struct Dialogue<A> {
-    answers: A,
+struct ResponseStream<A> {
+    handler: A,
     requests: Streaming<ClientStatusRequest>,
-    next: Option<BoxFuture<Result<ClientStatusResponse, Status>>>,
+    next: Option<BoxFuture<'static, Result<ClientStatusResponse, Status>>>,
 }
 
-impl<A: Answers> Stream for Dialogue<A> {
+impl<A: StatusHandler> Stream for ResponseStream<A> {
     type Item = Result<ClientStatusResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -98,8 +99,8 @@ impl<A: Answers> Stream for Dialogue<A> {
             }
             match ready!(Pin::new(&mut self.requests).poll_next(cx)) {
                 Some(Ok(request)) => {
-                    let answers = self.answers.clone();
-                    self.next = Some(Box::pin(async move { answers.answer(request).await }));
+                    let handler = self.handler.clone();
+                    self.next = Some(Box::pin(async move { handler.handle(request).await }));
                 }
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => return Poll::Ready(None),

@@ -12,13 +12,13 @@
 //! |---|---|
 //! | `mod.rs` | status of registered clients |
 //! | `server.rs` | status of a management server's clients |
-//! | `readers.rs` | authorization to read the status of a management server's clients |
+//! | `access.rs` | authorization to read the status of a management server's clients |
 //! | `calls.rs` | the gRPC methods |
 //!
 //! [gRFC A40]: https://github.com/grpc/proposal/blob/master/A40-csds-support.md
 
+mod access;
 mod calls;
-mod readers;
 mod server;
 
 use core::{
@@ -36,14 +36,14 @@ use xds_core::{
 };
 use xds_handle::{ClientHandle, WeakClientHandle};
 
-use self::calls::{Answers, BoxFuture, serve};
+use self::calls::{StatusHandler, serve};
 pub use self::{
-    readers::{ReadAuthorizer, ReadPermission, Readable, Readee, Reader},
+    access::{CsdsAuthorizer, CsdsCaller, CsdsDecision, ReportedClient, VisibleClients},
     server::ServerCsdsService,
 };
 use crate::{
     grpc::CSDS_SERVICE,
-    runtime::{Runtime, Shared},
+    runtime::{BoxFuture, Runtime, Shared},
 };
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of this process.
@@ -96,7 +96,7 @@ struct Registered {
 }
 
 /// Maximum time to wait for a client's driver. A driver that takes longer is not being polled.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<R: Runtime + Default> CsdsService<R> {
     /// Creates a service without clients that omits the contents of secrets.
@@ -132,11 +132,11 @@ impl<R> CsdsService<R> {
     }
 }
 
-impl<R: 'static> Answers for CsdsService<R> {
-    async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+impl<R: 'static> StatusHandler for CsdsService<R> {
+    async fn handle(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
         if !request.node_matchers.is_empty() {
             return Err(Status::invalid_argument(
-                "node_matchers: a client tells of itself and matches no nodes",
+                "node_matchers: not supported by clients, which report only themselves",
             ));
         }
         let contents = match request.exclude_resource_contents {
@@ -144,12 +144,12 @@ impl<R: 'static> Answers for CsdsService<R> {
             false => self.contents,
         };
         let clients = self.lock().clone();
-        let mut answer = ClientStatusResponse::default();
+        let mut response = ClientStatusResponse::default();
         for Registered { scope, client } in clients {
             let Some(client) = client.upgrade() else { continue };
-            let looked = client.csds(&*scope, contents);
-            match self.runtime.timeout(PATIENCE, looked).await {
-                Some(Ok(config)) => answer.config.push(config),
+            let config = client.csds(&*scope, contents);
+            match self.runtime.timeout(CLIENT_TIMEOUT, config).await {
+                Some(Ok(config)) => response.config.push(config),
                 // The client has ended in the meantime.
                 Some(Err(_ended)) => {}
                 None => {
@@ -157,7 +157,7 @@ impl<R: 'static> Answers for CsdsService<R> {
                 }
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -173,7 +173,7 @@ where
 {
     type Response = http::Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))

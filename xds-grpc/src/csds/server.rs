@@ -17,10 +17,10 @@ use xds_core::{
 };
 
 use super::{
-    calls::{Answers, BoxFuture, serve},
-    readers::{Latch, ReadAuthorizer, Readee, Reader, Readers},
+    access::{CallAuthorization, CsdsAuthorizer, CsdsCaller, ReportedClient, StatusAccess},
+    calls::{StatusHandler, serve},
 };
-use crate::{grpc::CSDS_SERVICE, server::ServerHandle};
+use crate::{grpc::CSDS_SERVICE, runtime::BoxFuture, server::ServerHandle};
 
 /// Service `envoy.service.status.v3.ClientStatusDiscoveryService` for the clients of a management
 /// server.
@@ -34,36 +34,36 @@ use crate::{grpc::CSDS_SERVICE, server::ServerHandle};
 ///
 /// The service exposes the complete configuration of clients. All calls are rejected with
 /// `PERMISSION_DENIED` until an [authorizer](Self::with_authorizer) is set or the service is [open
-/// to everybody](Self::open_to_everybody). Contents of secrets are omitted unless
+/// to everybody](Self::with_unrestricted_access). Contents of secrets are omitted unless
 /// [enabled](Self::with_secrets).
 // M234, M235
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
     server: ServerHandle,
     contents: Contents,
-    readers: Readers,
+    access: StatusAccess,
 }
 
 impl ServerCsdsService {
     /// Creates a service that rejects all calls and omits the contents of secrets.
     #[must_use]
     pub fn new(server: ServerHandle) -> Self {
-        Self { server, contents: Contents::default(), readers: Readers::Nobody }
+        Self { server, contents: Contents::default(), access: StatusAccess::Nobody }
     }
 
     /// Sets the authorizer that decides which clients' status a caller can read.
     // M235
     #[must_use]
-    pub fn with_authorizer(mut self, authorizer: impl ReadAuthorizer + 'static) -> Self {
-        self.readers = Readers::Asked(Arc::new(authorizer));
+    pub fn with_authorizer(mut self, authorizer: impl CsdsAuthorizer + 'static) -> Self {
+        self.access = StatusAccess::Authorizer(Arc::new(authorizer));
         self
     }
 
     /// Allows every caller to read the status of all clients. Use this only if the address, or the
     /// gRPC server, is accessible to operators only.
     #[must_use]
-    pub fn open_to_everybody(mut self) -> Self {
-        self.readers = Readers::Everybody;
+    pub fn with_unrestricted_access(mut self) -> Self {
+        self.access = StatusAccess::Everyone;
         self
     }
 
@@ -77,27 +77,27 @@ impl ServerCsdsService {
 
 /// One call of the service.
 #[derive(Clone, Debug)]
-struct Call {
+struct StatusCall {
     service: ServerCsdsService,
-    latch: Latch,
+    authorization: CallAuthorization,
 }
 
-impl Answers for Call {
-    async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
-        let ServerCsdsService { server, contents, readers } = &self.service;
-        let readable = self.latch.decision(readers).await?;
+impl StatusHandler for StatusCall {
+    async fn handle(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+        let ServerCsdsService { server, contents, access } = &self.service;
+        let visible = self.authorization.decision(access).await?;
         let contents = match request.exclude_resource_contents {
             true => Contents::None,
             false => *contents,
         };
         let ids: Vec<IdMatcher> =
             request.node_matchers.into_iter().map(IdMatcher::of).collect::<Result<_, _>>()?;
-        let is_meant = move |client: ClientStatus<'_>| {
+        let is_selected = move |client: ClientStatus<'_>| {
             let (node_id, view) = (client.node_id(), client.view());
-            let is_asked_for = ids.is_empty() || ids.iter().any(|matcher| matcher.fits(node_id));
-            is_asked_for && readable.has(Readee { node_id, view })
+            let is_requested = ids.is_empty() || ids.iter().any(|matcher| matcher.matches(node_id));
+            is_requested && visible.contains(ReportedClient { node_id, view })
         };
-        let config = server.client_configs(is_meant, contents).await;
+        let config = server.client_configs(is_selected, contents).await;
         let config = config.map_err(|ended| Status::unavailable(ended.to_string()))?;
         Ok(ClientStatusResponse { config })
     }
@@ -114,15 +114,15 @@ where
 {
     type Response = http::Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let latch = Latch::of(Reader::of(&request));
-        serve(Call { service: self.clone(), latch }, request)
+        let authorization = CallAuthorization::of(CsdsCaller::of(&request));
+        serve(StatusCall { service: self.clone(), authorization }, request)
     }
 }
 
@@ -152,7 +152,7 @@ impl IdMatcher {
     fn of(matcher: NodeMatcher) -> Result<Self, Status> {
         if !matcher.node_metadatas.is_empty() {
             return Err(Status::invalid_argument(
-                "node_matchers: node_metadatas: the server keeps no metadata of nodes",
+                "node_matchers: node_metadatas: not supported, because the server keeps no node metadata",
             ));
         }
         let StringMatcher { match_pattern, ignore_case } = matcher.node_id.unwrap_or_default();
@@ -160,7 +160,7 @@ impl IdMatcher {
         let pattern = match match_pattern {
             Some(MatchPattern::SafeRegex(_) | MatchPattern::Custom(_)) => {
                 return Err(Status::invalid_argument(
-                    "node_matchers: node_id: only exact, prefix, suffix and contains are understood",
+                    "node_matchers: node_id: only exact, prefix, suffix and contains are supported",
                 ));
             }
             Some(MatchPattern::Exact(text)) => Some(MatchPattern::Exact(case.of(&text))),
@@ -172,7 +172,7 @@ impl IdMatcher {
         Ok(Self { pattern, case })
     }
 
-    fn fits(&self, id: &str) -> bool {
+    fn matches(&self, id: &str) -> bool {
         let id = self.case.of(id);
         match &self.pattern {
             None => true,

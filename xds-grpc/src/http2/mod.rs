@@ -29,7 +29,7 @@ use futures_util::task::AtomicWaker;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::credentials::{Peer, explain_tls_failure};
+use crate::tls_advice::{PeerRole, explain_tls_failure};
 
 /// Length of a frame header in bytes.
 const HEADER: usize = 9;
@@ -125,10 +125,10 @@ impl fmt::Display for Hex<'_> {
 /// Wraps `io` so that the arrival of the server's SETTINGS is reported. Pass the returned I/O to an
 /// HTTP/2 stack.
 pub fn expect_settings<T>(io: T, protection: Protection) -> (Http2Io<T>, Opening) {
-    let (tell, told) = oneshot::channel();
-    let begin = Begin { tell, protection };
-    let frames = Frames { state: State::Header([0; HEADER], 0), settings: Settings::Missing };
-    (Http2Io { io, frames, begin: Some(begin), end: None }, Opening(told))
+    let (sender, receiver) = oneshot::channel();
+    let settings_report = SettingsReport { sender, protection };
+    let frames = Frames { state: FrameState::Header([0; HEADER], 0), settings: Settings::Missing };
+    (Http2Io { io, frames, settings_report: Some(settings_report), end: None }, Opening(receiver))
 }
 
 /// Wraps `io` so that the server's SETTINGS and the end of the connection's only call are reported.
@@ -206,26 +206,26 @@ pub struct Http2Io<T> {
     io: T,
     frames: Frames,
     /// Reports the SETTINGS; `None` after it has reported.
-    begin: Option<Begin>,
+    settings_report: Option<SettingsReport>,
     /// Reports the end of the call; `None` if it is not needed.
     end: Option<EndGuard>,
 }
 
 #[derive(Debug)]
-struct Begin {
-    tell: oneshot::Sender<Result<(), NotHttp2>>,
+struct SettingsReport {
+    sender: oneshot::Sender<Result<(), NotHttp2>>,
     protection: Protection,
 }
 
 /// Parser of frame boundaries.
 #[derive(Debug)]
 struct Frames {
-    state: State,
+    state: FrameState,
     settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum FrameState {
     /// Partial frame header and its number of bytes.
     Header([u8; HEADER], usize),
     /// Number of payload bytes that are left in the frame.
@@ -249,7 +249,7 @@ impl Frames {
         let mut has_end = false;
         while !bytes.is_empty() {
             match &mut self.state {
-                State::Header(header, filled) => {
+                FrameState::Header(header, filled) => {
                     let taken = bytes.len().min(HEADER.saturating_sub(*filled));
                     let (own, rest) = bytes.split_at(taken);
                     for (to, from) in header.iter_mut().skip(*filled).zip(own) {
@@ -263,7 +263,7 @@ impl Frames {
                         has_end |= self.begin_frame(header);
                     }
                 }
-                State::Payload(left) => {
+                FrameState::Payload(left) => {
                     let taken = bytes.len().min(*left);
                     *left -= taken;
                     bytes = bytes.get(taken..).unwrap_or_default();
@@ -297,7 +297,7 @@ impl Frames {
     fn begin_frame(&mut self, header: [u8; HEADER]) -> bool {
         let [a, b, c, kind, flags, ..] = header;
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        self.state = State::Payload(length);
+        self.state = FrameState::Payload(length);
         if self.settings == Settings::Missing {
             self.settings = Settings::Begun;
         }
@@ -312,7 +312,7 @@ impl Frames {
     }
 
     fn end_frame(&mut self) {
-        self.state = State::Header([0; HEADER], 0);
+        self.state = FrameState::Header([0; HEADER], 0);
         if self.settings == Settings::Begun {
             self.settings = Settings::Read;
         }
@@ -321,8 +321,8 @@ impl Frames {
     /// Returns the partial frame header.
     fn rest(&self) -> &[u8] {
         match &self.state {
-            State::Header(header, filled) => header.get(..*filled).unwrap_or_default(),
-            State::Payload(_) => &[],
+            FrameState::Header(header, filled) => header.get(..*filled).unwrap_or_default(),
+            FrameState::Payload(_) => &[],
         }
     }
 }
@@ -336,7 +336,7 @@ impl NotHttp2 {
     fn broken(error: &io::Error, protection: Protection) -> Self {
         Self::Broken(match protection {
             Protection::Plaintext => format!("{error}; is it a TLS port?"),
-            Protection::Tls => explain_tls_failure(error, Peer::Server),
+            Protection::Tls => explain_tls_failure(error, PeerRole::Server),
         })
     }
 
@@ -358,8 +358,8 @@ impl NotHttp2 {
 
 impl<T> Http2Io<T> {
     /// Processes the bytes that were read. No bytes means end of file.
-    fn note(&mut self, read: &[u8]) -> io::Result<()> {
-        let Some(begin) = &self.begin else {
+    fn inspect(&mut self, read: &[u8]) -> io::Result<()> {
+        let Some(settings_report) = &self.settings_report else {
             if let Some(end) = &self.end
                 && let Ok(true) = self.frames.read(read)
             {
@@ -381,9 +381,9 @@ impl<T> Http2Io<T> {
         };
         // The first line of an HTTP/1 response, if it arrived in one piece.
         let all = if read.starts_with(&first) { read } else { &first };
-        let why = NotHttp2::new(&first, all, begin.protection);
-        if let Some(begin) = self.begin.take() {
-            let _ = begin.tell.send(Err(why.clone()));
+        let why = NotHttp2::new(&first, all, settings_report.protection);
+        if let Some(settings_report) = self.settings_report.take() {
+            let _ = settings_report.sender.send(Err(why.clone()));
         }
         match read {
             [] => Ok(()),
@@ -401,11 +401,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Http2Io<T> {
         let this = &mut *self;
         // The HTTP/2 stack reads again, so it accepted the SETTINGS that it read before.
         if this.frames.settings == Settings::Read
-            && let Some(begin) = this.begin.take()
+            && let Some(settings_report) = this.settings_report.take()
         {
-            let _ = begin.tell.send(Ok(()));
+            let _ = settings_report.sender.send(Ok(()));
         }
-        if this.begin.is_none() && this.end.is_none() {
+        if this.settings_report.is_none() && this.end.is_none() {
             return Pin::new(&mut this.io).poll_read(cx, buf);
         }
         let before = buf.filled().len();
@@ -413,12 +413,14 @@ impl<T: AsyncRead + Unpin> AsyncRead for Http2Io<T> {
             return Pin::new(&mut this.io).poll_read(cx, buf);
         }
         if let Err(error) = ready!(Pin::new(&mut this.io).poll_read(cx, buf)) {
-            if let Some(begin) = this.begin.take() {
-                let _ = begin.tell.send(Err(NotHttp2::broken(&error, begin.protection)));
+            if let Some(settings_report) = this.settings_report.take() {
+                let _ = settings_report
+                    .sender
+                    .send(Err(NotHttp2::broken(&error, settings_report.protection)));
             }
             return Poll::Ready(Err(error));
         }
-        Poll::Ready(this.note(buf.filled().get(before..).unwrap_or_default()))
+        Poll::Ready(this.inspect(buf.filled().get(before..).unwrap_or_default()))
     }
 }
 

@@ -20,16 +20,16 @@ use super::{
 ///
 /// The authorizer is called once per stream, when the first request has identified the node. The
 /// stream's requests wait for the decision; other streams are not delayed. A function from an
-/// [`Applicant`] to a future is an authorizer:
+/// [`AuthorizationRequest`] to a future is an authorizer:
 ///
 /// ```
 /// use xds_grpc::{
 ///     ServerOptions,
-///     server::{Applicant, Denied, Permission},
+///     server::{AuthorizationRequest, Denied, AuthorizationDecision},
 /// };
 /// use xds_core::server::StatusCode;
 ///
-/// async fn of_its_own_name(client: Applicant) -> Permission {
+/// async fn of_its_own_name(client: AuthorizationRequest) -> AuthorizationDecision {
 ///     let id = format!("spiffe://mesh/{}", client.node_id);
 ///     if !client.peer.uris().contains(&id) {
 ///         return Err(Denied::new(StatusCode::PermissionDenied, "the certificate is not the node's"));
@@ -50,34 +50,34 @@ pub trait Authorizer: Send + Sync {
     /// is dropped if the client disconnects.
     fn authorize(
         &self,
-        applicant: Applicant,
-    ) -> Pin<Box<dyn Future<Output = Permission> + Send + '_>>;
+        request: AuthorizationRequest,
+    ) -> Pin<Box<dyn Future<Output = AuthorizationDecision> + Send + '_>>;
 }
 
-impl<F, Answer> Authorizer for F
+impl<F, Decision> Authorizer for F
 where
-    F: Fn(Applicant) -> Answer + Send + Sync,
-    Answer: Future<Output = Permission> + Send + 'static,
+    F: Fn(AuthorizationRequest) -> Decision + Send + Sync,
+    Decision: Future<Output = AuthorizationDecision> + Send + 'static,
 {
     fn authorize(
         &self,
-        applicant: Applicant,
-    ) -> Pin<Box<dyn Future<Output = Permission> + Send + '_>> {
-        Box::pin(self(applicant))
+        request: AuthorizationRequest,
+    ) -> Pin<Box<dyn Future<Output = AuthorizationDecision> + Send + '_>> {
+        Box::pin(self(request))
     }
 }
 
 /// Decision about a client: its view and limits, or the reason why it is not served.
-pub type Permission = Result<Admitted, Denied>;
+pub type AuthorizationDecision = Result<Admitted, Denied>;
 
 /// View and limits of an admitted client. A view name converts into an `Admitted` with the server's
 /// limits.
 /// ```
 /// use xds_core::server::{ClientLimits, ServerLimits};
-/// use xds_grpc::server::{Admitted, Applicant, Permission};
+/// use xds_grpc::server::{Admitted, AuthorizationRequest, AuthorizationDecision};
 ///
 /// /// Relays ask for their clients, on more streams and for more names than others.
-/// async fn by_role(client: Applicant) -> Permission {
+/// async fn by_role(client: AuthorizationRequest) -> AuthorizationDecision {
 ///     if !client.node_id.starts_with("relay-") {
 ///         return Ok("mesh".into());
 ///     }
@@ -147,7 +147,7 @@ impl Denied {
 /// Client that waits for the authorizer's decision.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Applicant {
+pub struct AuthorizationRequest {
     /// Stream of the client.
     pub stream: StreamId,
     /// Node id; empty if the client sent none.
@@ -160,7 +160,7 @@ pub struct Applicant {
     pub metadata: HeaderMap,
 }
 
-impl Applicant {
+impl AuthorizationRequest {
     /// Decodes the `Node` message.
     ///
     /// # Errors
@@ -172,9 +172,9 @@ impl Applicant {
 }
 
 // Omits the metadata, which may contain secrets.
-impl fmt::Debug for Applicant {
+impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Applicant")
+        f.debug_struct("AuthorizationRequest")
             .field("stream", &self.stream)
             .field("node_id", &self.node_id)
             .field("peer", &self.peer)
@@ -184,34 +184,35 @@ impl fmt::Debug for Applicant {
 
 /// Authorizer of a server.
 #[derive(Clone)]
-pub(crate) struct Gatekeeper(pub(crate) Arc<dyn Authorizer>);
+pub(crate) struct SharedAuthorizer(pub(crate) Arc<dyn Authorizer>);
 
-impl fmt::Debug for Gatekeeper {
+impl fmt::Debug for SharedAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authorizer")
     }
 }
 
-impl Gatekeeper {
+impl SharedAuthorizer {
     /// Calls the authorizer and sends its decision to the driver.
-    pub(super) async fn decide(self, applicant: Applicant, inbox: Inbox) {
-        let panicked = Denied::new(StatusCode::Internal, "the authorization of this client failed");
-        let mut answer = Answer { stream: applicant.stream, permission: Err(panicked), inbox };
-        answer.permission = self.0.authorize(applicant).await;
+    pub(super) async fn decide(self, request: AuthorizationRequest, inbox: Inbox) {
+        let panicked = Denied::new(StatusCode::Internal, "the authorizer failed");
+        let mut pending =
+            PendingDecision { stream: request.stream, decision: Err(panicked), inbox };
+        pending.decision = self.0.authorize(request).await;
     }
 }
 
 /// Decision that is sent when dropped, so that a panic of the authorizer results in a decision too.
-struct Answer {
+struct PendingDecision {
     stream: StreamId,
-    permission: Permission,
+    decision: AuthorizationDecision,
     inbox: Inbox,
 }
 
-impl Drop for Answer {
+impl Drop for PendingDecision {
     fn drop(&mut self) {
-        let permission =
-            core::mem::replace(&mut self.permission, Ok(Admitted::to(ViewName::default())));
-        self.inbox.send(Input::Decided(self.stream, permission));
+        let decision =
+            core::mem::replace(&mut self.decision, Ok(Admitted::to(ViewName::default())));
+        self.inbox.send(Input::Decided(self.stream, decision));
     }
 }

@@ -22,67 +22,67 @@ use super::inbox::{Inbox, Input};
 
 /// Slot in which the driver puts a response, and finally a status, for the transport.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
-    state: Mutex<State>,
+pub(crate) struct ResponseSlot {
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotState {
     /// Unwritten pieces of a response.
     response: Option<Pieces>,
     end: Option<Status>,
-    course: Course,
-    room: Room,
+    delivery: Delivery,
+    space: SlotSpace,
     waker: Option<Waker>,
 }
 
 /// Whether the client has received complete messages only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Course {
+enum Delivery {
     #[default]
-    Whole,
-    Broken,
+    Complete,
+    Partial,
 }
 
 /// State of the slot as seen by driver and transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Room {
+enum SlotSpace {
     /// The transport is writing.
     #[default]
     Busy,
     /// The transport is writing, and the driver wants to know when it is ready.
-    Wanted,
+    Awaited,
     /// The transport is ready for a response.
     Free,
 }
 
-impl Slot {
+impl ResponseSlot {
     /// Returns whether the transport is ready for a response. If not, the driver is notified when
     /// it is.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         let mut state = self.lock();
-        if state.room == Room::Busy {
-            state.room = Room::Wanted;
+        if state.space == SlotSpace::Busy {
+            state.space = SlotSpace::Awaited;
         }
-        state.room == Room::Free
+        state.space == SlotSpace::Free
     }
 
-    /// Puts a response in the slot. Requires [`has_room`](Self::has_room).
+    /// Puts a response in the slot. Requires [`is_free`](Self::is_free).
     pub(crate) fn put(&self, response: &mut Frame) {
         let pieces = pieces(response);
         let mut state = self.lock();
         state.response = Some(pieces);
-        state.room = Room::Busy;
+        state.space = SlotSpace::Busy;
         wake(state);
     }
 
     /// Ends the stream because of a fault of the client. An unwritten response is dropped, since
     /// the client may never read it. If a part of it was written already, the stream is reset.
-    pub(crate) fn cut(&self, status: Status) {
+    pub(crate) fn abort(&self, status: Status) {
         let mut state = self.lock();
         let unsent = state.response.take();
         if unsent.is_some_and(|[head, body]| head.is_empty() && !body.is_empty()) {
-            state.course = Course::Broken;
+            state.delivery = Delivery::Partial;
         }
         state.end.get_or_insert(status);
         wake(state);
@@ -95,14 +95,14 @@ impl Slot {
         wake(state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes the transport after releasing the lock.
-fn wake(mut state: MutexGuard<'_, State>) {
+fn wake(mut state: MutexGuard<'_, SlotState>) {
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -114,13 +114,13 @@ fn wake(mut state: MutexGuard<'_, State>) {
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     stream: StreamId,
-    slot: Arc<Slot>,
+    slot: Arc<ResponseSlot>,
     inbox: Inbox,
     is_ended: bool,
 }
 
 impl ResponseBody {
-    pub(crate) fn new(stream: StreamId, slot: Arc<Slot>, inbox: Inbox) -> Self {
+    pub(crate) fn new(stream: StreamId, slot: Arc<ResponseSlot>, inbox: Inbox) -> Self {
         Self { stream, slot, inbox, is_ended: false }
     }
 }
@@ -138,7 +138,7 @@ impl http_body::Body for ResponseBody {
             return Poll::Ready(None);
         }
         let mut state = this.slot.lock();
-        // The remaining pieces stay in the slot, where `cut` can drop them.
+        // The remaining pieces stay in the slot, where `abort` can drop them.
         let mut pieces = state.response.iter_mut().flatten();
         if let Some(piece) = pieces.find(|piece| !piece.is_empty()) {
             return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
@@ -146,18 +146,18 @@ impl http_body::Body for ResponseBody {
         state.response = None;
         if let Some(status) = state.end.take() {
             this.is_ended = true;
-            return Poll::Ready(Some(match state.course {
-                Course::Whole => trailers(&status).map(http_body::Frame::trailers),
-                Course::Broken => Err(status),
+            return Poll::Ready(Some(match state.delivery {
+                Delivery::Complete => trailers(&status).map(http_body::Frame::trailers),
+                Delivery::Partial => Err(status),
             }));
         }
         if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.waker = Some(cx.waker().clone());
         }
-        let was = core::mem::replace(&mut state.room, Room::Free);
+        let was = core::mem::replace(&mut state.space, SlotSpace::Free);
         drop(state);
-        if was == Room::Wanted {
-            this.inbox.send(Input::Room(this.stream));
+        if was == SlotSpace::Awaited {
+            this.inbox.send(Input::SlotFree(this.stream));
         }
         Poll::Pending
     }
@@ -238,7 +238,7 @@ mod tests {
         let stream = server.accept(via, Time::ZERO).expect("a stream");
         for written in 0..3 {
             let (inbox, _outlet) = Inbox::new();
-            let slot = Arc::new(Slot::default());
+            let slot = Arc::new(ResponseSlot::default());
             let mut body = ResponseBody::new(stream, Arc::clone(&slot), inbox);
             let shared = Bytes::from(vec![7; 1_000]);
             let mut frame = Frame::default();
@@ -249,7 +249,7 @@ mod tests {
             for _ in 0..written {
                 assert!(next(&mut body).expect("it goes on").expect("it is well").is_data());
             }
-            slot.cut(Status::deadline_exceeded("no answer"));
+            slot.abort(Status::deadline_exceeded("no answer"));
             assert!(shared.is_unique(), "{written}");
             match (next(&mut body), written) {
                 (Some(Ok(frame)), 0 | 2) => {

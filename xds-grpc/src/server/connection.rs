@@ -18,10 +18,10 @@ use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::{
-    log::{Address, Warnings},
+    log::{PeerAddress, Warnings},
     options::ServerOptions,
     peer::Peer,
-    preface::{Beginning, Counted},
+    preface::{ClientProtocol, PrefaceIo},
 };
 use crate::{
     clock::Clock,
@@ -31,17 +31,17 @@ use crate::{
 };
 
 /// Maximum time for the TLS handshake, and for the HTTP/2 preface.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time for a polling client to send the head of its next request. Longer than usual
 /// polling intervals.
 #[cfg(feature = "rest")]
-const IDLE: Duration = Duration::from_secs(300);
+const REST_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Stage of a listener, sent to its connections. They are closed at once when the sender is
 /// dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ListenerStage {
     Serving,
     /// No new calls are accepted. Connections end after their last call.
     Closing,
@@ -49,7 +49,7 @@ pub(super) enum Stage {
 
 /// Service of a listener.
 #[derive(Clone)]
-pub(super) enum Serves {
+pub(super) enum ServedProtocol {
     Grpc(Routes),
     #[cfg(feature = "rest")]
     Rest(xds_rest::Gateway<super::DiscoveryService>),
@@ -58,7 +58,7 @@ pub(super) enum Serves {
 /// Shared state of a listener's connections.
 #[derive(Clone)]
 pub(super) struct Connections {
-    pub(super) serves: Serves,
+    pub(super) served: ServedProtocol,
     pub(super) options: ServerOptions,
     pub(super) runtime: Shared,
     warnings: Arc<Mutex<Warnings>>,
@@ -66,18 +66,19 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(serves: Serves, options: ServerOptions, runtime: Shared) -> Self {
+    pub(super) fn new(served: ServedProtocol, options: ServerOptions, runtime: Shared) -> Self {
         let clock = Clock::start(runtime.clone());
-        Self { serves, options, runtime, warnings: Arc::default(), clock }
+        Self { served, options, runtime, warnings: Arc::default(), clock }
     }
 
     /// Logs why a connection failed. The warnings are rate limited, because clients control their
     /// number.
     fn warn(&self, peer: &Peer, reason: &str) {
         let warnings = self.warnings.lock();
-        let is_warned = warnings.unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
-        let peer = Address(peer);
-        match is_warned {
+        let is_within_limit =
+            warnings.unwrap_or_else(PoisonError::into_inner).admit(self.clock.now());
+        let peer = PeerAddress(peer);
+        match is_within_limit {
             true => warn!(%peer, reason, "no connection"),
             false => debug!(%peer, reason, "no connection"),
         }
@@ -89,83 +90,83 @@ impl Connections {
         io: Box<dyn Io>,
         peer: Peer,
         permit: OwnedSemaphorePermit,
-        stage: watch::Receiver<Stage>,
+        stage: watch::Receiver<ListenerStage>,
     ) {
-        let secured = select! {
-            secured = self.secured(io, peer.clone()) => secured,
-            () = cut(stage.clone()) => None,
+        let secure = select! {
+            secure = self.secure(io, peer.clone()) => secure,
+            () = closed_by_listener(stage.clone()) => None,
         };
-        let Some((io, peer)) = secured else { return };
+        let Some((io, peer)) = secure else { return };
         let shown = peer.clone();
         drop(permit);
-        let Self { serves, options, runtime, .. } = self.clone();
-        let (ended, beginning) = match serves {
-            Serves::Grpc(routes) => {
-                let answer = service_fn(move |mut request: Request<Incoming>| {
+        let Self { served, options, runtime, .. } = self.clone();
+        let (ended, protocol) = match served {
+            ServedProtocol::Grpc(routes) => {
+                let respond = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
                     routes.clone().call(request)
                 });
-                let (io, begun) = Counted::new(io);
-                let late = runtime.sleep(HANDSHAKE_TIME);
+                let (io, detection) = PrefaceIo::new(io);
+                let late = runtime.sleep(HANDSHAKE_TIMEOUT);
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
                     .keep_alive_interval(options.keepalive.interval)
                     .keep_alive_timeout(options.keepalive.timeout)
                     .max_concurrent_streams(options.max_concurrent_streams)
-                    .serve_connection(io, answer);
+                    .serve_connection(io, respond);
                 let served = until_closed(connection, stage, |it| it.graceful_shutdown());
                 let silent = async {
                     late.await;
-                    if begun.with() == Beginning::Http2 {
+                    if detection.protocol() == ClientProtocol::Http2 {
                         pending::<()>().await;
                     }
                 };
                 select! {
-                    ended = served => (ended, begun.with()),
+                    ended = served => (ended, detection.protocol()),
                     () = silent => {
-                        debug!(peer = %Address(&shown), "nothing was said on a connection");
+                        debug!(peer = %PeerAddress(&shown), "client sent no HTTP/2 preface: connection closed");
                         return;
                     }
                 }
             }
             #[cfg(feature = "rest")]
-            Serves::Rest(gateway) => {
-                let answer = service_fn(move |mut request: Request<Incoming>| {
+            ServedProtocol::Rest(gateway) => {
+                let respond = service_fn(move |mut request: Request<Incoming>| {
                     request.extensions_mut().insert(peer.clone());
                     gateway.clone().call(request)
                 });
-                let (io, begun) = Counted::new(io);
+                let (io, detection) = PrefaceIo::new(io);
                 // The timeout closes connections of clients that do not send a complete request
                 // head.
                 let connection = hyper::server::conn::http1::Builder::new()
                     .timer(runtime)
-                    .header_read_timeout(IDLE)
-                    .serve_connection(io, answer);
+                    .header_read_timeout(REST_IDLE_TIMEOUT)
+                    .serve_connection(io, respond);
                 let ended = until_closed(connection, stage, |it| it.graceful_shutdown()).await;
-                let is_tls = begun.with() == Beginning::Tls;
-                (ended, if is_tls { Beginning::Tls } else { Beginning::Silence })
+                let is_tls = detection.protocol() == ClientProtocol::Tls;
+                (ended, if is_tls { ClientProtocol::Tls } else { ClientProtocol::Unknown })
             }
         };
         if let Err(why) = ended {
-            let advice = beginning.advice();
+            let advice = protocol.advice();
             if !advice.is_empty() {
                 return self.warn(&shown, advice);
             }
-            debug!(peer = %Address(&shown), reason = with_causes(&why), "a connection broke");
+            debug!(peer = %PeerAddress(&shown), reason = with_causes(&why), "connection lost");
         }
     }
 
     /// Performs the TLS handshake if the server has credentials. Returns the connection and its
     /// peer.
-    async fn secured(&self, io: Box<dyn Io>, peer: Peer) -> Option<(Box<dyn Io>, Peer)> {
+    async fn secure(&self, io: Box<dyn Io>, peer: Peer) -> Option<(Box<dyn Io>, Peer)> {
         let Some(credentials) = &self.options.credentials else { return Some((io, peer)) };
-        let shaking_hands = async {
+        let handshake = async {
             let config = credentials.current(Some(&self.runtime)).await;
             let config = config.map_err(|why| why.to_string())?;
-            let config = match &self.serves {
-                Serves::Grpc(_) => config,
+            let config = match &self.served {
+                ServedProtocol::Grpc(_) => config,
                 #[cfg(feature = "rest")]
-                Serves::Rest(_) => {
+                ServedProtocol::Rest(_) => {
                     let mut config = (*config).clone();
                     config.alpn_protocols = vec![crate::grpc::ALPN_HTTP1.to_vec()];
                     Arc::new(config)
@@ -173,10 +174,10 @@ impl Connections {
             };
             tls::accept(config, io).await
         };
-        let reason = match self.runtime.timeout(HANDSHAKE_TIME, shaking_hands).await {
+        let reason = match self.runtime.timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Some(Ok((io, chain))) => return Some((io, peer.with_certificates(chain))),
             Some(Err(reason)) => reason,
-            None => "the handshake took too long".into(),
+            None => "the handshake timed out".into(),
         };
         self.warn(&peer, &format!("TLS: {reason}"));
         None
@@ -186,7 +187,7 @@ impl Connections {
 /// Serves a connection until it ends or the listener's stage sender is dropped.
 async fn until_closed<C: Future<Output = hyper::Result<()>>>(
     connection: C,
-    mut stage: watch::Receiver<Stage>,
+    mut stage: watch::Receiver<ListenerStage>,
     close: impl Fn(Pin<&mut C>),
 ) -> hyper::Result<()> {
     let mut connection = pin!(connection);
@@ -204,6 +205,6 @@ async fn until_closed<C: Future<Output = hyper::Result<()>>>(
 }
 
 /// Waits until the listener's stage sender is dropped.
-async fn cut(mut stage: watch::Receiver<Stage>) {
+async fn closed_by_listener(mut stage: watch::Receiver<ListenerStage>) {
     while stage.changed().await.is_ok() {}
 }

@@ -14,7 +14,7 @@ use tokio::{
     select,
     sync::{Notify, broadcast},
 };
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
@@ -26,20 +26,20 @@ use xds_core::{
 };
 
 use super::{
-    authorize::{Applicant, Gatekeeper, Permission},
-    body::{ResponseBody, Slot},
+    authorize::{AuthorizationDecision, AuthorizationRequest, SharedAuthorizer},
+    body::{ResponseBody, ResponseSlot},
     events::{EventQueue, ServerEvent},
-    handle::Observed,
     health::Health,
-    inbox::{Call, Inbox, Input, Outlet, Target, WeakInbox},
+    inbox::{ConvergenceTarget, Inbox, IncomingCall, Input, InputReceiver, WeakInbox},
     log::Log,
+    observations::Observed,
     options::ServerOptions,
     peer::Peer,
-    waits::Waits,
+    requests::{CallKind, read},
+    waits::ConvergenceWaits,
 };
 use crate::{
     clock::Clock,
-    grpc::{over_size_limit, with_causes},
     guard::guard_references,
     runtime::{Alarm, Budget, Shared, Task},
 };
@@ -47,10 +47,10 @@ use crate::{
 /// Driver of one server. Owns the core server and its end of every stream.
 pub(crate) struct Driver {
     server: Server,
-    outlet: Outlet,
+    receiver: InputReceiver,
     /// Cloned for streams. Weak, because it must not keep the server alive.
     inbox: WeakInbox,
-    waits: Waits,
+    waits: ConvergenceWaits,
     events: Arc<EventQueue>,
     event_capacity: usize,
     /// Never iterated in an order that matters.
@@ -64,7 +64,7 @@ pub(crate) struct Driver {
     /// Status that the health service reports.
     status: ServingStatus,
     phase: Phase,
-    gatekeeper: Option<Gatekeeper>,
+    authorizer: Option<SharedAuthorizer>,
     runtime: Shared,
     clock: Clock,
     alarm: Alarm,
@@ -74,7 +74,7 @@ pub(crate) struct Driver {
 }
 
 /// Receivers of the driver's notifications.
-pub(crate) struct Audience {
+pub(crate) struct Reporters {
     pub(crate) observations: broadcast::Sender<Observed>,
     pub(crate) events: Arc<EventQueue>,
     pub(crate) health: Health,
@@ -87,47 +87,31 @@ pub(crate) struct Stream {
     pub(crate) node: Arc<str>,
     pub(crate) peer: Peer,
     pub(crate) variant: Variant,
-    slot: Arc<Slot>,
+    slot: Arc<ResponseSlot>,
     credit: Arc<Notify>,
-    speech: Speech,
+    request_side: RequestSide,
     /// Input of the authorizer; `None` after it was called.
-    applicant: Option<Box<Applicant>>,
+    authorization_request: Option<Box<AuthorizationRequest>>,
     /// Task that reads requests.
     _reader: Task,
     /// Task that runs the authorizer.
     _decision: Option<Task>,
 }
 
-/// Kind of call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Stream of requests.
-    Stream,
-    /// Unary call with one request and one response.
-    Fetch,
-}
-
-/// Whether a call has delivered a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    Nothing,
-    Something,
-}
-
 /// Whether the client may send further requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speech {
-    GoesOn,
+enum RequestSide {
+    Open,
     /// The client has half-closed the stream.
-    Over,
+    HalfClosed,
 }
 
 /// Maximum number of inputs per iteration.
-const INPUTS_PER_TURN: usize = 1_000;
+const MAX_INPUTS: usize = 1_000;
 
 /// Maximum bytes of requests per iteration; the last request may exceed it. Afterwards responses
 /// are sent. The cost of a request is proportional to its length.
-const BYTES_PER_TURN: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 /// Lifecycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,11 +126,11 @@ impl Driver {
         mut config: ServerConfig,
         options: &ServerOptions,
         inbox: &Inbox,
-        outlet: Outlet,
-        audience: Audience,
+        receiver: InputReceiver,
+        reporters: Reporters,
         runtime: Shared,
     ) -> Self {
-        let Audience { observations, events, health } = audience;
+        let Reporters { observations, events, health } = reporters;
         guard_references(&mut config);
         if options.authorizer.is_some() {
             config.admission = Admission::Asked;
@@ -159,9 +143,9 @@ impl Driver {
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         Self {
             server: Server::new(config, seed, clock.now()),
-            outlet,
+            receiver,
             inbox: inbox.downgrade(),
-            waits: Waits::default(),
+            waits: ConvergenceWaits::default(),
             events,
             event_capacity: options.event_capacity.max(1),
             streams: HashMap::new(),
@@ -171,7 +155,7 @@ impl Driver {
             health,
             status,
             phase: Phase::Serving,
-            gatekeeper: options.authorizer.clone(),
+            authorizer: options.authorizer.clone(),
             alarm: Alarm::new(runtime.clone()),
             runtime,
             clock,
@@ -195,7 +179,7 @@ impl Driver {
                 let due = [core, self.log.due()].into_iter().flatten().min();
                 self.alarm.set(due.map(|due| self.clock.instant(due)));
                 let count = select! {
-                    count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
+                    count = self.receiver.recv_many(&mut inputs, MAX_INPUTS) => Some(count),
                     () = self.alarm.ring() => None,
                 };
                 match count {
@@ -206,39 +190,39 @@ impl Driver {
             } else {
                 self.server.handle_timeout(self.clock.now());
             }
-            self.take_some(&mut rest);
-            self.obey();
+            self.handle_inputs(&mut rest);
+            self.process_outputs();
             if self.phase == Phase::Ended {
                 return;
             }
             self.transmit();
-            self.read_on();
+            self.permit_reads();
         }
     }
 
-    fn take_some(&mut self, inputs: &mut VecDeque<Input>) {
+    fn handle_inputs(&mut self, inputs: &mut VecDeque<Input>) {
         let mut bytes = 0;
-        while bytes < BYTES_PER_TURN
+        while bytes < MAX_BYTES
             && let Some(input) = inputs.pop_front()
         {
             if let Input::Request(_, message) = &input {
                 bytes += message.len();
             }
-            self.take(input);
+            self.handle_input(input);
             // Observations of a stream are logged before the stream is removed.
-            self.obey();
+            self.process_outputs();
         }
     }
 
-    fn take(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         let now = self.clock.now();
         match input {
-            Input::Accept { call, answer } => {
+            Input::Accept { call, reply } => {
                 // If the caller is gone, the dropped body closes the stream.
-                let _ = answer.send(self.accept(*call));
+                let _ = reply.send(self.accept(*call));
             }
-            Input::Request(id, message) => self.take_request(id, message),
-            Input::Undeliverable(id, why) => {
+            Input::Request(id, message) => self.handle_request(id, message),
+            Input::Malformed(id, why) => {
                 if self.streams.contains_key(&id) {
                     self.server.handle_event(StreamEvent::Malformed(id, why), now);
                 }
@@ -248,30 +232,30 @@ impl Driver {
                     self.server.handle_event(StreamEvent::TooLong(id, why), now);
                 }
             }
-            Input::Room(id) => self.writable.push(id),
+            Input::SlotFree(id) => self.writable.push(id),
             Input::Closed(id) => self.close(id),
             Input::HalfClosed(id) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
-                    stream.speech = Speech::Over;
+                    stream.request_side = RequestSide::HalfClosed;
                     self.server.handle_event(StreamEvent::HalfClosed(id), now);
                 }
             }
-            Input::Decided(id, permission) => self.decided(id, permission),
-            Input::Command(command) => command.carry_out(&mut self.server, now),
-            Input::Ready(answer) => {
+            Input::Decided(id, decision) => self.apply_decision(id, decision),
+            Input::Command(command) => command.run(&mut self.server, now),
+            Input::Ready(reply) => {
                 self.server.set_ready(now);
                 if self.phase == Phase::Serving {
                     self.status = ServingStatus::Serving;
                 }
-                let _ = answer.send(());
+                let _ = reply.send(());
             }
-            Input::Converge { target, answer } => {
-                self.waits.add(&mut self.server, target, answer, now);
+            Input::Converge { target, reply } => {
+                self.waits.add(&mut self.server, target, reply, now);
             }
             Input::EventsRead => {}
-            Input::EventsWanted => {
-                let questions = self.server.open_questions().filter_map(ServerEvent::of);
-                self.events.begin(questions);
+            Input::EventsSubscribed => {
+                let open_requests = self.server.open_questions().filter_map(ServerEvent::of);
+                self.events.begin(open_requests);
             }
             Input::Drain(plan) => {
                 self.phase = Phase::Draining;
@@ -291,15 +275,16 @@ impl Driver {
     /// Handles the end of a stream by the client.
     fn close(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.remove(&id) {
-            self.log.gone(&stream);
+            self.log.disconnected(&stream);
             stream.slot.end(Status::ok(""));
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
         }
     }
 
-    fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
+    fn accept(&mut self, call: IncomingCall) -> Result<ResponseBody, Refusal> {
         let variant = call.via.variant();
-        let kind = if matches!(call.via, Via::Fetch { .. }) { Kind::Fetch } else { Kind::Stream };
+        let kind =
+            if matches!(call.via, Via::Fetch { .. }) { CallKind::Fetch } else { CallKind::Stream };
         let now = self.clock.now();
         let id = self
             .server
@@ -310,7 +295,7 @@ impl Driver {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
             return Err(Refusal::ShuttingDown);
         };
-        let (slot, credit) = (Arc::new(Slot::default()), Arc::new(Notify::new()));
+        let (slot, credit) = (Arc::new(ResponseSlot::default()), Arc::new(Notify::new()));
         let reader = read(
             id,
             kind,
@@ -319,8 +304,8 @@ impl Driver {
             Arc::clone(&credit),
             inbox.clone(),
         );
-        let applicant = self.gatekeeper.is_some().then(|| {
-            Box::new(Applicant {
+        let authorization_request = self.authorizer.is_some().then(|| {
+            Box::new(AuthorizationRequest {
                 stream: id,
                 node_id: Arc::default(),
                 encoded_node: Bytes::new(),
@@ -335,8 +320,8 @@ impl Driver {
             variant,
             slot: Arc::clone(&slot),
             credit,
-            speech: Speech::GoesOn,
-            applicant,
+            request_side: RequestSide::Open,
+            authorization_request,
             _reader: self.runtime.start(reader),
             _decision: None,
         };
@@ -345,7 +330,7 @@ impl Driver {
         Ok(ResponseBody::new(id, slot, inbox))
     }
 
-    fn take_request(&mut self, id: StreamId, message: Bytes) {
+    fn handle_request(&mut self, id: StreamId, message: Bytes) {
         let Some(stream) = self.streams.get(&id) else { return };
         self.log.received(stream, &message);
         self.unread.push(id);
@@ -353,7 +338,7 @@ impl Driver {
     }
 
     /// Processes the core's outputs: closes streams and forwards observations and events.
-    fn obey(&mut self) {
+    fn process_outputs(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {
                 ServerOutput::Writable(id) => self.writable.push(id),
@@ -366,24 +351,24 @@ impl Driver {
                             CloseReason::ShuttingDown | CloseReason::StreamAge => {
                                 stream.slot.end(status);
                             }
-                            _ => stream.slot.cut(status),
+                            _ => stream.slot.abort(status),
                         }
                     }
                 }
                 ServerOutput::Finished(id) => {
                     if let Some(stream) = self.streams.remove(&id) {
-                        if stream.speech == Speech::Over {
-                            self.log.gone(&stream);
+                        if stream.request_side == RequestSide::HalfClosed {
+                            self.log.disconnected(&stream);
                         }
                         stream.slot.end(Status::ok(""));
                     }
                 }
                 ServerOutput::Observed(observation) => self.observe(observation),
-                ServerOutput::Authorize { stream, .. } if self.gatekeeper.is_some() => {
+                ServerOutput::Authorize { stream, .. } if self.authorizer.is_some() => {
                     self.authorize(stream);
                 }
                 ServerOutput::Converged { view, type_url, sequence } => {
-                    self.waits.converged(&Target { view, type_url, sequence });
+                    self.waits.converged(&ConvergenceTarget { view, type_url, sequence });
                 }
                 ServerOutput::Drained => self.phase = Phase::Ended,
                 output => {
@@ -400,9 +385,9 @@ impl Driver {
         if let Some(stream) = stream {
             if let Observation::Identified { node_id, node, .. } = &observation {
                 stream.node = Arc::clone(node_id);
-                if let Some(applicant) = &mut stream.applicant {
-                    applicant.node_id = Arc::clone(node_id);
-                    applicant.encoded_node = node.clone();
+                if let Some(authorization_request) = &mut stream.authorization_request {
+                    authorization_request.node_id = Arc::clone(node_id);
+                    authorization_request.encoded_node = node.clone();
                 }
             }
             self.log.observed(stream, &observation);
@@ -415,20 +400,23 @@ impl Driver {
 
     /// Starts the authorizer for a stream.
     fn authorize(&mut self, id: StreamId) {
-        let Some(gatekeeper) = self.gatekeeper.clone() else { return };
+        let Some(authorizer) = self.authorizer.clone() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let (Some(applicant), Some(inbox)) = (stream.applicant.take(), self.inbox.upgrade()) else {
+        let (Some(authorization_request), Some(inbox)) =
+            (stream.authorization_request.take(), self.inbox.upgrade())
+        else {
             return;
         };
-        stream._decision = Some(self.runtime.start(gatekeeper.decide(*applicant, inbox)));
+        stream._decision =
+            Some(self.runtime.start(authorizer.decide(*authorization_request, inbox)));
     }
 
-    fn decided(&mut self, id: StreamId, permission: Permission) {
+    fn apply_decision(&mut self, id: StreamId, decision: AuthorizationDecision) {
         if !self.streams.contains_key(&id) {
             return;
         }
         let now = self.clock.now();
-        match permission {
+        match decision {
             Ok(admitted) => {
                 if let Some(limits) = admitted.limits {
                     self.server.limit_client(id, limits, now);
@@ -445,20 +433,20 @@ impl Driver {
             let mut writable = core::mem::take(&mut self.writable);
             writable.drain(..).for_each(|id| self.transmit_to(id));
             // Rendering may cause observations.
-            self.obey();
+            self.process_outputs();
         }
     }
 
     fn transmit_to(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        while stream.slot.has_room() {
+        while stream.slot.is_free() {
             let now = self.clock.now();
             let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
                 return;
             };
             let bytes = self.frame.len();
             if u32::try_from(bytes).is_err() {
-                let why = format!("a response of {bytes} bytes is longer than gRPC can carry");
+                let why = format!("a response of {bytes} bytes exceeds the maximum of gRPC");
                 stream.slot.end(Status::resource_exhausted(why));
                 self.streams.remove(&id);
                 return self.server.handle_event(StreamEvent::Closed(id), now);
@@ -469,7 +457,7 @@ impl Driver {
     }
 
     /// Permits the readers to read whose requests the core wants.
-    fn read_on(&mut self) {
+    fn permit_reads(&mut self) {
         if self.events.is_full(self.event_capacity) {
             return;
         }
@@ -493,46 +481,5 @@ impl Drop for Driver {
         for stream in self.streams.values() {
             stream.slot.end(Status::unavailable("the server has ended"));
         }
-    }
-}
-
-/// Reads a stream's requests, one per permission.
-async fn read(
-    id: StreamId,
-    kind: Kind,
-    mut requests: Streaming<Bytes>,
-    limit: usize,
-    credit: Arc<Notify>,
-    inbox: Inbox,
-) {
-    let mut asked = Asked::Nothing;
-    loop {
-        credit.notified().await;
-        match requests.message().await {
-            Ok(Some(message)) => {
-                asked = Asked::Something;
-                inbox.send(Input::Request(id, message));
-            }
-            Ok(None) if (kind, asked) == (Kind::Fetch, Asked::Nothing) => {
-                return inbox.send(Input::Undeliverable(id, "a fetch without a request".into()));
-            }
-            // The response may still be pending. If the client disconnects, the response body is
-            // dropped.
-            Ok(None) if kind == Kind::Fetch => return,
-            Ok(None) => return inbox.send(Input::HalfClosed(id)),
-            Err(status) => return inbox.send(unreadable(id, &status, limit)),
-        }
-    }
-}
-
-/// Maps an error of the request stream to an input: an invalid message or a closed stream.
-fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
-    if let Some(why) = over_size_limit(status, limit) {
-        return Input::TooLong(id, why.into());
-    }
-    // An error without a source is about the message, otherwise about the connection.
-    match (status.code(), core::error::Error::source(status)) {
-        (Code::Internal, None) => Input::Undeliverable(id, with_causes(status).into()),
-        _ => Input::Closed(id),
     }
 }

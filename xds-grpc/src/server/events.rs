@@ -61,7 +61,7 @@ pub enum ServerEvent {
     /// A client sent a custom message: a request of a type registered in
     /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides).
     // M21
-    Aside {
+    CustomMessage {
         /// Stream of the client.
         stream: StreamId,
         /// Type URL of the request.
@@ -86,7 +86,7 @@ impl ServerEvent {
                 Self::Unwanted { view, type_url, names }
             }
             ServerOutput::Aside { stream, type_url, message } => {
-                Self::Aside { stream, type_url, message }
+                Self::CustomMessage { stream, type_url, message }
             }
             ServerOutput::ViewDropped(view) => Self::ViewDropped(view),
             _ => return None,
@@ -97,11 +97,11 @@ impl ServerEvent {
 /// Queue of events from the driver to the application's readers.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     events: VecDeque<ServerEvent>,
     readers: usize,
     /// Number of readers created.
@@ -109,21 +109,21 @@ struct State {
     /// Wakers of waiting readers, by reader number. An event wakes all of them, because a single
     /// one might have stopped polling.
     wakers: BTreeMap<u64, Waker>,
-    audience: Audience,
-    phase: Phase,
+    backlog: Backlog,
+    phase: QueuePhase,
 }
 
 /// Whether the readers have received all open requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Audience {
+enum Backlog {
     /// No reader exists, or the driver has not sent the open requests to it yet.
     #[default]
-    Ignorant,
-    Informed,
+    Unsent,
+    Sent,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum QueuePhase {
     #[default]
     Open,
     /// The driver waits for space.
@@ -134,11 +134,11 @@ enum Phase {
 
 impl EventQueue {
     /// Adds the open requests for the first reader after a time without readers.
-    pub(crate) fn begin(&self, questions: impl Iterator<Item = ServerEvent>) {
+    pub(crate) fn begin(&self, open_requests: impl Iterator<Item = ServerEvent>) {
         let mut state = self.lock();
-        if state.readers > 0 && state.audience == Audience::Ignorant {
-            state.audience = Audience::Informed;
-            state.events.extend(questions);
+        if state.readers > 0 && state.backlog == Backlog::Unsent {
+            state.backlog = Backlog::Sent;
+            state.events.extend(open_requests);
             wake_all(state);
         }
     }
@@ -146,7 +146,7 @@ impl EventQueue {
     /// Adds an event if there is a reader.
     pub(crate) fn push(&self, event: ServerEvent) {
         let mut state = self.lock();
-        if state.readers > 0 && state.audience == Audience::Informed {
+        if state.readers > 0 && state.backlog == Backlog::Sent {
             state.events.push_back(event);
             wake_all(state);
         }
@@ -158,7 +158,7 @@ impl EventQueue {
         let mut state = self.lock();
         let is_full = state.events.len() >= capacity;
         if is_full {
-            state.phase = Phase::Full;
+            state.phase = QueuePhase::Full;
         }
         is_full
     }
@@ -166,18 +166,18 @@ impl EventQueue {
     /// Ends the queue.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        state.phase = Phase::Ended;
+        state.phase = QueuePhase::Ended;
         wake_all(state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // No code that may panic runs under this lock, so a poisoned lock still has a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes all waiting readers after releasing the lock.
-fn wake_all(mut state: MutexGuard<'_, State>) {
+fn wake_all(mut state: MutexGuard<'_, QueueState>) {
     let wakers = core::mem::take(&mut state.wakers);
     drop(state);
     wakers.into_values().for_each(Waker::wake);
@@ -185,28 +185,28 @@ fn wake_all(mut state: MutexGuard<'_, State>) {
 
 /// Reader of the queue.
 #[derive(Debug)]
-struct Reader {
+struct EventReader {
     queue: Arc<EventQueue>,
     inbox: WeakInbox,
     number: u64,
 }
 
-impl Reader {
+impl EventReader {
     fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<ServerEvent>> {
         let mut state = self.queue.lock();
         match state.events.pop_front() {
             Some(event) => {
-                let is_awaited = state.phase == Phase::Full;
-                if is_awaited {
-                    state.phase = Phase::Open;
+                let was_full = state.phase == QueuePhase::Full;
+                if was_full {
+                    state.phase = QueuePhase::Open;
                 }
                 drop(state);
-                if is_awaited {
-                    self.tell_of_room();
+                if was_full {
+                    self.notify_driver();
                 }
                 Poll::Ready(Some(event))
             }
-            None if state.phase == Phase::Ended => Poll::Ready(None),
+            None if state.phase == QueuePhase::Ended => Poll::Ready(None),
             None => {
                 state.wakers.insert(self.number, cx.waker().clone());
                 Poll::Pending
@@ -214,23 +214,23 @@ impl Reader {
         }
     }
 
-    fn tell_of_room(&self) {
+    fn notify_driver(&self) {
         if let Some(inbox) = self.inbox.upgrade() {
             inbox.send(Input::EventsRead);
         }
     }
 }
 
-impl Drop for Reader {
+impl Drop for EventReader {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.readers -= 1;
         state.wakers.remove(&self.number);
         if state.readers == 0 {
             state.events.clear();
-            state.audience = Audience::Ignorant;
+            state.backlog = Backlog::Unsent;
             drop(state);
-            self.tell_of_room();
+            self.notify_driver();
         }
     }
 }
@@ -243,11 +243,11 @@ impl Drop for Reader {
 ///
 /// Without readers, events are discarded. The first reader afterwards receives an event for every
 /// client that waits for admission and every resource that is wanted, so a restarted application
-/// misses no client. [Custom messages](ServerEvent::Aside) received without readers are lost.
+/// misses no client. [Custom messages](ServerEvent::CustomMessage) received without readers are lost.
 // M254
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct ServerEvents {
-    reader: Reader,
+    reader: EventReader,
 }
 
 impl ServerEvents {
@@ -257,9 +257,9 @@ impl ServerEvents {
         state.count += 1;
         let (is_first, number) = (state.readers == 1, state.count);
         drop(state);
-        let reader = Reader { queue, inbox, number };
+        let reader = EventReader { queue, inbox, number };
         if is_first && let Some(inbox) = reader.inbox.upgrade() {
-            inbox.send(Input::EventsWanted);
+            inbox.send(Input::EventsSubscribed);
         }
         Self { reader }
     }

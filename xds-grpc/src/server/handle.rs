@@ -1,36 +1,29 @@
 //! Application's handle of a management server.
 
-use core::{
-    future::poll_fn,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
-
 use std::{
-    net::SocketAddr,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
-use futures_core::Stream;
 use thiserror::Error;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
 use xds_core::{
     StreamId, Time, TypeUrl, ViewName,
     client::{Contents, WallClock},
     proto,
     server::{
         Applied, AsideError, ClientLimits, ClientStatus, Convergence, DrainPlan, DropView,
-        LayersError, Observation, Server, ServerStats, Snapshot, TooManyWaits, Transaction,
-        TransactionError, TypeStats, ViewContents,
+        LayersError, Server, ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
+        TypeStats, ViewContents,
     },
 };
 
 use super::{
     authorize::Denied,
     events::{EventQueue, ServerEvents},
-    inbox::{Inbox, Input, Target},
+    inbox::{ConvergenceTarget, Inbox, Input},
+    observations::{Observations, Observed},
     reports::{RejectionSnapshot, SubscriptionSnapshot},
 };
 
@@ -44,7 +37,7 @@ pub struct ServerHandle {
 
 /// Number of attempts to compare a snapshot outside of the driver before it is compared in the
 /// driver.
-const TRIES: usize = 3;
+const PREVIEW_ATTEMPTS: usize = 3;
 
 /// Error: the server has been shut down, or its driver was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -66,7 +59,7 @@ pub enum ApplyError {
 /// Reason why the layers of a view were not set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum LayersRefused {
+pub enum SetLayersError {
     /// The layers are invalid. They have not changed.
     #[error(transparent)]
     Layers(#[from] LayersError),
@@ -90,10 +83,10 @@ pub enum ConvergenceError {
 /// Reason why a custom message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum AsideRefused {
+pub enum SendCustomMessageError {
     /// The client cannot receive the message.
     #[error(transparent)]
-    Aside(#[from] AsideError),
+    Message(#[from] AsideError),
     /// The server has ended.
     #[error(transparent)]
     Ended(#[from] ServerEnded),
@@ -168,7 +161,7 @@ impl ServerHandle {
         view: ViewName,
         snapshot: Snapshot,
     ) -> Result<Vec<ViewContents>, ApplyError> {
-        for _ in 0..TRIES {
+        for _ in 0..PREVIEW_ATTEMPTS {
             let of = view.clone();
             let copy = self.with_server(move |server, _| server.copy_of(&of)).await?;
             let transaction = copy.difference(snapshot.clone())?;
@@ -235,7 +228,7 @@ impl ServerHandle {
         &self,
         view: ViewName,
         layers: Vec<ViewName>,
-    ) -> Result<(), LayersRefused> {
+    ) -> Result<(), SetLayersError> {
         let set = move |server: &mut Server, now| server.set_layers(&view, &layers, now);
         Ok(self.with_server(set).await??)
     }
@@ -315,9 +308,9 @@ impl ServerHandle {
         sequence: u64,
     ) -> Result<Convergence, ServerEnded> {
         let type_url = type_url.into();
-        let ask =
+        let call =
             move |server: &mut Server, _| server.convergence(&view, type_url.as_str(), sequence);
-        self.with_server(ask).await
+        self.with_server(call).await
     }
 
     /// Waits until all connected clients have accepted a change of a type in a view. Disconnected
@@ -334,9 +327,9 @@ impl ServerHandle {
         type_url: impl Into<TypeUrl>,
         sequence: u64,
     ) -> Result<(), ConvergenceError> {
-        let target = Target { view, type_url: type_url.into(), sequence };
-        let asked = self.inbox.ask(|answer| Input::Converge { target, answer }).await;
-        Ok(asked.ok_or(ServerEnded)??)
+        let target = ConvergenceTarget { view, type_url: type_url.into(), sequence };
+        let waited = self.inbox.call(|reply| Input::Converge { target, reply }).await;
+        Ok(waited.ok_or(ServerEnded)??)
     }
 
     /// Returns the rejected responses (NACKs) that clients have not accepted since: first those of
@@ -356,12 +349,12 @@ impl ServerHandle {
     /// Returns an error if the stream has ended, too many custom messages wait, or the server has
     /// ended.
     // M21
-    pub async fn send_aside(
+    pub async fn send_custom_message(
         &self,
         stream: StreamId,
         type_url: impl Into<TypeUrl>,
         message: impl Into<Bytes>,
-    ) -> Result<(), AsideRefused> {
+    ) -> Result<(), SendCustomMessageError> {
         let (type_url, message) = (type_url.into(), message.into());
         let send =
             move |server: &mut Server, now| server.send_aside(stream, type_url, message, now);
@@ -397,7 +390,7 @@ impl ServerHandle {
             // The sender of this new channel is dropped at once, so the stream ends.
             None => broadcast::channel(1).1,
         };
-        Observations { next: Box::pin(receive(receiver)) }
+        Observations::new(receiver)
     }
 
     /// Subscribes to the server's requests to the application. If there was no reader, the stream
@@ -415,7 +408,7 @@ impl ServerHandle {
     ///
     /// Returns an error if the server has ended.
     pub async fn set_ready(&self) -> Result<(), ServerEnded> {
-        self.inbox.ask(Input::Ready).await.ok_or(ServerEnded)
+        self.inbox.call(Input::Ready).await.ok_or(ServerEnded)
     }
 
     /// Drains the server: accepts no more streams, ends the existing ones according to the plan,
@@ -450,23 +443,23 @@ impl ServerHandle {
     // IS25
     pub(crate) async fn client_configs(
         &self,
-        is_meant: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
+        is_selected: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
         contents: Contents,
     ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
-        let is_meant = Arc::new(is_meant);
-        let are_meant = Arc::clone(&is_meant);
-        let meant: Vec<StreamId> = self
+        let is_selected = Arc::new(is_selected);
+        let is_still_selected = Arc::clone(&is_selected);
+        let selected: Vec<StreamId> = self
             .with_server(move |server, _| {
-                let meant = server.client_statuses().filter(|client| are_meant(*client));
-                meant.map(|client| client.stream()).collect()
+                let selected = server.client_statuses().filter(|client| is_still_selected(*client));
+                selected.map(|client| client.stream()).collect()
             })
             .await?;
-        let mut configs = Vec::with_capacity(meant.len());
-        for stream in meant {
-            let is_meant = Arc::clone(&is_meant);
+        let mut configs = Vec::with_capacity(selected.len());
+        for stream in selected {
+            let is_selected = Arc::clone(&is_selected);
             let config = self.with_server(move |server, now| {
                 let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let client = server.client_status(stream).filter(|client| is_meant(*client))?;
+                let client = server.client_status(stream).filter(|client| is_selected(*client))?;
                 Some(client.to_message(contents, WallClock::new(since_1970, now)))
             });
             configs.extend(config.await?);
@@ -479,67 +472,5 @@ impl ServerHandle {
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {
         self.inbox.with_server(command).await.ok_or(ServerEnded)
-    }
-}
-
-/// Stream of observations. It ends with the server.
-///
-/// If a reader falls behind by more than
-/// [`observation_capacity`](super::ServerOptions::observation_capacity), it loses the oldest
-/// observations and receives their number ([`Observed::Lagged`]). A slow reader does not delay the
-/// server.
-#[must_use = "a stream does nothing unless it is polled"]
-pub struct Observations {
-    next: Pin<Box<dyn Future<Output = Received> + Send>>,
-}
-
-type Received = (Result<Observed, RecvError>, broadcast::Receiver<Observed>);
-
-/// One item of [`Observations`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Observed {
-    /// Event of a stream.
-    Event(Observation),
-    /// Number of observations that this reader has lost.
-    Lagged(u64),
-    /// A connection was closed at once because the maximum number of connections is reached.
-    ConnectionRefused {
-        /// Address of the client, if known.
-        address: Option<SocketAddr>,
-        /// Maximum number of connections
-        /// ([`max_connections`](super::ServerOptions::max_connections)).
-        limit: usize,
-    },
-}
-
-impl Observations {
-    /// Returns the next observation, or `None` after the server has ended. Cancel safe.
-    pub async fn next(&mut self) -> Option<Observed> {
-        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
-    }
-}
-
-impl Stream for Observations {
-    type Item = Observed;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Observed>> {
-        let (received, receiver) = ready!(self.next.as_mut().poll(cx));
-        self.next = Box::pin(receive(receiver));
-        Poll::Ready(match received {
-            Ok(observed) => Some(observed),
-            Err(RecvError::Lagged(count)) => Some(Observed::Lagged(count)),
-            Err(RecvError::Closed) => None,
-        })
-    }
-}
-
-async fn receive(mut receiver: broadcast::Receiver<Observed>) -> Received {
-    (receiver.recv().await, receiver)
-}
-
-impl core::fmt::Debug for Observations {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Observations").finish_non_exhaustive()
     }
 }

@@ -25,14 +25,14 @@ use xds_core::service::service_names;
 pub(crate) struct Health {
     reporter: HealthReporter,
     /// Reported status.
-    told: Option<ServingStatus>,
+    reported: Option<ServingStatus>,
     /// Whether the status is `SERVING`; shared by all clones.
     is_serving: Arc<AtomicBool>,
-    phase: Phase,
+    phase: HealthPhase,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum HealthPhase {
     #[default]
     Running,
     Ended,
@@ -44,7 +44,7 @@ impl Health {
     }
 
     pub(crate) async fn set(&mut self, status: ServingStatus) {
-        if self.told.replace(status) == Some(status) {
+        if self.reported.replace(status) == Some(status) {
             return;
         }
         self.is_serving.store(status == ServingStatus::Serving, Ordering::Release);
@@ -60,7 +60,7 @@ impl Health {
     /// Reports the end of the server and ends all health watches. Also called if the driver is
     /// dropped.
     pub(crate) fn end(&mut self) {
-        if core::mem::replace(&mut self.phase, Phase::Ended) == Phase::Ended {
+        if core::mem::replace(&mut self.phase, HealthPhase::Ended) == HealthPhase::Ended {
             return;
         }
         let mut health = self.clone();

@@ -16,47 +16,47 @@ use xds_core::{
     server::{DrainPlan, Refusal, Server, TooManyWaits, Via},
 };
 
-use super::{authorize::Permission, body::ResponseBody, peer::Peer};
+use super::{authorize::AuthorizationDecision, body::ResponseBody, peer::Peer};
 
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A client makes a call.
     Accept {
-        call: Box<Call>,
-        answer: oneshot::Sender<Result<ResponseBody, Refusal>>,
+        call: Box<IncomingCall>,
+        reply: oneshot::Sender<Result<ResponseBody, Refusal>>,
     },
     Request(StreamId, Bytes),
     /// A request cannot be decoded.
-    Undeliverable(StreamId, Arc<str>),
+    Malformed(StreamId, Arc<str>),
     /// A request exceeds the size limit.
     TooLong(StreamId, Arc<str>),
     /// The transport of a stream is ready for a response.
-    Room(StreamId),
+    SlotFree(StreamId),
     Closed(StreamId),
     /// The client has half-closed the stream and can still receive responses.
     HalfClosed(StreamId),
     /// Decision of the authorizer.
-    Decided(StreamId, Permission),
+    Decided(StreamId, AuthorizationDecision),
     /// Call of the application into the core server.
     Command(Command),
     /// The application has set its resources.
     Ready(oneshot::Sender<()>),
     /// The application waits until all clients have accepted a change.
     Converge {
-        target: Target,
-        answer: oneshot::Sender<Result<(), TooManyWaits>>,
+        target: ConvergenceTarget,
+        reply: oneshot::Sender<Result<(), TooManyWaits>>,
     },
     /// An event was read, and the driver waited for space.
     EventsRead,
     /// The first reader of events subscribed.
-    EventsWanted,
+    EventsSubscribed,
     Drain(DrainPlan),
     ShutDown,
 }
 
 /// Change of a type in a view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Target {
+pub(crate) struct ConvergenceTarget {
     pub(crate) view: ViewName,
     pub(crate) type_url: TypeUrl,
     pub(crate) sequence: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Command(Box<Work>);
 type Work = dyn FnOnce(&mut Server, Time) + Send;
 
 impl Command {
-    pub(crate) fn carry_out(self, server: &mut Server, now: Time) {
+    pub(crate) fn run(self, server: &mut Server, now: Time) {
         (self.0)(server, now);
     }
 }
@@ -81,7 +81,7 @@ impl fmt::Debug for Command {
 
 /// Call to be accepted as a stream.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct IncomingCall {
     pub(crate) via: Via,
     pub(crate) requests: Streaming<Bytes>,
     /// Maximum size of a request in bytes, as enforced by `requests`.
@@ -105,12 +105,12 @@ impl WeakInbox {
 }
 
 /// Receiver of the queue.
-pub(crate) type Outlet = mpsc::UnboundedReceiver<Input>;
+pub(crate) type InputReceiver = mpsc::UnboundedReceiver<Input>;
 
 impl Inbox {
-    pub(crate) fn new() -> (Self, Outlet) {
-        let (sender, outlet) = mpsc::unbounded_channel();
-        (Self(sender), outlet)
+    pub(crate) fn new() -> (Self, InputReceiver) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
     }
 
     pub(crate) fn downgrade(&self) -> WeakInbox {
@@ -124,13 +124,13 @@ impl Inbox {
     }
 
     /// Sends an input with a reply channel and waits for the reply; `None` if the driver has ended.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn call<T>(
         &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> Input,
+        input: impl FnOnce(oneshot::Sender<T>) -> Input,
     ) -> Option<T> {
-        let (answer, reply) = oneshot::channel();
-        self.send(question(answer));
-        reply.await.ok()
+        let (reply, response) = oneshot::channel();
+        self.send(input(reply));
+        response.await.ok()
     }
 
     /// Calls a function with the core server and returns its result; `None` if the driver has
@@ -139,10 +139,10 @@ impl Inbox {
         &self,
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Option<T> {
-        self.ask(|answer| {
+        self.call(|reply| {
             Input::Command(Command(Box::new(|server, now| {
                 // The caller may have dropped the future.
-                let _ = answer.send(command(server, now));
+                let _ = reply.send(command(server, now));
             })))
         })
         .await

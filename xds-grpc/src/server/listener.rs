@@ -17,12 +17,12 @@ use tracing::{debug, warn};
 #[cfg(unix)]
 use super::socket_file::SocketFile;
 use super::{
-    connection::{Connections, Stage},
-    gate::Gate,
-    listen_address::{BoundAddress, ListenAddress},
+    connection::{Connections, ListenerStage},
+    connection_limit::ConnectionLimit,
     peer::Peer,
 };
 use crate::{
+    address::{BoundAddress, ListenAddress},
     keepalive::Keepalive,
     runtime::{Io, Listen},
     socket::{Families, listen},
@@ -31,10 +31,10 @@ use crate::{
 /// Listener of a server: a TCP listener of the runtime, or a socket file, which is removed when the
 /// listener is dropped.
 #[derive(Debug)]
-pub struct Listener<T, U>(Source<T, U>);
+pub struct Listener<T, U>(ListenerKind<T, U>);
 
 #[derive(Debug)]
-enum Source<T, U> {
+enum ListenerKind<T, U> {
     Tcp(T),
     #[cfg(unix)]
     Unix(U, SocketFile),
@@ -45,7 +45,7 @@ enum Source<T, U> {
 impl<T, U> From<T> for Listener<T, U> {
     /// Wraps a listener that the application has bound.
     fn from(listener: T) -> Self {
-        Self(Source::Tcp(listener))
+        Self(ListenerKind::Tcp(listener))
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn bind<R: Listen>(
             let (listener, file) = SocketFile::bind(socket)?;
             let listener = R::unix_listener(listener)?;
             let bound = BoundAddress::Unix(socket.path().to_path_buf());
-            return Ok((Listener(Source::Unix(listener, file)), bound));
+            return Ok((Listener(ListenerKind::Unix(listener, file)), bound));
         }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
@@ -67,7 +67,7 @@ pub(super) async fn bind<R: Listen>(
         ListenAddress::AllInterfaces(port) => {
             match listen((Ipv6Addr::UNSPECIFIED, *port).into(), Families::Both) {
                 // IPv4 only.
-                Err(why) if lacks_family(&why) => {
+                Err(why) if is_unsupported_family(&why) => {
                     listen((Ipv4Addr::UNSPECIFIED, *port).into(), Families::AsTheSystem)?
                 }
                 bound => bound?,
@@ -95,7 +95,7 @@ pub(super) async fn bind<R: Listen>(
 
 /// Returns whether the system does not support the address family. The error comes from creating or
 /// binding the socket.
-fn lacks_family(why: &io::Error) -> bool {
+fn is_unsupported_family(why: &io::Error) -> bool {
     const UNKNOWN_FAMILY: [i32; 3] = [97, 47, 10_047];
     why.kind() == io::ErrorKind::AddrNotAvailable
         || why.raw_os_error().is_some_and(|code| UNKNOWN_FAMILY.contains(&code))
@@ -107,17 +107,17 @@ async fn next<R: Listen>(
     keepalive: Keepalive,
 ) -> io::Result<(Box<dyn Io>, Peer)> {
     match source {
-        Source::Tcp(listener) => {
+        ListenerKind::Tcp(listener) => {
             let (io, address) = R::accept(listener, keepalive).await?;
             Ok((io, Peer::new(address)))
         }
         #[cfg(unix)]
-        Source::Unix(listener, file) => {
+        ListenerKind::Unix(listener, file) => {
             let io = R::accept_unix(listener).await?;
-            Ok((io, Peer::new(None).over_socket(Arc::clone(file.path()))))
+            Ok((io, Peer::new(None).with_socket(Arc::clone(file.path()))))
         }
         #[cfg(not(unix))]
-        Source::Unix(_, never) => match *never {},
+        ListenerKind::Unix(_, never) => match *never {},
     }
 }
 
@@ -133,17 +133,17 @@ const MAX_HANDSHAKES: usize = 1_024;
 pub(super) async fn serve<R: Listen>(
     listener: Listener<R::Listener, R::UnixListener>,
     connections: Connections,
-    gate: &Gate,
+    connection_limit: &ConnectionLimit,
     ended: impl Future<Output = ()>,
 ) {
     // Dropping the sender closes all connections.
-    let (stage, told) = watch::channel(Stage::Serving);
+    let (stage, stage_receiver) = watch::channel(ListenerStage::Serving);
     select! {
-        () = accept::<R>(&listener, &connections, gate, &told) => {}
+        () = accept::<R>(&listener, &connections, connection_limit, &stage_receiver) => {}
         () = ended => {}
     }
-    drop((listener, told));
-    stage.send_replace(Stage::Closing);
+    drop((listener, stage_receiver));
+    stage.send_replace(ListenerStage::Closing);
     let grace = connections.options.shutdown_grace;
     // The channel closes with the last connection.
     let _ = connections.runtime.timeout(grace, stage.closed()).await;
@@ -173,8 +173,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 async fn accept<R: Listen>(
     listener: &Listener<R::Listener, R::UnixListener>,
     connections: &Connections,
-    gate: &Gate,
-    told: &watch::Receiver<Stage>,
+    connection_limit: &ConnectionLimit,
+    stage_receiver: &watch::Receiver<ListenerStage>,
 ) {
     let keepalive = connections.options.keepalive;
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
@@ -184,15 +184,17 @@ async fn accept<R: Listen>(
         match next::<R>(listener, keepalive).await {
             Ok((io, peer)) => {
                 // Dropping it closes the connection.
-                let Some(place) = gate.admit(&peer, connections.runtime.now()) else { continue };
-                let serving = connections.clone().serve(io, peer, permit, told.clone());
+                let Some(slot) = connection_limit.admit(&peer, connections.runtime.now()) else {
+                    continue;
+                };
+                let serving = connections.clone().serve(io, peer, permit, stage_receiver.clone());
                 connections.runtime.spawn(async move {
                     serving.await;
-                    drop(place);
+                    drop(slot);
                 });
             }
             Err(error) if is_of_one_connection(&error) => {
-                debug!(%error, "a connection was over before it was accepted");
+                debug!(%error, "a connection ended before it was accepted");
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");

@@ -15,7 +15,7 @@ use xds_core::{
 
 use super::{driver::Stream, peer::Peer};
 use crate::{
-    log_limit::{Admission, LogLimit},
+    log_limit::{LogDecision, LogLimit},
     payload::Printer,
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
 };
@@ -31,25 +31,25 @@ pub(crate) struct Log {
 #[derive(Debug)]
 pub(super) struct Warnings(LogLimit<()>);
 
-/// Maximum number of such warnings per [`WHILE`]. Further ones are logged at DEBUG.
-const WARNINGS: u32 = 100;
+/// Maximum number of such warnings per [`WARNING_INTERVAL`]. Further ones are logged at DEBUG.
+const MAX_WARNINGS: u32 = 100;
 
-const WHILE: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Default for Warnings {
     fn default() -> Self {
-        Self(LogLimit::new(WARNINGS, WHILE))
+        Self(LogLimit::new(MAX_WARNINGS, WARNING_INTERVAL))
     }
 }
 
 impl Warnings {
     /// Returns whether a warning is within the limit. Also logs how many were left out before it.
-    pub(super) fn take(&mut self, now: Time) -> bool {
+    pub(super) fn admit(&mut self, now: Time) -> bool {
         match self.0.admit((), now) {
-            Admission::LeftOut => false,
-            Admission::Logged { left_out } => {
+            LogDecision::Suppressed => false,
+            LogDecision::Logged { left_out } => {
                 if left_out > 0 {
-                    warn!(left_out, "warnings of clients were left out");
+                    warn!(left_out, "warnings about clients were suppressed");
                 }
                 true
             }
@@ -59,7 +59,7 @@ impl Warnings {
     /// Logs how many warnings were left out, when a flood has ended.
     fn left_out(&mut self, now: Time) {
         for ((), left_out) in self.0.overdue(now) {
-            warn!(left_out, "warnings of clients were left out");
+            warn!(left_out, "warnings about clients were suppressed");
         }
     }
 }
@@ -80,8 +80,8 @@ impl Log {
     }
 
     pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {
-        let peer = Address(peer);
-        match self.warnings.take(now) {
+        let peer = PeerAddress(peer);
+        match self.warnings.admit(now) {
             true => warn!(%peer, reason = %refusal, "refused a stream"),
             false => debug!(%peer, reason = %refusal, "refused a stream"),
         }
@@ -107,17 +107,17 @@ impl Log {
     }
 
     /// Logs that the client ended the stream or disconnected.
-    pub(crate) fn gone(&self, stream: &Stream) {
+    pub(crate) fn disconnected(&self, stream: &Stream) {
         let (node, id) = (Printable(&stream.node), stream.id);
-        info!(%node, stream = %id, peer = %Address(&stream.peer), "client disconnected");
+        info!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client disconnected");
     }
 
     /// Logs that the server ended the stream.
     pub(crate) fn closed(&mut self, stream: &Stream, reason: &CloseReason, now: Time) {
-        let (node, id, peer) = (Printable(&stream.node), stream.id, Address(&stream.peer));
+        let (node, id, peer) = (Printable(&stream.node), stream.id, PeerAddress(&stream.peer));
         if let CloseReason::ShuttingDown | CloseReason::StreamAge = reason {
             info!(%node, stream = %id, %peer, %reason, "closed a stream");
-        } else if self.warnings.take(now) {
+        } else if self.warnings.admit(now) {
             warn!(%node, stream = %id, %peer, %reason, "closed a stream");
         } else {
             debug!(%node, stream = %id, %peer, %reason, "closed a stream");
@@ -128,73 +128,73 @@ impl Log {
         let (node, id) = (Printable(&stream.node), stream.id);
         match observation {
             Observation::Connected { .. } => {
-                debug!(stream = %id, peer = %Address(&stream.peer), "stream opened");
+                debug!(stream = %id, peer = %PeerAddress(&stream.peer), "stream opened");
             }
             Observation::Identified { .. } => {
-                info!(%node, stream = %id, peer = %Address(&stream.peer), "client connected");
+                info!(%node, stream = %id, peer = %PeerAddress(&stream.peer), "client connected");
             }
             Observation::NodeChanged { .. } => {
-                debug!(%node, stream = %id, "another node in a later request, ignored");
+                debug!(%node, stream = %id, "a later request has a different node, which is ignored");
             }
             Observation::UnknownType { type_url, .. } => info!(
                 %node, stream = %id, "type" = %Printable(type_url.as_str()),
-                "client asks for a type without resources"
+                "client requests a type without resources"
             ),
             Observation::ParametersIgnored { type_url, .. } => info!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()),
                 "client sends dynamic parameters, which are ignored"
             ),
             Observation::Subscribed { type_url, interest, .. } => debug!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), ?interest, "subscribed"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?interest, "subscribed"
             ),
             // Logged when it was sent.
             Observation::Sent { .. } => {}
             Observation::Acked { type_url, version, nonce, .. } => debug!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), %version, %nonce,
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), %version, %nonce,
                 "client accepted a response (ACK)"
             ),
             Observation::Nacked { type_url, version, nonce, code, message, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), %version, %nonce, code,
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), %version, %nonce, code,
                 reason = %message.escape_debug(),
                 "client rejected a response (NACK)"
             ),
             Observation::Isolated { type_url, name, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()),
                 name = %Printable(name.as_str()),
-                "client rejects this resource as it is"
+                "client rejects the current version of this resource"
             ),
             Observation::AnswerOverdue { type_url, nonce, after, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), %nonce, ?after,
-                "client does not answer a response"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), %nonce, ?after,
+                "client has not answered a response"
             ),
             Observation::Held { type_url, what, waits_for, why, after, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), ?what,
-                waits_for = %Type(waits_for.as_str()), ?why, ?after,
-                "a change is held back that needs another one accepted first"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?what,
+                waits_for = %TypeName(waits_for.as_str()), ?why, ?after,
+                "a change is withheld until the client accepts another one"
             ),
             Observation::SentOutOfOrder { type_url, after, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), ?after,
-                "requested resources are sent before what they refer to was accepted: held back for long enough"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), ?after,
+                "requested resources are sent although the client has not accepted the resources they refer to: the maximum delay has passed"
             ),
             Observation::VersionMismatch { type_url, version, .. } => debug!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), %version,
-                "client accepts a response under another version"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), %version,
+                "client accepted a response with a different version"
             ),
             Observation::StaleNonce { type_url, .. } => debug!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()),
                 "stale nonce: request dropped"
             ),
             Observation::BogusNonce { type_url, .. } => debug!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()),
-                "nonce of no response: request dropped"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()),
+                "unknown nonce: request dropped"
             ),
             Observation::Oversize { type_url, bytes, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), bytes,
-                "a response exceeds the limit and is sent whole"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), bytes,
+                "a response exceeds the size limit and is sent in one piece"
             ),
             Observation::ResourceTooLong { type_url, name, bytes, .. } => warn!(
-                %node, stream = %id, "type" = %Type(type_url.as_str()), %name, bytes,
-                "a resource exceeds the limit for responses: who names it is told so instead"
+                %node, stream = %id, "type" = %TypeName(type_url.as_str()), %name, bytes,
+                "a resource exceeds the size limit for responses: clients that name it receive an error instead"
             ),
             _ => debug!(%node, stream = %id, ?observation),
         }
@@ -202,9 +202,9 @@ impl Log {
 }
 
 /// Type name for log lines. Control characters are escaped, because clients choose type URLs.
-struct Type<'a>(&'a str);
+struct TypeName<'a>(&'a str);
 
-impl fmt::Display for Type<'_> {
+impl fmt::Display for TypeName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&Printable(type_name(self.0)), f)
     }
@@ -212,9 +212,9 @@ impl fmt::Display for Type<'_> {
 
 /// Address of a client for log lines: its IP address, or the server's socket file to which it
 /// connected.
-pub(crate) struct Address<'a>(pub(crate) &'a Peer);
+pub(crate) struct PeerAddress<'a>(pub(crate) &'a Peer);
 
-impl fmt::Display for Address<'_> {
+impl fmt::Display for PeerAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.address, &self.0.socket) {
             (Some(address), _) => fmt::Display::fmt(&address, f),
@@ -232,10 +232,10 @@ mod tests {
 
     #[test]
     fn a_peer_over_a_socket_file_is_shown_as_that() {
-        let shown = |peer: Peer| Address(&peer).to_string();
+        let shown = |peer: Peer| PeerAddress(&peer).to_string();
         assert_eq!(shown(Peer::new("[::1]:7".parse().ok())), "[::1]:7");
         assert_eq!(
-            shown(Peer::new(None).over_socket(Path::new("/run/xds.sock"))),
+            shown(Peer::new(None).with_socket(Path::new("/run/xds.sock"))),
             "unix:/run/xds.sock"
         );
         assert_eq!(shown(Peer::new(None)), "unknown");

@@ -13,15 +13,15 @@
 //! | file | content |
 //! |---|---|
 //! | `driver.rs` | main loop: takes inputs, processes outputs, renders responses |
-//! | `inbox.rs` | inputs of the driver |
+//! | `inbox.rs`, `requests.rs` | inputs of the driver; reading of requests |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and as tonic routes |
 //! | `body.rs` | response bodies with one response at a time |
-//! | `listen_address.rs`, `socket_file.rs` | listen addresses; socket files |
 //! | `listener.rs`, `connection.rs` | listeners and connections |
-//! | `gate.rs`, `preface.rs` | connection limit; detection of the client's protocol |
+//! | `socket_file.rs` | socket files |
+//! | `connection_limit.rs`, `preface.rs` | connection limit; detection of the client's protocol |
 //! | `peer.rs`, `authorize.rs` | identity and authorization of clients |
 //! | `handle.rs`, `reports.rs` | the application's handle and its snapshots |
-//! | `events.rs` | requests to the application |
+//! | `observations.rs`, `events.rs` | observations; requests to the application |
 //! | `waits.rs` | calls that wait until all clients have accepted a change |
 //! | `health.rs` | health service |
 //! | `log.rs` | log lines and levels |
@@ -30,19 +30,20 @@
 mod authorize;
 mod body;
 mod connection;
+mod connection_limit;
 mod driver;
 mod events;
-mod gate;
 mod handle;
 mod health;
 mod inbox;
-mod listen_address;
 mod listener;
 mod log;
+mod observations;
 mod options;
 mod peer;
 mod preface;
 mod reports;
+mod requests;
 mod routes;
 mod service;
 #[cfg(unix)]
@@ -58,28 +59,28 @@ use tonic_health::{pb::health_server::HealthServer, server::HealthService};
 use xds_core::server::{DrainPlan, ServerConfig};
 
 pub use self::{
-    authorize::{Admitted, Applicant, Authorizer, Denied, Permission},
+    authorize::{Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer, Denied},
     events::{ServerEvent, ServerEvents},
     handle::{
-        ApplyError, AsideRefused, ConvergenceError, LayersRefused, Observations, Observed,
-        ServerEnded, ServerHandle,
+        ApplyError, ConvergenceError, SendCustomMessageError, ServerEnded, ServerHandle,
+        SetLayersError,
     },
-    listen_address::{BoundAddress, ListenAddress, UnixSocket},
     listener::Listener,
+    observations::{Observations, Observed},
     options::ServerOptions,
     peer::Peer,
     reports::{RejectionSnapshot, SubscriptionSnapshot},
     service::DiscoveryService,
 };
 use self::{
-    connection::{Connections, Serves},
-    driver::{Audience, Driver},
+    connection::{Connections, ServedProtocol},
+    connection_limit::ConnectionLimit,
+    driver::{Driver, Reporters},
     events::EventQueue,
-    gate::Gate,
     health::Health,
     inbox::{Inbox, Input},
 };
-pub use crate::address::AddressFault;
+pub use crate::address::{AddressFault, BoundAddress, ListenAddress, UnixSocket};
 use crate::runtime::{Listen, Runtime, Shared};
 
 /// Management server over gRPC.
@@ -92,7 +93,7 @@ pub struct ManagementServer<R> {
     handle: ServerHandle,
     health: Health,
     options: ServerOptions,
-    gate: Arc<Gate>,
+    connection_limit: Arc<ConnectionLimit>,
     runtime: R,
 }
 
@@ -103,7 +104,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
     /// # Panics
     ///
     /// Panics if tasks cannot be spawned, for example outside of a tokio runtime.
-    #[must_use = "the server ends when nobody can reach it"]
+    #[must_use = "the server ends when nothing refers to it any more"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
         let (server, driver) = Self::driver(config, options);
         server.runtime.spawn(Box::pin(driver));
@@ -118,23 +119,24 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
         config: ServerConfig,
         options: ServerOptions,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (inbox, outlet) = Inbox::new();
+        let (inbox, receiver) = Inbox::new();
         let (observations, _) = broadcast::channel(options.observation_capacity.max(1));
         let events = Arc::new(EventQueue::default());
         let handle =
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
         let runtime = R::default();
-        let gate = Arc::new(Gate::new(options.max_connections, observations.downgrade()));
+        let connection_limit =
+            Arc::new(ConnectionLimit::new(options.max_connections, observations.downgrade()));
         let driver = Driver::new(
             config,
             &options,
             &inbox,
-            outlet,
-            Audience { observations, events, health: health.clone() },
+            receiver,
+            Reporters { observations, events, health: health.clone() },
             Shared::new(runtime.clone()),
         );
-        (Self { inbox, handle, health, options, gate, runtime }, driver.run())
+        (Self { inbox, handle, health, options, connection_limit, runtime }, driver.run())
     }
 }
 
@@ -235,7 +237,7 @@ impl<R: Listen> ManagementServer<R> {
         listener: impl Into<Listener<R::Listener, R::UnixListener>>,
         routes: Routes,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.serve_on(listener.into(), Serves::Grpc(routes.prepare()))
+        self.serve_on(listener.into(), ServedProtocol::Grpc(routes.prepare()))
     }
 
     /// Serves polling clients over REST-JSON on a listener, like [`serve`](Self::serve) does for
@@ -255,20 +257,20 @@ impl<R: Listen> ManagementServer<R> {
         let health = self.health.clone();
         let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options)
             .with_readiness(move || health.is_serving());
-        self.serve_on(listener.into(), Serves::Rest(gateway))
+        self.serve_on(listener.into(), ServedProtocol::Rest(gateway))
     }
 
     fn serve_on(
         &self,
         listener: Listener<R::Listener, R::UnixListener>,
-        serves: Serves,
+        served: ServedProtocol,
     ) -> impl Future<Output = io::Result<()>> + Send + use<R> {
         let inbox = self.inbox.clone();
         let runtime = Shared::new(self.runtime.clone());
-        let connections = Connections::new(serves, self.options.clone(), runtime);
-        let gate = Arc::clone(&self.gate);
+        let connections = Connections::new(served, self.options.clone(), runtime);
+        let connection_limit = Arc::clone(&self.connection_limit);
         async move {
-            listener::serve::<R>(listener, connections, &gate, inbox.ended()).await;
+            listener::serve::<R>(listener, connections, &connection_limit, inbox.ended()).await;
             Ok(())
         }
     }

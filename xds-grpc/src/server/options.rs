@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::authorize::{Authorizer, Gatekeeper};
+use super::authorize::{Authorizer, SharedAuthorizer};
 use crate::{
     credentials::ServerCredentials,
     keepalive::Keepalive,
@@ -46,7 +46,7 @@ pub struct ServerOptions {
     pub event_capacity: usize,
     /// TLS credentials of the server's listeners; `None`, the default, serves without TLS.
     pub credentials: Option<ServerCredentials>,
-    pub(crate) authorizer: Option<Gatekeeper>,
+    pub(crate) authorizer: Option<SharedAuthorizer>,
     pub(crate) printer: Printer,
 }
 
@@ -138,7 +138,7 @@ impl ServerOptions {
     /// authorizer, all clients see the default view.
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorizer = Some(Gatekeeper(Arc::new(authorizer)));
+        self.authorizer = Some(SharedAuthorizer(Arc::new(authorizer)));
         self
     }
 

@@ -32,7 +32,7 @@ impl Peer {
 
     /// Sets the server's socket file over which the client is connected.
     #[must_use]
-    pub fn over_socket(self, socket: impl Into<Arc<Path>>) -> Self {
+    pub fn with_socket(self, socket: impl Into<Arc<Path>>) -> Self {
         Self { socket: Some(socket.into()), ..self }
     }
 

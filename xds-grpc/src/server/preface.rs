@@ -22,35 +22,35 @@ const LENGTH: usize = 24;
 
 /// I/O wrapper that inspects the first bytes of a connection.
 #[derive(Debug)]
-pub(super) struct Counted<T> {
+pub(super) struct PrefaceIo<T> {
     io: T,
     /// Number of those bytes that have not arrived yet.
     missing: usize,
     first: [u8; LENGTH],
-    begun: Begun,
+    detection: Detection,
 }
 
 /// Shared result of the inspection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begun(Arc<AtomicU8>);
+pub(super) struct Detection(Arc<AtomicU8>);
 
 /// Protocol with which a client began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum ClientProtocol {
     /// No data, or too little to decide.
-    Silence = 0,
+    Unknown = 0,
     Http2,
     Tls,
     Http1,
     Other,
 }
 
-impl Beginning {
+impl ClientProtocol {
     fn of(first: &[u8]) -> Self {
         match first {
             _ if first == PREFACE => Self::Http2,
             [0x16, 0x03, ..] => Self::Tls,
-            _ if PREFACE.starts_with(first) => Self::Silence,
+            _ if PREFACE.starts_with(first) => Self::Unknown,
             _ if is_http1(first) => Self::Http1,
             _ => Self::Other,
         }
@@ -59,7 +59,7 @@ impl Beginning {
     /// Returns advice for the operator of the server.
     pub(super) fn advice(self) -> &'static str {
         match self {
-            Self::Silence | Self::Http2 => "",
+            Self::Unknown | Self::Http2 => "",
             Self::Tls => {
                 "the client speaks TLS, but this port is served without: give the server a certificate, or have \
                  the client connect without TLS (plaintext)"
@@ -78,28 +78,28 @@ fn is_http1(first: &[u8]) -> bool {
         && method.iter().all(u8::is_ascii_uppercase)
 }
 
-impl<T> Counted<T> {
-    pub(super) fn new(io: T) -> (Self, Begun) {
-        let begun = Begun::default();
-        (Self { io, missing: LENGTH, first: [0; LENGTH], begun: begun.clone() }, begun)
+impl<T> PrefaceIo<T> {
+    pub(super) fn new(io: T) -> (Self, Detection) {
+        let detection = Detection::default();
+        (Self { io, missing: LENGTH, first: [0; LENGTH], detection: detection.clone() }, detection)
     }
 }
 
-impl Begun {
-    pub(super) fn with(&self) -> Beginning {
-        use Beginning::{Http1, Http2, Other, Silence, Tls};
+impl Detection {
+    pub(super) fn protocol(&self) -> ClientProtocol {
+        use ClientProtocol::{Http1, Http2, Other, Tls, Unknown};
 
         let stored = self.0.load(Ordering::Relaxed);
-        let all = [Silence, Http2, Tls, Http1, Other];
-        all.into_iter().find(|it| *it as u8 == stored).unwrap_or(Silence)
+        let all = [Unknown, Http2, Tls, Http1, Other];
+        all.into_iter().find(|it| *it as u8 == stored).unwrap_or(Unknown)
     }
 
-    fn is_with(&self, beginning: Beginning) {
-        self.0.store(beginning as u8, Ordering::Relaxed);
+    fn set(&self, protocol: ClientProtocol) {
+        self.0.store(protocol as u8, Ordering::Relaxed);
     }
 }
 
-impl<T: Read + Unpin> Read for Counted<T> {
+impl<T: Read + Unpin> Read for PrefaceIo<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -120,12 +120,12 @@ impl<T: Read + Unpin> Read for Counted<T> {
         }
         this.missing -= first.filled().len();
         let read = this.first.get(..LENGTH - this.missing).unwrap_or_default();
-        this.begun.is_with(Beginning::of(read));
+        this.detection.set(ClientProtocol::of(read));
         Poll::Ready(Ok(()))
     }
 }
 
-impl<T: Write + Unpin> Write for Counted<T> {
+impl<T: Write + Unpin> Write for PrefaceIo<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -162,22 +162,27 @@ mod tests {
     #[test]
     fn what_a_client_begins_with_is_told_apart() {
         for (first, expected) in [
-            (&b""[..], Beginning::Silence),
-            (b"PRI * HTTP", Beginning::Silence),
-            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Beginning::Http2),
-            (b"\x16\x03\x01\x02\x00\x01", Beginning::Tls),
-            (b"GET / HTTP/1.1\r\nhost: a", Beginning::Http1),
-            (b"POST /v3/discovery:cluste", Beginning::Http1),
-            (b"PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n", Beginning::Http1),
-            (b"SSH-2.0-client", Beginning::Other),
-            (b"\x00\x00\x00", Beginning::Other),
+            (&b""[..], ClientProtocol::Unknown),
+            (b"PRI * HTTP", ClientProtocol::Unknown),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ClientProtocol::Http2),
+            (b"\x16\x03\x01\x02\x00\x01", ClientProtocol::Tls),
+            (b"GET / HTTP/1.1\r\nhost: a", ClientProtocol::Http1),
+            (b"POST /v3/discovery:cluste", ClientProtocol::Http1),
+            (b"PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n", ClientProtocol::Http1),
+            (b"SSH-2.0-client", ClientProtocol::Other),
+            (b"\x00\x00\x00", ClientProtocol::Other),
         ] {
-            assert_eq!(Beginning::of(first), expected, "{first:?}");
+            assert_eq!(ClientProtocol::of(first), expected, "{first:?}");
         }
-        let begun = Begun::default();
-        for beginning in [Beginning::Silence, Beginning::Http2, Beginning::Tls, Beginning::Http1] {
-            begun.is_with(beginning);
-            assert_eq!(begun.with(), beginning);
+        let detection = Detection::default();
+        for protocol in [
+            ClientProtocol::Unknown,
+            ClientProtocol::Http2,
+            ClientProtocol::Tls,
+            ClientProtocol::Http1,
+        ] {
+            detection.set(protocol);
+            assert_eq!(detection.protocol(), protocol);
         }
     }
 }

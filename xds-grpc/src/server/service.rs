@@ -13,10 +13,10 @@ use tonic::{Code, Status, Streaming, body::Body, metadata::MetadataValue};
 use xds_core::{server::Via, service::method_at};
 
 use super::{
-    inbox::{Call, Inbox, Input},
+    inbox::{Inbox, IncomingCall, Input},
     peer::Peer,
 };
-use crate::grpc::RawCodec;
+use crate::codec::RawCodec;
 
 /// All discovery services as one tower service: the aggregated service (ADS) and the service of
 /// each type.
@@ -70,8 +70,8 @@ where
         let inbox = self.inbox.clone();
         let max_request_bytes = self.max_request_bytes;
         Box::pin(async move {
-            let call = Box::new(Call { via, requests, max_request_bytes, peer, metadata });
-            let response = match inbox.ask(|answer| Input::Accept { call, answer }).await {
+            let call = Box::new(IncomingCall { via, requests, max_request_bytes, peer, metadata });
+            let response = match inbox.call(|reply| Input::Accept { call, reply }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));
                     let grpc = HeaderValue::from_static("application/grpc");
@@ -97,7 +97,7 @@ fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
     let encoding = headers.get(ENCODING).filter(|encoding| *encoding != "identity")?;
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
     let mut status =
-        Status::unimplemented(format!("messages compressed with {encoding:?} are not taken"));
+        Status::unimplemented(format!("messages compressed with {encoding:?} are not supported"));
     status.metadata_mut().insert(ACCEPTED, MetadataValue::from_static("identity"));
     Some(status)
 }

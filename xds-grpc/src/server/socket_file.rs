@@ -30,8 +30,7 @@ use std::{
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::listen_address::UnixSocket;
-use crate::{runtime::StdUnixListener, socket::BACKLOG};
+use crate::{address::UnixSocket, runtime::StdUnixListener, socket::BACKLOG};
 
 /// Maximum time to wait for the lock. Other servers hold it only while they bind a socket or remove
 /// a file.
@@ -54,7 +53,7 @@ impl SocketFile {
         let (path, mode) = (socket.path(), socket.mode());
         let address = SockAddr::unix(path).map_err(|_| {
             let why =
-                format!("the path of a socket cannot be so long: {} bytes", path.as_os_str().len());
+                format!("the path of the socket is too long: {} bytes", path.as_os_str().len());
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         let _lock = Lock::take(path)?;
@@ -158,8 +157,7 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
         found => found?,
     };
     if !metadata.file_type().is_socket() {
-        let why =
-            "there is a file of this name that is not a socket: remove it, or choose another path";
+        let why = "the file exists and is not a socket: remove it, or choose another path";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -170,7 +168,7 @@ fn remove_if_left_behind(path: &Path, address: &SockAddr) -> io::Result<()> {
             return fs::remove_file(path);
         }
         Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
-            "there is a socket of another user: remove it, or choose another path"
+            "the socket belongs to another user: remove it, or choose another path"
         }
         _ => "another server listens on this socket: end it, or choose another path",
     };
@@ -313,6 +311,6 @@ mod tests {
         assert_eq!(fs::read(&path).expect("the file"), b"data");
         let long = UnixSocket::new(folder.0.join("x".repeat(200)));
         let refused = SocketFile::bind(&long).expect_err("too long");
-        assert!(refused.to_string().contains("cannot be so long"), "{refused}");
+        assert!(refused.to_string().contains("is too long"), "{refused}");
     }
 }

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use prost::Name as _;
 use xds_core::{proto, service::Variant};
 
-pub(crate) use self::text::{Printable, type_name};
+pub(crate) use self::text::{Printable, PrintableReason, type_name};
 use crate::{guard::caught, payload::PayloadPrinter};
 
 /// Number of names of a list to show.

@@ -7,28 +7,43 @@ use xds_core::{proto, types};
 use super::Names;
 
 /// Number of list items shown for [`Names::Few`].
-const FEW: usize = 5;
+const MAX_FEW_NAMES: usize = 5;
 
 /// Display of peer-controlled text for log lines: control characters are escaped and long text is
 /// truncated.
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
-const LONGEST: usize = 256;
+/// Display of an error text for log lines, like [`Printable`]. It is truncated later, because it
+/// may list several addresses and end with advice.
+pub(crate) struct PrintableReason<'a>(pub(crate) &'a str);
+
+const MAX_PRINTED_CHARS: usize = 256;
+const MAX_REASON_CHARS: usize = 2_048;
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, character) in self.0.chars().enumerate() {
-            if at == LONGEST {
-                return write!(f, "..{} bytes", self.0.len());
-            }
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                f.write_char(character)?;
-            }
-        }
-        Ok(())
+        print(f, self.0, MAX_PRINTED_CHARS)
     }
+}
+
+impl fmt::Display for PrintableReason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(f, self.0, MAX_REASON_CHARS)
+    }
+}
+
+fn print(f: &mut fmt::Formatter<'_>, text: &str, max_chars: usize) -> fmt::Result {
+    for (at, character) in text.chars().enumerate() {
+        if at == max_chars {
+            return write!(f, "..{} bytes", text.len());
+        }
+        if character.is_control() {
+            write!(f, "{}", character.escape_default())?;
+        } else {
+            f.write_char(character)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of a type for logs: a short name such as `cds`, or the message name.
@@ -67,7 +82,7 @@ pub(super) fn list<T>(
     let items = items.into_iter();
     let count = items.len();
     let shown = match names {
-        Names::Few => count.min(FEW),
+        Names::Few => count.min(MAX_FEW_NAMES),
         Names::All => count,
     };
     f.write_char('[')?;

@@ -24,7 +24,7 @@ use xds_core::{
     service::Variant,
     types,
 };
-use xds_handle::{ClientHandle, DriverSide, Turn, channel};
+use xds_handle::{ApplyOutcome, ClientHandle, DriverSide, channel};
 
 pub(crate) const CLUSTER: &str = types::CLUSTER;
 pub(crate) const ENDPOINTS: &str = types::CLUSTER_LOAD_ASSIGNMENT;
@@ -72,7 +72,7 @@ impl Rig {
     }
 
     /// Runs one iteration without sending requests.
-    pub(crate) fn turn(&mut self) -> Turn {
+    pub(crate) fn turn(&mut self) -> ApplyOutcome {
         let turn = self.side.apply(&mut self.client, Time::ZERO);
         self.obey();
         turn
@@ -80,7 +80,7 @@ impl Rig {
 
     /// Runs iterations until nothing is left to do, and sends requests.
     pub(crate) fn drive(&mut self) {
-        while self.turn() == Turn::More {}
+        while self.turn() == ApplyOutcome::More {}
         self.transmit();
     }
 

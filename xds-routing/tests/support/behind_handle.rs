@@ -13,7 +13,7 @@ use xds_core::{
     client::{ChannelEvent, ClientConfig, Output},
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
 };
-use xds_handle::{ClientHandle, DriverSide, Turn, channel};
+use xds_handle::{ApplyOutcome, ClientHandle, DriverSide, channel};
 
 /// User of the handle.
 pub(crate) trait Polled {
@@ -66,7 +66,7 @@ impl<F: Polled> HandleNetwork<F> {
         let mut said = Vec::new();
         // The driver wakes the follower, which may give the driver more work.
         for _ in 0..100 {
-            while self.side.apply(&mut self.client, self.now) == Turn::More {}
+            while self.side.apply(&mut self.client, self.now) == ApplyOutcome::More {}
             self.exchange();
             while let Poll::Ready(Some(more)) = self.poll() {
                 said.push(more);

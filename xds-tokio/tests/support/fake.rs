@@ -22,11 +22,9 @@ use tonic::{
     transport::server::{Connected, TcpIncoming},
 };
 use xds_core::proto::{Any, DiscoveryRequest, DiscoveryResponse};
+use xds_tokio::RawCodec;
 
-use super::{
-    raw::{Raw, Receiver},
-    resource, soon,
-};
+use super::{raw::Receiver, resource, soon};
 
 /// Time at which the server sends response headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +167,8 @@ impl tower_service::Service<http::Request<Body>> for FakeAds {
         Box::pin(async move {
             assert!(call.uri().path().starts_with("/envoy.service."), "{}", call.uri());
             let (call_headers, uri) = (call.headers().clone(), call.uri().clone());
-            let mut incoming = Streaming::new_request(Raw, call.into_body(), None, Some(1 << 30));
+            let mut incoming =
+                Streaming::new_request(RawCodec, call.into_body(), None, Some(1 << 30));
             let (request_sender, requests) = mpsc::unbounded_channel();
             let (responses, outgoing) = mpsc::unbounded_channel();
             if headers == Headers::AfterFirstRequest
@@ -187,7 +186,7 @@ impl tower_service::Service<http::Request<Body>> for FakeAds {
                 let _ = request_sender.send(None);
             });
             let body = EncodeBody::new_server(
-                Raw,
+                RawCodec,
                 Receiver(outgoing),
                 None,
                 SingleMessageCompressionOverride::default(),

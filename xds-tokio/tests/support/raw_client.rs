@@ -17,11 +17,9 @@ use tonic::{
 use xds_core::proto::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
+use xds_tokio::RawCodec;
 
-use super::{
-    raw::{Raw, Receiver},
-    soon,
-};
+use super::{raw::Receiver, soon};
 
 pub(crate) const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -99,7 +97,7 @@ impl RawClient {
         soon(grpc.ready()).await.unwrap();
         let queue = queue.map(|queue| Unfailing(Receiver(queue)));
         let path = http::uri::PathAndQuery::from_static(path);
-        let responses = soon(grpc.streaming(queue, path, Raw)).await?.into_inner();
+        let responses = soon(grpc.streaming(queue, path, RawCodec)).await?.into_inner();
         Ok(Self { requests, responses })
     }
 

@@ -19,7 +19,7 @@ use xds_core::{
 use xds_format::Format;
 use xds_fs::File;
 use xds_tokio::{
-    Client, ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions,
+    ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions, client,
 };
 
 use super::{
@@ -72,7 +72,7 @@ impl Stage {
             ClientConfig::new(Node::new("demo-client"), Address::new(address.to_string())),
             |config, type_url| Validation::On.register(config, type_url.into()),
         );
-        let client = Client::connect(config, ClientOptions::default());
+        let client = client::connect(config, ClientOptions::default());
         let mut stage = Self {
             address,
             server: server.handle(),

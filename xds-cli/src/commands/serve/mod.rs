@@ -118,7 +118,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         beside.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
-        let routes = Routes::new(ServerCsdsService::new(handle.clone()).open_to_everybody());
+        let routes = Routes::new(ServerCsdsService::new(handle.clone()).with_unrestricted_access());
         let routes = routes.add_service(server.health());
         beside.push(tokio::spawn(server.serve_routes(listener, routes)));
     }

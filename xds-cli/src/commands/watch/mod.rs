@@ -28,7 +28,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 use xds_core::client::{ClientConfig, ReadGate};
-use xds_tokio::Client;
+use xds_tokio::client;
 
 use self::{
     events::Event,
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         Origin::Servers(servers) => {
             let Servers { config, options, .. } = *servers;
             (
-                Client::connect(
+                client::connect(
                     register(config),
                     options.with_payload_printer(JsonPayloads).with_schema(schema()),
                 ),

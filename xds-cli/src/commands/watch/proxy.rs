@@ -123,7 +123,7 @@ fn service(
     }
     if let Some(probes) = cluster.tcp_keepalive {
         let probes = TcpProbes::new(probes.time, probes.interval, probes.probes);
-        service = service.with_tcp_probes(probes);
+        service = service.with_probes(probes);
     }
     Ok(service)
 }

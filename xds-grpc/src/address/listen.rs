@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use http::uri::Authority;
 
-use crate::address::AddressFault;
+use super::fault::AddressFault;
 
 /// Address on which a server listens.
 ///
@@ -182,7 +182,7 @@ mod tests {
             ("unix:///", "there is no path"),
             ("unix:@xds", "abstract sockets are not supported"),
             ("unix-abstract:xds", "abstract sockets are not supported"),
-            ("http://127.0.0.1:80", "\"http:\" cannot stand before an address here: expected unix"),
+            ("http://127.0.0.1:80", "the scheme \"http:\" is not supported here: expected unix"),
             ("a b:1", "write HOST:PORT"),
         ] {
             let refused = text.parse::<ListenAddress>().expect_err(text).to_string();

@@ -45,13 +45,13 @@ pub enum AddressFault {
     #[error("a socket file needs \"unix:\" before its path: unix:{0}")]
     Path(String),
     /// The path after `unix:` is missing.
-    #[error("there is no path behind \"unix:\": write unix:PATH, as in unix:/run/xds.sock")]
+    #[error("there is no path after \"unix:\": write unix:PATH, as in unix:/run/xds.sock")]
     NoPath,
     /// The address names an abstract socket.
     #[error("abstract sockets are not supported: write unix:PATH, as in unix:/run/xds.sock")]
     Abstract,
     /// The scheme is not supported for this kind of address.
-    #[error("\"{scheme}:\" cannot stand before an address here: expected {expected}")]
+    #[error("the scheme \"{scheme}:\" is not supported here: expected {expected}")]
     Scheme {
         /// The unsupported scheme.
         scheme: String,
@@ -59,7 +59,7 @@ pub enum AddressFault {
         expected: &'static str,
     },
     /// A path follows the port.
-    #[error("there is nothing behind the port of a server's address: leave out {0:?}")]
+    #[error("the address of a server ends with its port: leave out {0:?}")]
     Rest(String),
     /// Any other fault.
     #[error("write HOST:PORT, as in 127.0.0.1:18000, or unix:PATH")]
@@ -163,10 +163,10 @@ mod tests {
             ("/run/xds.sock", "needs \"unix:\" before its path: unix:/run/xds.sock"),
             ("./xds.sock", "unix:./xds.sock"),
             ("run/xds.sock", "unix:run/xds.sock"),
-            ("unix:", "there is no path behind \"unix:\""),
+            ("unix:", "there is no path after \"unix:\""),
             ("unix-abstract:xds", "abstract sockets are not supported"),
             ("unix:@xds", "abstract sockets are not supported"),
-            ("ftp://h:21", "\"ftp:\" cannot stand before an address here: expected http, https"),
+            ("ftp://h:21", "the scheme \"ftp:\" is not supported here: expected http, https"),
             ("http://h:80/a/b", "leave out \"/a/b\""),
             ("a b", "write HOST:PORT"),
         ] {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use http::uri::Authority;
 use thiserror::Error;
 
-use crate::address::AddressFault;
+use super::fault::AddressFault;
 
 /// Reason why an address is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -21,9 +21,7 @@ pub enum InvalidAddress {
         fault: AddressFault,
     },
     /// The address contains credentials (`user:password@`).
-    #[error(
-        "{address:?} is not the address of a server with what stands before it: leave out USER:PASSWORD@"
-    )]
+    #[error("the address of {address:?} contains credentials: leave out USER:PASSWORD@")]
     Credentials {
         /// The address without the credentials.
         address: String,
@@ -67,7 +65,7 @@ pub(crate) fn without_credentials(address: &str) -> &str {
 /// Parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) place: Place,
+    pub(crate) endpoint: Endpoint,
     pub(crate) scheme: Scheme,
     /// Value of `:authority` in calls.
     pub(crate) authority: Authority,
@@ -75,7 +73,7 @@ pub(crate) struct Target {
 
 /// Endpoint to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Endpoint {
     /// Host name or IP address without brackets, and port.
     Host(String, u16),
     /// IP addresses, at least one.
@@ -112,10 +110,10 @@ impl Target {
         if let Some(path) = address.strip_prefix("unix:") {
             // An absolute path may be written as a URI.
             let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-            let place = Place::Unix(path.into());
+            let endpoint = Endpoint::Unix(path.into());
             let is_path = !path.trim_start_matches('/').is_empty() && !path.starts_with('@');
             let authority = Authority::from_static("localhost");
-            return is_path.then_some(Self { place, scheme: Scheme::Unstated, authority });
+            return is_path.then_some(Self { endpoint, scheme: Scheme::Unstated, authority });
         }
         for (scheme, is_family) in [
             ("ipv4:", SocketAddr::is_ipv4 as fn(&SocketAddr) -> bool),
@@ -127,8 +125,8 @@ impl Target {
                     .map(|one| one.parse().ok().filter(is_family))
                     .collect::<Option<_>>()?;
                 let authority = addresses.first()?.to_string().parse().ok()?;
-                let place = Place::Addresses(addresses);
-                return Some(Self { place, scheme: Scheme::Unstated, authority });
+                let endpoint = Endpoint::Addresses(addresses);
+                return Some(Self { endpoint, scheme: Scheme::Unstated, authority });
             }
         }
         let (scheme, rest) = if let Some(rest) = address.strip_prefix("http://") {
@@ -146,8 +144,8 @@ impl Target {
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16()?;
-        let place = Place::Host(host, port);
-        (!authority.host().is_empty()).then_some(Self { place, scheme, authority })
+        let endpoint = Endpoint::Host(host, port);
+        (!authority.host().is_empty()).then_some(Self { endpoint, scheme, authority })
     }
 }
 
@@ -157,9 +155,9 @@ mod tests {
 
     #[test]
     fn the_usual_forms_are_understood() {
-        let host = |host: &str, port| Place::Host(host.into(), port);
-        let socket = || Place::Unix("/run/xds.sock".into());
-        for (address, scheme, place, authority) in [
+        let host = |host: &str, port| Endpoint::Host(host.into(), port);
+        let socket = || Endpoint::Unix("/run/xds.sock".into());
+        for (address, scheme, endpoint, authority) in [
             ("127.0.0.1:1", Scheme::Unstated, host("127.0.0.1", 1), "127.0.0.1:1"),
             ("localhost:1", Scheme::Unstated, host("localhost", 1), "localhost:1"),
             ("[::1]:18000", Scheme::Unstated, host("::1", 18000), "[::1]:18000"),
@@ -174,18 +172,18 @@ mod tests {
             let authority = Authority::from_static(authority);
             assert_eq!(
                 Target::parse(address),
-                Ok(Target { place, scheme, authority }),
+                Ok(Target { endpoint, scheme, authority }),
                 "{address}"
             );
         }
         let addresses = |list: &[&str]| {
-            Place::Addresses(list.iter().map(|one| one.parse().expect("an address")).collect())
+            Endpoint::Addresses(list.iter().map(|one| one.parse().expect("an address")).collect())
         };
         let target = Target::parse("ipv4:10.0.0.1:80,10.0.0.2:81").expect("a list");
-        assert_eq!(target.place, addresses(&["10.0.0.1:80", "10.0.0.2:81"]));
+        assert_eq!(target.endpoint, addresses(&["10.0.0.1:80", "10.0.0.2:81"]));
         assert_eq!((target.authority.as_str(), target.host()), ("10.0.0.1:80", "10.0.0.1"));
         let target = Target::parse("ipv6:[::1]:80").expect("a list");
-        assert_eq!((target.place.clone(), target.host()), (addresses(&["[::1]:80"]), "::1"));
+        assert_eq!((target.endpoint.clone(), target.host()), (addresses(&["[::1]:80"]), "::1"));
     }
 
     #[test]

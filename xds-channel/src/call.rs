@@ -1,21 +1,22 @@
 //! A call, from its request to the head of its response.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{
-    Request, Response, Uri,
+    HeaderValue, Request, Response, Uri,
     header::USER_AGENT,
     request::Parts,
-    uri::{PathAndQuery, Scheme},
+    uri::{Authority, PathAndQuery, Scheme},
 };
 use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use tokio::{
+    sync::watch,
     task::yield_now,
     time::{Instant, timeout_at},
 };
 use tonic::{Status, body::Body};
 use xds_routing::{
-    Call,
+    Call, Random,
     balancer::{CallPermit, ConnectionId, EndpointPick, PickAttempt},
     dependencies::ClusterConfiguration,
     filters::Fault,
@@ -23,18 +24,43 @@ use xds_routing::{
 };
 
 use crate::{
-    CallBody, OURSELVES, Shared, WaitForReady,
+    body::CallBody,
     cluster::{ClusterState, Picking},
-    driver::{Hold, Routing, Table},
-    fault::suffer,
+    fault::inject_fault,
     metadata::{Metadata, set_timeout, stated_timeout},
     replay::Replay,
+    routing::{ClusterRef, Routing, RoutingTable},
     status::{self, Waiting},
 };
 
+/// Request extension for gRPC's wait-for-ready: the call waits instead of failing if something is
+/// not available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitForReady;
+
+/// Value of the `user-agent` header, unless the application sets one.
+const USER_AGENT_VALUE: HeaderValue =
+    HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+
+/// State shared by all calls of a channel.
+#[derive(Debug)]
+pub(crate) struct ChannelState {
+    pub(crate) routing: watch::Receiver<Routing>,
+    pub(crate) authority: Authority,
+    pub(crate) node_id: Arc<str>,
+    pub(crate) random: Mutex<Random>,
+}
+
+impl ChannelState {
+    /// Returns the random number generator.
+    fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Whether a call waits until it can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum WaitMode {
     FailFast,
     WaitForReady,
 }
@@ -42,31 +68,35 @@ enum Patience {
 /// Makes a call. A call that fails yields to other tasks first: they may be needed to resolve the
 /// failure, and a caller that retries immediately may occupy the only thread.
 pub(crate) async fn call(
-    shared: Arc<Shared>,
+    shared: Arc<ChannelState>,
     request: Request<Body>,
 ) -> Result<Response<CallBody>, Status> {
-    let called = make(shared, request).await;
+    let called = run_call(shared, request).await;
     if called.is_err() {
         yield_now().await;
     }
     called
 }
 
-async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<CallBody>, Status> {
+async fn run_call(
+    shared: Arc<ChannelState>,
+    request: Request<Body>,
+) -> Result<Response<CallBody>, Status> {
     let began = Instant::now();
-    let patience = match request.extensions().get::<WaitForReady>() {
-        Some(WaitForReady) => Patience::WaitForReady,
-        None => Patience::FailFast,
+    let wait_mode = match request.extensions().get::<WaitForReady>() {
+        Some(WaitForReady) => WaitMode::WaitForReady,
+        None => WaitMode::FailFast,
     };
     let stated = stated_timeout(request.headers());
     let at = |limit: Option<_>| limit.and_then(|limit| began.checked_add(limit));
     // The body is not `Sync`, so a future that borrows the whole request would not be `Send`.
     let (mut parts, body) = request.into_parts();
-    let deciding = decide(&shared, &parts, patience);
-    let (hold, limit, fault) = within(at(stated), deciding, || shared.waiting()).await?;
+    let deciding = decide(&shared, &parts, wait_mode);
+    let (cluster_ref, limit, fault) =
+        with_deadline(at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(limit);
-    within(deadline, suffer(fault), || hold.waiting()).await?;
-    address(&shared, &mut parts)?;
+    with_deadline(deadline, inject_fault(fault), || cluster_ref.waiting()).await?;
+    complete_request(&shared, &mut parts)?;
     let outgoing = Outgoing {
         parts,
         body: Replay::new(body),
@@ -74,13 +104,13 @@ async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<Ca
         trial: PickAttempt::First,
         refused_by: None,
     };
-    let sending = send(&shared, &hold, outgoing, patience);
-    let (response, permit) = within(deadline, sending, || hold.waiting()).await?;
-    Ok(response.map(|body| CallBody::new(body, deadline, permit, hold)))
+    let sending = send(&shared, &cluster_ref, outgoing, wait_mode);
+    let (response, permit) = with_deadline(deadline, sending, || cluster_ref.waiting()).await?;
+    Ok(response.map(|body| CallBody::new(body, deadline, permit, cluster_ref)))
 }
 
 /// Limits work by the deadline of the call. The error describes what the call waited for.
-async fn within<T>(
+async fn with_deadline<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Status>>,
     waiting: impl FnOnce() -> Waiting,
@@ -88,47 +118,55 @@ async fn within<T>(
     match deadline {
         Some(deadline) => {
             let worked = timeout_at(deadline, work).await;
-            worked.unwrap_or_else(|_| Err(status::late(waiting())))
+            worked.unwrap_or_else(|_| Err(status::deadline_exceeded(waiting())))
         }
         None => work.await,
     }
 }
 
-impl Shared {
+impl ChannelState {
     /// Returns the state of routing, for error messages.
     fn waiting(&self) -> Waiting {
         match &*self.routing.borrow() {
             Routing::Failing(why) => Waiting::Failing(why.to_string()),
             Routing::Known(table) => Waiting::Noted(table.note.to_string()),
-            Routing::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
+            Routing::Unknown => Waiting::Noted(status::node_note(&self.node_id)),
         }
     }
 }
 
 /// Decision about a call: cluster, timeout and injected fault.
-type Decided = (Arc<Hold>, Option<core::time::Duration>, Fault);
+type CallDecision = (Arc<ClusterRef>, Option<core::time::Duration>, Fault);
 
 /// Decides about a call, as soon as routes are available.
-async fn decide(shared: &Shared, request: &Parts, patience: Patience) -> Result<Decided, Status> {
+async fn decide(
+    shared: &ChannelState,
+    request: &Parts,
+    wait_mode: WaitMode,
+) -> Result<CallDecision, Status> {
     let mut watched = shared.routing.clone();
     loop {
         let routing = watched.borrow_and_update().clone();
         match routing {
             Routing::Known(table) => {
-                let decided = by_table(shared, &table, request);
+                let decided = route_call(shared, &table, request);
                 return decided.map_err(|why| status::of(&why, &table.note));
             }
-            Routing::Failing(why) if patience == Patience::FailFast => {
+            Routing::Failing(why) if wait_mode == WaitMode::FailFast => {
                 return Err(Status::unavailable(&*why));
             }
             Routing::Failing(_) | Routing::Unknown => {}
         }
         let changed = watched.changed().await;
-        changed.map_err(|_| status::ended(status::bare_note(&shared.node_id)))?;
+        changed.map_err(|_| status::ended(status::node_note(&shared.node_id)))?;
     }
 }
 
-fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, Failure> {
+fn route_call(
+    shared: &ChannelState,
+    table: &RoutingTable,
+    request: &Parts,
+) -> Result<CallDecision, Failure> {
     let metadata = Metadata(&request.headers);
     // gRPC treats the query as a part of the path.
     let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -138,12 +176,13 @@ fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, 
     let CallTarget::Cluster { name, .. } = decision.target else {
         return Err(Failure::UnsupportedAction(decision.route.name.clone()));
     };
-    let hold = table.clusters.get(name).ok_or_else(|| Failure::UnknownCluster(name.clone()))?;
-    Ok((Arc::clone(hold), decision.timeout, decision.fault))
+    let cluster_ref =
+        table.clusters.get(name).ok_or_else(|| Failure::UnknownCluster(name.clone()))?;
+    Ok((Arc::clone(cluster_ref), decision.timeout, decision.fault))
 }
 
 /// Completes the URI and the headers of the request, without overwriting the application's headers.
-fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
+fn complete_request(shared: &ChannelState, request: &mut Parts) -> Result<(), Status> {
     let path = request.uri.path_and_query().cloned();
     let uri = Uri::builder()
         .scheme(Scheme::HTTP)
@@ -151,7 +190,7 @@ fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
         .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
         .build();
     request.uri = uri.map_err(|why| Status::internal(why.to_string()))?;
-    request.headers.entry(USER_AGENT).or_insert(OURSELVES);
+    request.headers.entry(USER_AGENT).or_insert(USER_AGENT_VALUE);
     Ok(())
 }
 
@@ -184,32 +223,32 @@ impl Outgoing {
 
 /// Sends the request to an endpoint, as soon as one is available.
 async fn send(
-    shared: &Shared,
-    hold: &Hold,
+    shared: &ChannelState,
+    cluster_ref: &ClusterRef,
     mut outgoing: Outgoing,
-    patience: Patience,
+    wait_mode: WaitMode,
 ) -> Result<(Response<Incoming>, CallPermit), Status> {
-    let mut watched = hold.state.clone();
+    let mut watched = cluster_ref.state.clone();
     loop {
         let state = watched.borrow_and_update().clone();
         match state {
             ClusterState::Unknown => {}
-            ClusterState::Failing(why) if patience == Patience::FailFast => {
-                return Err(status::of(&why, hold.note()));
+            ClusterState::Failing(why) if wait_mode == WaitMode::FailFast => {
+                return Err(status::of(&why, cluster_ref.note()));
             }
             ClusterState::Failing(_) => {}
             ClusterState::Picking(picking) => {
-                let found = pick(shared, &picking, &mut outgoing, patience)?;
+                let found = pick(shared, &picking, &mut outgoing, wait_mode)?;
                 let cluster = Arc::clone(&picking.cluster);
                 // The response may take long, and this call must not keep all connections alive
                 // meanwhile.
                 drop(picking);
                 if let Some(found) = found {
                     match try_send(found, &outgoing, &cluster).await? {
-                        Sent::Answered(response, permit) => return Ok((response, permit)),
+                        SendOutcome::Response(response, permit) => return Ok((response, permit)),
                         // Not sent: wait for the next picker.
-                        Sent::Not => {}
-                        Sent::Unprocessed(by, why) => {
+                        SendOutcome::NotSent => {}
+                        SendOutcome::Unprocessed(by, why) => {
                             if outgoing.refused_by.replace(by).is_some() {
                                 return Err(why);
                             }
@@ -219,12 +258,12 @@ async fn send(
                 }
             }
         }
-        watched.changed().await.map_err(|_| status::ended(hold.note()))?;
+        watched.changed().await.map_err(|_| status::ended(cluster_ref.note()))?;
     }
 }
 
 /// Endpoint picked for a call.
-struct Found {
+struct PickedEndpoint {
     id: ConnectionId,
     connection: SendRequest<Body>,
     scheme: Scheme,
@@ -233,11 +272,11 @@ struct Found {
 
 /// Picks an endpoint. Returns `None` if the call must wait.
 fn pick(
-    shared: &Shared,
+    shared: &ChannelState,
     picking: &Picking,
     outgoing: &mut Outgoing,
-    patience: Patience,
-) -> Result<Option<Found>, Status> {
+    wait_mode: WaitMode,
+) -> Result<Option<PickedEndpoint>, Status> {
     let cluster = &picking.cluster;
     let fail = |failure: Failure| Err(status::of(&failure, &cluster.note));
     let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
@@ -253,7 +292,7 @@ fn pick(
     let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
         EndpointPick::Queue => return Ok(None),
-        EndpointPick::Fail(why) if patience == Patience::FailFast => {
+        EndpointPick::Fail(why) if wait_mode == WaitMode::FailFast => {
             return fail(cluster.failure(why));
         }
         EndpointPick::Fail(_) => return Ok(None),
@@ -261,48 +300,48 @@ fn pick(
             return fail(cluster.refusal(format_args!("the call is dropped: {why}")));
         }
         EndpointPick::TooMany => {
-            return fail(cluster.refusal("as many calls are under way as may be"));
+            return fail(cluster.refusal("the maximum number of active calls is reached"));
         }
         _ => return fail(cluster.failure("no endpoint was picked")),
     };
     outgoing.trial = PickAttempt::Repeated;
     let connection = picking.connections.get(&id).cloned();
-    Ok(connection.map(|(connection, scheme)| Found { id, connection, scheme, permit }))
+    Ok(connection.map(|(connection, scheme)| PickedEndpoint { id, connection, scheme, permit }))
 }
 
 #[allow(clippy::large_enum_variant, reason = "it is moved once")]
-enum Sent {
-    Answered(Response<Incoming>, CallPermit),
+enum SendOutcome {
+    Response(Response<Incoming>, CallPermit),
     /// The request was not sent.
-    Not,
+    NotSent,
     /// The server reported that it has not processed the request. The status applies if no other
     /// attempt is made.
     Unprocessed(ConnectionId, Status),
 }
 
 async fn try_send(
-    found: Found,
+    found: PickedEndpoint,
     outgoing: &Outgoing,
     cluster: &ClusterConfiguration,
-) -> Result<Sent, Status> {
-    let Found { id, mut connection, scheme, permit } = found;
+) -> Result<SendOutcome, Status> {
+    let PickedEndpoint { id, mut connection, scheme, permit } = found;
     let Some(request) = outgoing.request(scheme) else {
-        let why = cluster.loss("it refused the call, of which too much was sent to send it again");
+        let why = cluster.loss("it refused the call, whose request is too long to be sent again");
         return Err(status::of(&why, &cluster.note));
     };
     match connection.try_send_request(request).await {
         Ok(response) => {
             outgoing.body.settle();
-            Ok(Sent::Answered(response, permit))
+            Ok(SendOutcome::Response(response, permit))
         }
         Err(mut error) => match error.take_message() {
-            Some(_) => Ok(Sent::Not),
+            Some(_) => Ok(SendOutcome::NotSent),
             None => {
                 let error = error.into_error();
                 let why = cluster.loss(status::with_causes(&error));
                 let status = Status::new(status::code_of(&error), why.to_string());
                 match status::is_unprocessed(&error) {
-                    true => Ok(Sent::Unprocessed(id, status)),
+                    true => Ok(SendOutcome::Unprocessed(id, status)),
                     false => Err(status),
                 }
             }
@@ -311,4 +350,68 @@ async fn try_send(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use core::time::Duration;
+    use std::{collections::BTreeMap, sync::Mutex};
+
+    use crate::support::{api_listener, cluster, manager, prefix, rds, route, valid};
+    use tokio::{sync::watch, time::advance};
+    use tonic::Code;
+    use xds_routing::{
+        Random, Rules, dependencies::DependencyManager, listener::Listener, router::Router,
+    };
+
+    use super::*;
+
+    fn request() -> Request<Body> {
+        Request::builder().uri("http://shop/s/m").body(Body::empty()).expect("a request")
+    }
+
+    // B26: a route to an unknown cluster is a bug and the only failure with INTERNAL.
+    #[tokio::test]
+    async fn a_cluster_that_nobody_knows_of_is_internal() {
+        let listener = api_listener("shop", &manager(rds("routes")));
+        let listener = Listener::from_schema(&listener, &Rules::default()).expect("a listener");
+        let connections = listener.api().expect("one of clients");
+        let routes = Arc::new(valid(vec![route(prefix(""), cluster("c"))]));
+        let table = RoutingTable {
+            router: Router::new(routes, "shop", connections).expect("a virtual host"),
+            clusters: BTreeMap::new(),
+            note: DependencyManager::new("shop", "shop", "node-1").clusters().note().clone(),
+        };
+        let (_routing, routing) = watch::channel(Routing::Known(Arc::new(table)));
+        let shared = ChannelState {
+            routing,
+            authority: "shop".parse().expect("an authority"),
+            node_id: "node-1".into(),
+            random: Mutex::new(Random::new(0)),
+        };
+        let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");
+        assert_eq!(status.code(), Code::Internal);
+        let why = "unknown cluster `c` (resolution note: xDS node ID: node-1)";
+        assert_eq!(status.message(), why);
+        println!("covers: S3.090 S3.095 B26");
+    }
+
+    /// The endpoint receives the remaining time as its timeout.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waited_has_less_time() {
+        let (parts, body) = request().into_parts();
+        let outgoing = Outgoing {
+            parts,
+            body: Replay::new(body),
+            deadline: Some(Instant::now() + Duration::from_secs(20)),
+            trial: PickAttempt::First,
+            refused_by: None,
+        };
+        let told = || {
+            let request = outgoing.request(Scheme::HTTP).expect("all of it is there");
+            request.headers()["grpc-timeout"].to_str().expect("a text").to_owned()
+        };
+        assert_eq!(told(), "20000000u");
+        advance(Duration::from_millis(200)).await;
+        assert_eq!(told(), "19800000u");
+        advance(Duration::from_secs(60)).await;
+        assert_eq!(told(), "0n");
+    }
+}

@@ -7,7 +7,7 @@ use std::io;
 ///
 /// A client resolves the name at every attempt to connect, and tries the addresses in the returned
 /// order. The time is limited by
-/// [`ClientOptions::connect_timeout`](super::ClientOptions::connect_timeout).
+/// [`ClientOptions::connect_timeout`](crate::ClientOptions::connect_timeout).
 // S1.034
 pub trait Resolve: Debug + Send + Sync {
     /// Returns the addresses of `host` with `port`. `host` may be an IP address. A panic fails the

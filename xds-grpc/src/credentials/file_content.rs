@@ -6,7 +6,7 @@ use core::fmt;
 /// Kind of content found in a file instead of the expected certificates or private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Holds {
+pub enum FileContent {
     /// The file is empty.
     Nothing,
     /// No PEM section, for example a file in DER form.
@@ -27,7 +27,7 @@ pub enum Holds {
     Other,
 }
 
-impl Holds {
+impl FileContent {
     /// Classifies a file from which not all certificates, or none, could be read.
     pub(super) fn instead_of_certificates(content: &[u8]) -> Self {
         match Self::of(content) {
@@ -72,22 +72,22 @@ fn label(line: &[u8]) -> Option<&[u8]> {
     line.trim_ascii().strip_prefix(b"-----BEGIN ")?.strip_suffix(b"-----")
 }
 
-impl fmt::Display for Holds {
+impl fmt::Display for FileContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nothing => "it is empty",
             Self::NoPem => {
                 "no line of it begins with `-----BEGIN`; if it is in DER form, convert it with openssl"
             }
-            Self::Certificate => "it holds a certificate",
-            Self::PrivateKey => "it holds a private key",
+            Self::Certificate => "it contains a certificate",
+            Self::PrivateKey => "it contains a private key",
             Self::EncryptedKey => {
-                "it holds a private key that needs a password; decrypt it with `openssl pkey`"
+                "it contains an encrypted private key; decrypt it with `openssl pkey`"
             }
-            Self::Request => "it holds a certificate signing request, and not the certificate",
-            Self::PublicKey => "it holds a public key",
-            Self::Broken => "it is cut off, or broken in another way",
-            Self::Other => "it holds something else",
+            Self::Request => "it contains a certificate signing request, not the certificate",
+            Self::PublicKey => "it contains a public key",
+            Self::Broken => "it is truncated or invalid",
+            Self::Other => "it contains something else",
         })
     }
 }
@@ -101,21 +101,21 @@ mod tests {
         let section =
             |label: &str| format!("-----BEGIN {label}-----\r\nAAAA\n-----END {label}-----\n");
         for (content, expected) in [
-            (String::new(), Holds::Nothing),
-            (" \n".into(), Holds::Nothing),
-            ("hello".into(), Holds::NoPem),
-            (section("CERTIFICATE"), Holds::Certificate),
-            (section("EC PRIVATE KEY"), Holds::PrivateKey),
-            (section("EC PARAMETERS") + &section("EC PRIVATE KEY"), Holds::PrivateKey),
-            (section("ENCRYPTED PRIVATE KEY"), Holds::EncryptedKey),
-            (section("CERTIFICATE REQUEST"), Holds::Request),
-            (section("PUBLIC KEY"), Holds::PublicKey),
-            (section("X509 CRL"), Holds::Other),
+            (String::new(), FileContent::Nothing),
+            (" \n".into(), FileContent::Nothing),
+            ("hello".into(), FileContent::NoPem),
+            (section("CERTIFICATE"), FileContent::Certificate),
+            (section("EC PRIVATE KEY"), FileContent::PrivateKey),
+            (section("EC PARAMETERS") + &section("EC PRIVATE KEY"), FileContent::PrivateKey),
+            (section("ENCRYPTED PRIVATE KEY"), FileContent::EncryptedKey),
+            (section("CERTIFICATE REQUEST"), FileContent::Request),
+            (section("PUBLIC KEY"), FileContent::PublicKey),
+            (section("X509 CRL"), FileContent::Other),
         ] {
-            assert_eq!(Holds::of(content.as_bytes()), expected, "{content}");
+            assert_eq!(FileContent::of(content.as_bytes()), expected, "{content}");
         }
         let cut = b"-----BEGIN CERTIFICATE-----\nAAAA\n";
-        assert_eq!(Holds::instead_of_certificates(cut), Holds::Broken);
-        assert_eq!(Holds::instead_of_key(cut), Holds::Certificate);
+        assert_eq!(FileContent::instead_of_certificates(cut), FileContent::Broken);
+        assert_eq!(FileContent::instead_of_key(cut), FileContent::Certificate);
     }
 }

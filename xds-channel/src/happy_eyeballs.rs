@@ -7,7 +7,7 @@ use tokio::{select, task::JoinSet, time::sleep};
 /// Delay before the next attempt starts in parallel ([gRFC A61]).
 ///
 /// [gRFC A61]: https://github.com/grpc/proposal/blob/master/A61-IPv4-IPv6-dualstack-backends.md
-pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
+pub(crate) const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Returns the result of the first attempt that succeeds. An attempt starts when the previous one
 /// has failed, or after the delay. Dropping the future ends all attempts.
@@ -15,20 +15,20 @@ pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 /// # Errors
 ///
 /// Returns the last error if all attempts fail.
-pub(crate) async fn first_of<A, T, F>(
-    ways: impl IntoIterator<Item = A>,
+pub(crate) async fn first_success<A, T, F>(
+    candidates: impl IntoIterator<Item = A>,
     attempt: impl Fn(A) -> F,
 ) -> Result<T, String>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, String>> + Send + 'static,
 {
-    let mut ways = ways.into_iter().peekable();
+    let mut candidates = candidates.into_iter().peekable();
     let mut attempts = JoinSet::new();
     let mut failure = String::from("no address");
     loop {
-        if let Some(way) = ways.next() {
-            attempts.spawn(attempt(way));
+        if let Some(candidate) = candidates.next() {
+            attempts.spawn(attempt(candidate));
         }
         select! {
             Some(ended) = attempts.join_next() => match ended {
@@ -36,7 +36,7 @@ where
                 Ok(Err(why)) => failure = why,
                 Err(why) => failure = why.to_string(),
             },
-            () = sleep(HEAD_START), if ways.peek().is_some() => {}
+            () = sleep(ATTEMPT_DELAY), if candidates.peek().is_some() => {}
             else => return Err(failure),
         }
     }
@@ -52,40 +52,40 @@ mod tests {
     use super::*;
 
     /// Attempt that fails, succeeds or never ends.
-    async fn go(way: &'static str) -> Result<&'static str, String> {
-        match way {
+    async fn go(candidate: &'static str) -> Result<&'static str, String> {
+        match candidate {
             "silent" => pending().await,
-            "slow" => sleep(HEAD_START * 3).await,
+            "slow" => sleep(ATTEMPT_DELAY * 3).await,
             "refused" => return Err("refused".into()),
             _ => {}
         }
-        Ok(way)
+        Ok(candidate)
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_holds_up_nobody_for_long() {
         let began = Instant::now();
-        assert_eq!(first_of(["silent", "silent", "good"], go).await.as_deref(), Ok("good"));
-        assert_eq!(began.elapsed(), HEAD_START * 2);
+        assert_eq!(first_success(["silent", "silent", "good"], go).await.as_deref(), Ok("good"));
+        assert_eq!(began.elapsed(), ATTEMPT_DELAY * 2);
         // After a failure the next attempt starts immediately. A slow attempt may still succeed
         // first.
         let began = Instant::now();
-        assert_eq!(first_of(["refused", "good"], go).await.as_deref(), Ok("good"));
+        assert_eq!(first_success(["refused", "good"], go).await.as_deref(), Ok("good"));
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!(first_of(["slow", "silent", "refused"], go).await.as_deref(), Ok("slow"));
-        assert_eq!(first_of(["refused", "refused"], go).await, Err("refused".into()));
-        assert_eq!(first_of([], go).await, Err("no address".into()));
+        assert_eq!(first_success(["slow", "silent", "refused"], go).await.as_deref(), Ok("slow"));
+        assert_eq!(first_success(["refused", "refused"], go).await, Err("refused".into()));
+        assert_eq!(first_success([], go).await, Err("no address".into()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_has_the_first_go() {
         let tried = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&tried);
-        let attempt = move |way| {
-            log.lock().unwrap().push(way);
-            go(way)
+        let attempt = move |candidate| {
+            log.lock().unwrap().push(candidate);
+            go(candidate)
         };
-        assert_eq!(first_of(["good", "other"], attempt).await.as_deref(), Ok("good"));
+        assert_eq!(first_success(["good", "other"], attempt).await.as_deref(), Ok("good"));
         assert_eq!(*tried.lock().unwrap(), ["good"]);
     }
 }

@@ -8,7 +8,7 @@ use rustls::{
 
 /// Role of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerRole {
     /// The peer is a server.
     Server,
     /// The peer is a client.
@@ -20,15 +20,15 @@ pub enum Peer {
 ///
 /// ```
 /// use std::io;
-/// use xds_grpc::credentials::{Peer, explain_tls_failure};
+/// use xds_grpc::credentials::{PeerRole, explain_tls_failure};
 ///
 /// let error = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-/// let text = explain_tls_failure(&io::Error::other(error), Peer::Server);
+/// let text = explain_tls_failure(&io::Error::other(error), PeerRole::Server);
 /// assert!(text.starts_with("invalid peer certificate: UnknownIssuer; "));
 /// assert!(text.contains("CA certificate"));
 /// ```
 #[must_use]
-pub fn explain_tls_failure(error: &io::Error, peer: Peer) -> String {
+pub fn explain_tls_failure(error: &io::Error, peer: PeerRole) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
     let advice = match cause {
         Some(cause) => advice(cause, peer),
@@ -40,40 +40,40 @@ pub fn explain_tls_failure(error: &io::Error, peer: Peer) -> String {
     }
 }
 
-fn closed(error: &io::Error, peer: Peer) -> Option<String> {
+fn closed(error: &io::Error, peer: PeerRole) -> Option<String> {
     use io::ErrorKind as Kind;
 
     let is_closed =
         matches!(error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe);
     is_closed.then(|| match peer {
-        Peer::Server => {
+        PeerRole::Server => {
             "the server closed the connection during the TLS handshake: check that the port speaks \
                          TLS, and whether the server wants a client certificate"
                 .into()
         }
-        Peer::Client => {
-            "the client closed the connection during the TLS handshake, as one does that rejects \
+        PeerRole::Client => {
+            "the client closed the connection during the TLS handshake, perhaps because it rejects \
                          the certificate of this server"
                 .into()
         }
     })
 }
 
-fn advice(error: &Error, peer: Peer) -> Option<String> {
+fn advice(error: &Error, peer: PeerRole) -> Option<String> {
     let text = match (error, peer) {
         (Error::InvalidCertificate(error), _) => return of_certificate(error, peer),
         // The peer's data is not a TLS record.
-        (Error::InvalidMessage(InvalidMessage::InvalidContentType), Peer::Server) => {
+        (Error::InvalidMessage(InvalidMessage::InvalidContentType), PeerRole::Server) => {
             "the server does not speak TLS on this port: connect without TLS (plaintext), or to its TLS port"
         }
-        (Error::InvalidMessage(InvalidMessage::InvalidContentType), Peer::Client) => {
+        (Error::InvalidMessage(InvalidMessage::InvalidContentType), PeerRole::Client) => {
             "the client does not speak TLS: configure it to use TLS, or serve this port without"
         }
-        (Error::NoCertificatesPresented, Peer::Client) => {
-            "the client showed no certificate: configure it with one of an authority that this server trusts"
+        (Error::NoCertificatesPresented, PeerRole::Client) => {
+            "the client sent no certificate: configure it with one that an authority trusted by this server has issued"
         }
-        (Error::NoApplicationProtocol, Peer::Client)
-        | (Error::AlertReceived(Alert::NoApplicationProtocol), Peer::Server) => {
+        (Error::NoApplicationProtocol, PeerRole::Client)
+        | (Error::AlertReceived(Alert::NoApplicationProtocol), PeerRole::Server) => {
             "client and server do not agree on a protocol: gRPC needs HTTP/2 (ALPN h2)"
         }
         (Error::AlertReceived(alert), _) => return of_alert(*alert, peer),
@@ -86,14 +86,14 @@ fn advice(error: &Error, peer: Peer) -> Option<String> {
 }
 
 /// Returns advice about an alert that the peer sent.
-fn of_alert(alert: Alert, peer: Peer) -> Option<String> {
+fn of_alert(alert: Alert, peer: PeerRole) -> Option<String> {
     let text = match (alert, peer) {
         (
             Alert::CertificateRequired | Alert::HandshakeFailure | Alert::NoCertificate,
-            Peer::Server,
+            PeerRole::Server,
         ) => {
-            "the server rejected the handshake: it may want a client certificate (mutual TLS), which has to be \
-             configured"
+            "the server rejected the handshake: it may require a client certificate (mutual TLS), which must \
+             be configured"
         }
         (
             Alert::UnknownCA
@@ -102,42 +102,42 @@ fn of_alert(alert: Alert, peer: Peer) -> Option<String> {
             | Alert::UnsupportedCertificate
             | Alert::AccessDenied
             | Alert::DecryptError,
-            Peer::Server,
+            PeerRole::Server,
         ) => {
-            "the server rejected our client certificate: it has to be issued by an authority that the server \
+            "the server rejected the client certificate: it must be issued by an authority that the server \
              trusts"
         }
-        (Alert::CertificateExpired, Peer::Server) => {
-            "the server takes our client certificate for expired: renew it, or check the clocks"
+        (Alert::CertificateExpired, PeerRole::Server) => {
+            "the server considers the client certificate expired: renew it, or check the clocks"
         }
-        (Alert::UnrecognisedName, Peer::Server) => {
-            "the server has no certificate for the name that it was asked for: state another server name"
+        (Alert::UnrecognisedName, PeerRole::Server) => {
+            "the server has no certificate for the requested name: set another server name"
         }
         (Alert::ProtocolVersion, _) => {
             "client and server have no version of TLS in common: TLS 1.2 or 1.3 is needed"
         }
-        (Alert::UnknownCA | Alert::CertificateUnknown, Peer::Client) => {
+        (Alert::UnknownCA | Alert::CertificateUnknown, PeerRole::Client) => {
             "the client does not trust the certificate of this server: give the client the CA certificate that \
              issued it"
         }
-        (Alert::BadCertificate | Alert::UnsupportedCertificate, Peer::Client) => {
+        (Alert::BadCertificate | Alert::UnsupportedCertificate, PeerRole::Client) => {
             "the client rejected the certificate of this server: check its names, and that it is not a CA \
              certificate"
         }
-        (Alert::CertificateExpired, Peer::Client) => {
-            "the client takes the certificate of this server for expired: renew it, or check the clocks"
+        (Alert::CertificateExpired, PeerRole::Client) => {
+            "the client considers the certificate of this server expired: renew it, or check the clocks"
         }
         _ => return None,
     };
     Some(text.into())
 }
 
-fn of_certificate(error: &CertificateError, peer: Peer) -> Option<String> {
+fn of_certificate(error: &CertificateError, peer: PeerRole) -> Option<String> {
     use CertificateError as E;
 
     let whose = match peer {
-        Peer::Server => "the server's certificate",
-        Peer::Client => "the client's certificate",
+        PeerRole::Server => "the server's certificate",
+        PeerRole::Client => "the client's certificate",
     };
     Some(match error {
         E::UnknownIssuer => format!(
@@ -169,8 +169,8 @@ fn of_certificate(error: &CertificateError, peer: Peer) -> Option<String> {
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => format!(
             "{whose} is for another purpose: its extended key usage has to contain {}",
             match peer {
-                Peer::Server => "serverAuth",
-                Peer::Client => "clientAuth",
+                PeerRole::Server => "serverAuth",
+                PeerRole::Client => "clientAuth",
             }
         ),
         E::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
@@ -178,8 +178,8 @@ fn of_certificate(error: &CertificateError, peer: Peer) -> Option<String> {
                 "{whose} is a CA certificate, which cannot be used as {}: issue one without CA:TRUE from it, and \
                  show that",
                 match peer {
-                    Peer::Server => "a server certificate",
-                    Peer::Client => "a client certificate",
+                    PeerRole::Server => "a server certificate",
+                    PeerRole::Client => "a client certificate",
                 }
             ),
             _ => return None,
@@ -212,19 +212,23 @@ mod tests {
         for (error, peer, words) in [
             (
                 of(CertificateError::Other(ca)),
-                Peer::Server,
+                PeerRole::Server,
                 "cannot be used as a server certificate",
             ),
-            (of(names), Peer::Server, "is not for xds.example but for a.example, b.example"),
-            (of(CertificateError::Expired), Peer::Client, "the client's certificate has expired"),
-            (of(CertificateError::NotValidYet), Peer::Server, "clock"),
-            (of(CertificateError::UnknownIssuer), Peer::Server, "trust the CA certificate"),
-            (of(CertificateError::InvalidPurpose), Peer::Client, "clientAuth"),
-            (plain.clone(), Peer::Server, "the server does not speak TLS on this port"),
-            (plain, Peer::Client, "the client does not speak TLS"),
-            (Error::AlertReceived(Alert::CertificateRequired), Peer::Server, "mutual TLS"),
-            (Error::AlertReceived(Alert::UnknownCA), Peer::Client, "does not trust"),
-            (Error::NoCertificatesPresented, Peer::Client, "showed no certificate"),
+            (of(names), PeerRole::Server, "is not for xds.example but for a.example, b.example"),
+            (
+                of(CertificateError::Expired),
+                PeerRole::Client,
+                "the client's certificate has expired",
+            ),
+            (of(CertificateError::NotValidYet), PeerRole::Server, "clock"),
+            (of(CertificateError::UnknownIssuer), PeerRole::Server, "trust the CA certificate"),
+            (of(CertificateError::InvalidPurpose), PeerRole::Client, "clientAuth"),
+            (plain.clone(), PeerRole::Server, "the server does not speak TLS on this port"),
+            (plain, PeerRole::Client, "the client does not speak TLS"),
+            (Error::AlertReceived(Alert::CertificateRequired), PeerRole::Server, "mutual TLS"),
+            (Error::AlertReceived(Alert::UnknownCA), PeerRole::Client, "does not trust"),
+            (Error::NoCertificatesPresented, PeerRole::Client, "sent no certificate"),
         ] {
             let own = error.to_string();
             let text =
@@ -232,9 +236,9 @@ mod tests {
             assert!(text.starts_with(&format!("{own}; ")) && text.contains(words), "{text}");
         }
         let eof = io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof");
-        let text = explain_tls_failure(&eof, Peer::Server);
+        let text = explain_tls_failure(&eof, PeerRole::Server);
         assert!(text.contains("check that the port speaks TLS"), "{text}");
         let other = io::Error::other("something else");
-        assert_eq!(explain_tls_failure(&other, Peer::Client), "something else");
+        assert_eq!(explain_tls_failure(&other, PeerRole::Client), "something else");
     }
 }

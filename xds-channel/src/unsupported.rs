@@ -1,0 +1,200 @@
+//! Warnings about features in configurations that a channel does not support.
+
+use core::fmt;
+use std::{collections::BTreeSet, sync::Arc};
+
+use xds_core::ResourceName;
+use xds_routing::{
+    balancer::can_balance,
+    cluster::{Cluster, Discovery, LoadReporting},
+    route::{Action, ClusterChoice, Forward, HostRewrite, Route, RouteConfiguration, VirtualHost},
+};
+
+/// Unsupported feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Feature {
+    Policy,
+    Plugin,
+    Retries,
+    HostRewrite,
+    OutlierDetection,
+    LoadReports,
+}
+
+impl Feature {
+    /// Returns the name of the feature, for messages.
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Policy => "a load balancing policy other than round robin",
+            Self::Plugin => "a cluster specifier plugin",
+            Self::Retries => "retries",
+            Self::HostRewrite => "authority rewriting",
+            Self::OutlierDetection => "outlier detection",
+            Self::LoadReports => "load reports",
+        }
+    }
+
+    /// Returns the consequence of ignoring the feature, for messages.
+    pub(crate) const fn consequence(self) -> &'static str {
+        match self {
+            Self::Policy | Self::Plugin => "calls that need it fail",
+            Self::Retries => "calls fail with the first status of their endpoint",
+            Self::HostRewrite => "calls have the channel's name as their authority",
+            Self::OutlierDetection => "failing endpoints are not ejected",
+            Self::LoadReports => "load is not reported",
+        }
+    }
+}
+
+/// Resource that requests an unsupported feature.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FeatureRequest {
+    Routes(ResourceName, Feature),
+    Cluster(ResourceName, Feature),
+}
+
+impl FeatureRequest {
+    pub(crate) const fn feature(&self) -> Feature {
+        match self {
+            Self::Routes(_, feature) | Self::Cluster(_, feature) => *feature,
+        }
+    }
+}
+
+impl fmt::Display for FeatureRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Routes(name, feature) => {
+                write!(f, "route configuration `{name}` requests {}", feature.what())
+            }
+            Self::Cluster(name, feature) => {
+                write!(f, "cluster `{name}` requests {}", feature.what())
+            }
+        }
+    }
+}
+
+/// Unsupported features requested by the current configuration.
+#[derive(Debug, Default)]
+pub(crate) struct UnsupportedFeatures {
+    /// Requests of the routes, and the route configuration they were computed from.
+    routes: Option<(Arc<RouteConfiguration>, BTreeSet<FeatureRequest>)>,
+    requests: BTreeSet<FeatureRequest>,
+}
+
+impl UnsupportedFeatures {
+    /// Updates the current configuration. Returns the requests that are new.
+    pub(crate) fn renew<'a>(
+        &mut self,
+        routes: &Arc<RouteConfiguration>,
+        host: &VirtualHost,
+        clusters: impl Iterator<Item = &'a Cluster>,
+    ) -> Vec<FeatureRequest> {
+        let mut requests: BTreeSet<FeatureRequest> = clusters.flat_map(of_cluster).collect();
+        let known = self.routes.take().filter(|(known, _)| Arc::ptr_eq(known, routes));
+        let (_, of_routes) = self.routes.insert(known.unwrap_or_else(|| {
+            let features = host.routes().iter().flat_map(of_route);
+            let of_routes =
+                features.map(|feature| FeatureRequest::Routes(routes.name().clone(), feature));
+            (Arc::clone(routes), of_routes.collect())
+        }));
+        requests.extend(of_routes.iter().cloned());
+        let added = requests.difference(&self.requests).cloned().collect();
+        self.requests = requests;
+        added
+    }
+}
+
+fn of_route(route: &Route) -> impl Iterator<Item = Feature> + use<> {
+    let features = match &route.action {
+        Action::Forward(forward) => [
+            matches!(forward.clusters, ClusterChoice::Plugin { .. }).then_some(Feature::Plugin),
+            has_retries(forward).then_some(Feature::Retries),
+            (forward.host_rewrite == HostRewrite::Endpoint).then_some(Feature::HostRewrite),
+        ],
+        _ => [None; 3],
+    };
+    features.into_iter().flatten()
+}
+
+fn has_retries(forward: &Forward) -> bool {
+    forward.retry.as_ref().is_some_and(|retry| !retry.statuses.is_empty())
+}
+
+fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<> {
+    // Aggregate clusters are balanced by the policies of their members (gRFC A75).
+    let is_balanced = matches!(cluster.discovery, Discovery::Aggregate(_)) || can_balance(cluster);
+    let features = [
+        (!is_balanced).then_some(Feature::Policy),
+        cluster.outliers.is_some().then_some(Feature::OutlierDetection),
+        (cluster.load_reporting == LoadReporting::SameServer).then_some(Feature::LoadReports),
+    ];
+    let name = cluster.name.clone();
+    features
+        .into_iter()
+        .flatten()
+        .map(move |feature| FeatureRequest::Cluster(name.clone(), feature))
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_routing::{
+        Rules,
+        proto::envoy::config::{
+            cluster::v3::{
+                self as cds, OutlierDetection,
+                cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig, LbPolicy},
+            },
+            route::v3::{RetryPolicy, RouteAction},
+        },
+    };
+
+    use super::*;
+    use crate::support::{action, ads, cluster, prefix, route_to, table, validated};
+
+    fn eds(name: &str) -> cds::Cluster {
+        cds::Cluster {
+            name: name.into(),
+            cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)),
+            eds_cluster_config: Some(EdsClusterConfig {
+                eds_config: ads(),
+                ..EdsClusterConfig::default()
+            }),
+            ..cds::Cluster::default()
+        }
+    }
+
+    fn routes(retry_on: &str) -> Arc<RouteConfiguration> {
+        let retry = RetryPolicy { retry_on: retry_on.into(), ..RetryPolicy::default() };
+        let action = RouteAction { retry_policy: Some(retry), ..action(cluster("c")) };
+        Arc::new(validated(&table(vec![route_to(prefix(""), action)])).expect("a table"))
+    }
+
+    /// A request is reported when it is new, and again if it was absent in between.
+    #[test]
+    fn what_is_asked_for_and_not_done_is_said_when_it_comes() {
+        let mut features = UnsupportedFeatures::default();
+        let mut told = |routes: &Arc<RouteConfiguration>, clusters: &[cds::Cluster]| {
+            let clusters: Vec<_> = clusters
+                .iter()
+                .map(|it| Cluster::from_schema(it, &Rules::default()).expect("a cluster"))
+                .collect();
+            let added = features.renew(routes, &routes.virtual_hosts()[0], clusters.iter());
+            added.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let (plain, retried) = (routes("5xx"), routes("unavailable"));
+        assert_eq!(told(&plain, &[eds("c")]), [] as [&str; 0], "that is nothing for gRPC");
+
+        let ring = cds::Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
+        let ejecting =
+            cds::Cluster { outlier_detection: Some(OutlierDetection::default()), ..eds("c") };
+        let of_ring = "cluster `ring` requests a load balancing policy other than round robin";
+        let of_c = "cluster `c` requests outlier detection";
+        assert_eq!(told(&plain, &[ejecting.clone(), ring.clone()]), [of_c, of_ring]);
+        let of_routes = "route configuration `routes` requests retries";
+        assert_eq!(told(&retried, &[ejecting.clone(), ring.clone()]), [of_routes]);
+        assert_eq!(told(&retried, std::slice::from_ref(&ejecting)), [] as [&str; 0]);
+        assert_eq!(told(&plain, &[ejecting, ring]), [of_ring]);
+        assert_eq!(told(&retried, &[]), [of_routes]);
+    }
+}
