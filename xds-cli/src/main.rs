@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !failure.is_silent() {
-                    output::complain(&format!("xds: {failure}"));
+                    output::print_to_stderr(&format!("xds: {failure}"));
                 }
                 failure.exit_code()
             }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use thiserror::Error;
 use xds_tokio::credentials::CredentialsError;
 
-use super::{DescriptorArgs, ElsewhereArgs, flag_of, parse_duration};
+use super::{DescriptorArgs, ExternalArgs, flag_of, parse_duration};
 
 /// Serve the resources in a directory, and follow changes of its files.
 ///
@@ -96,7 +96,7 @@ pub(crate) struct ServeArgs {
     pub(crate) lifetime: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) elsewhere: ElsewhereArgs,
+    pub(crate) external: ExternalArgs,
 
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,

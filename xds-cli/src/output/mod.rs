@@ -114,7 +114,7 @@ pub(crate) async fn reader_gone() -> Failure {
 }
 
 /// Prints an error or a warning to standard error. It is dropped if the queue is full.
-pub(crate) fn complain(lines: &str) {
+pub(crate) fn print_to_stderr(lines: &str) {
     let _ = stderr().offer(whole_lines(lines));
 }
 
@@ -178,7 +178,7 @@ pub(crate) async fn finish() {
             0 => String::new(),
             events => format!(" and {}", count(events, "event")),
         };
-        complain(&format!(
+        print_to_stderr(&format!(
             "xds: standard output was not read: {}{dropped} not written",
             count(bytes, "byte")
         ));

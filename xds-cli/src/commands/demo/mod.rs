@@ -2,16 +2,16 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `story.rs` | steps, each of which waits for its expected result |
-//! | `stage.rs` | server with embedded files, client, and the state of both |
+//! | `steps.rs` | steps, each of which waits for its expected result |
+//! | `setup.rs` | server with embedded files, client, and the state of both |
 //! | `follower.rs` | client that watches a listener and the resources it refers to |
 //! | `view.rs` | the client's resources as a tree, and their changes |
 //! | `narrator.rs` | output, with pauses for reading |
 
 mod follower;
 mod narrator;
-mod stage;
-mod story;
+mod setup;
+mod steps;
 mod view;
 
 use core::time::Duration;
@@ -21,7 +21,7 @@ use clap::ColorChoice;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use self::{narrator::Narrator, story::Story};
+use self::{narrator::Narrator, steps::DemoSteps};
 use crate::{failure::Failure, output};
 
 /// Time limit of the whole demo.
@@ -29,8 +29,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let story = Story::tell(Narrator::new(color));
-    timeout(LIMIT, story).await.unwrap_or_else(|_| {
+    let steps = DemoSteps::run(Narrator::new(color));
+    timeout(LIMIT, steps).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())
     })
 }

@@ -11,17 +11,17 @@ use crate::text::type_name;
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct WatchEvent {
     pub(crate) type_url: TypeUrl,
     /// Name of the resource; `None` for the whole type.
     pub(crate) name: Option<String>,
-    pub(crate) news: News,
+    pub(crate) kind: EventKind,
 }
 
-impl Event {
+impl WatchEvent {
     /// Marks the resource as static if it is one of `resources`.
     pub(crate) fn with_static(mut self, resources: &BTreeSet<(TypeUrl, String)>) -> Self {
-        if let (News::Changed { new, .. }, Some(name)) = (&mut self.news, &self.name)
+        if let (EventKind::Changed { new, .. }, Some(name)) = (&mut self.kind, &self.name)
             && resources.contains(&(self.type_url.clone(), name.clone()))
         {
             new.version = Version::Static;
@@ -36,9 +36,9 @@ impl Event {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum EventKind {
     /// The resource has a new value.
-    Changed { old: Option<State>, new: State },
+    Changed { old: Option<ResourceState>, new: ResourceState },
     /// The resource is removed: its value is no longer used.
     Removed(Problem),
     /// Ambient error: the value stays in use. `None` if the error is resolved.
@@ -49,7 +49,7 @@ pub(crate) enum News {
 
 /// Value of a resource with its version.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ResourceState {
     pub(crate) version: Version,
     pub(crate) bytes: Bytes,
     /// Resource as canonical JSON, without secrets.

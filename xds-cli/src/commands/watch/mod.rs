@@ -31,9 +31,9 @@ use xds_core::client::{ClientConfig, ReadGate};
 use xds_tokio::Client;
 
 use self::{
-    events::Event,
+    events::WatchEvent,
     follow::Following,
-    ndjson::Ndjson,
+    ndjson::WatchNdjson,
     text::Text,
     upstream::{Origin, Servers, StaticResource, Upstream},
     watches::Watches,
@@ -57,9 +57,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let mut printer: Box<dyn Printer> = match args.output {
+    let mut printer: Box<dyn WatchPrinter> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),
-        WatchOutput::Ndjson => Box::new(Ndjson),
+        WatchOutput::Ndjson => Box::new(WatchNdjson),
         WatchOutput::Yaml => Box::new(Yaml),
     };
     printer.begin(&upstream.server, upstream.node_id(), &subscriptions)?;
@@ -122,15 +122,15 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     }
     watches.shut_down();
     client.shut_down();
-    let _ = timeout(FAREWELL, client.ended()).await;
+    let _ = timeout(SHUTDOWN_LIMIT, client.ended()).await;
     Ok(())
 }
 
 /// Time limit for closing the stream.
-const FAREWELL: Duration = Duration::from_millis(500);
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
 
 /// Output format of events.
-trait Printer {
+trait WatchPrinter {
     fn begin(
         &mut self,
         _server: &str,
@@ -140,7 +140,7 @@ trait Printer {
         Ok(())
     }
 
-    fn print(&mut self, event: &Event) -> Result<(), Failure>;
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure>;
 
     fn end(&mut self, _stats: &xds_core::client::ClientStats) -> Result<(), Failure> {
         Ok(())

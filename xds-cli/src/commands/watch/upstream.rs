@@ -19,7 +19,7 @@ use xds_core::{
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::{
-    address::{self, Written},
+    address::{self, ConfiguredAddress},
     proxy,
 };
 use crate::{
@@ -113,7 +113,7 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     let addresses: Vec<&str> =
         [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
     let written: Vec<_> =
-        addresses.iter().map(|address| Written { address, place: None }).collect();
+        addresses.iter().map(|address| ConfiguredAddress { address, place: None }).collect();
     address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
@@ -155,7 +155,7 @@ const NODE: &str = "xds-watch";
 
 /// Returns the credentials that the flags select; `None` if the address selects them.
 pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
-    if !flags.says_tls() {
+    if !flags.has_tls_flags() {
         return Ok(None);
     }
     let mut files = TlsFiles::default();
@@ -192,7 +192,7 @@ async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure>
     }
     let place = |field: &str| format!("{}: {field}", file.display());
     let servers: Vec<_> = fields(&bootstrap).collect();
-    let addresses = servers.iter().map(|(field, server)| Written {
+    let addresses = servers.iter().map(|(field, server)| ConfiguredAddress {
         address: &server.uri,
         place: Some(format!("{}.server_uri", place(field))),
     });

@@ -8,7 +8,7 @@ const MOST_NAMED: usize = 3;
 
 /// Reason why a state of the files is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejected {
     /// Number of references that would be dangling.
     Dangling(usize),
     /// Removal of more resources at once than is allowed.

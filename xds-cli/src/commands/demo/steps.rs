@@ -7,13 +7,13 @@ use xds_core::types;
 use super::{
     DemoFailure,
     narrator::Narrator,
-    stage::{Scene, Stage},
+    setup::{DemoSetup, DemoState},
     view,
 };
 use crate::{
     facts,
     failure::Failure,
-    server_table::{Row, State, Subscribed, table},
+    server_table::{Row, RowState, Subscribed, table},
 };
 
 /// Files at the start.
@@ -34,26 +34,26 @@ macro_rules! edit {
 /// Time during which the server must send no response.
 const SILENCE: Duration = Duration::from_millis(700);
 
-pub(crate) struct Story {
+pub(crate) struct DemoSteps {
     narrator: Narrator,
-    stage: Stage,
+    setup: DemoSetup,
     /// State of server and client after the last step.
-    scene: Scene,
+    state: DemoState,
 }
 
-impl Story {
-    pub(crate) async fn tell(narrator: Narrator) -> Result<(), Failure> {
-        let mut story = Self::begin(narrator).await?;
-        story.scales_up().await?;
-        story.switches_off().await?;
-        story.slips().await?;
-        story.repairs().await?;
-        story.end().await
+impl DemoSteps {
+    pub(crate) async fn run(narrator: Narrator) -> Result<(), Failure> {
+        let mut steps = Self::begin(narrator).await?;
+        steps.scale_up().await?;
+        steps.remove_service().await?;
+        steps.break_cluster().await?;
+        steps.repair_cluster().await?;
+        steps.end().await
     }
 
     async fn begin(mut narrator: Narrator) -> Result<Self, Failure> {
-        let mut stage = Stage::set(FILES).await?;
-        let address = stage.address;
+        let mut setup = DemoSetup::set(FILES).await?;
+        let address = setup.address;
         narrator.paragraph(&format!(
             "Proxies such as Envoy, and gRPC programs, get their configuration while they run: a\n\
              management server sends them resources over one gRPC stream that stays open, and they\n\
@@ -67,88 +67,88 @@ impl Story {
                  then their endpoints (where it is).",
             )
             .await?;
-        stage.follow("shop");
-        let scene = stage
-            .settle("the whole configuration arrives", |scene| {
-                scene.is_complete(4) && all_acked(scene)
+        setup.follow("shop");
+        let state = setup
+            .settle("the whole configuration arrives", |state| {
+                state.is_complete(4) && all_acked(state)
             })
             .await?;
-        let story = Self { narrator, stage, scene };
-        story.narrator.show(
+        let steps = Self { narrator, setup, state };
+        steps.narrator.show(
             "What the client has:",
-            &view::tree(&story.scene.resources, story.narrator.style),
+            &view::tree(&steps.state.resources, steps.narrator.style),
         )?;
-        story.show_server(
+        steps.show_server(
             "What the server knows: lds are listeners, rds routes, cds clusters, eds endpoints.",
         )?;
-        Ok(story)
+        Ok(steps)
     }
 
-    async fn scales_up(&mut self) -> Result<(), Failure> {
+    async fn scale_up(&mut self) -> Result<(), Failure> {
         self.narrator
             .step("The cart service is scaled up: its endpoints in the configuration become three.")
             .await?;
-        self.stage.edit(&[("endpoints.yaml", edit!("endpoints-cart-grown.yaml"))]).await?;
-        self.settle("The client:", "the new endpoint arrives", |scene| {
-            let cart = scene.json(types::CLUSTER_LOAD_ASSIGNMENT, "cart");
-            cart.is_some_and(|it| facts::endpoints(it).len() == 3) && all_acked(scene)
+        self.setup.edit(&[("endpoints.yaml", edit!("endpoints-cart-grown.yaml"))]).await?;
+        self.settle("The client:", "the new endpoint arrives", |state| {
+            let cart = state.json(types::CLUSTER_LOAD_ASSIGNMENT, "cart");
+            cart.is_some_and(|it| facts::endpoints(it).len() == 3) && all_acked(state)
         })
         .await?;
         self.show_server("The server sent endpoints only; nothing else had changed.")
     }
 
-    async fn switches_off(&mut self) -> Result<(), Failure> {
+    async fn remove_service(&mut self) -> Result<(), Failure> {
         self.narrator
             .step("The reviews are switched off: their route, cluster and endpoints are deleted.")
             .await?;
-        self.stage
+        self.setup
             .edit(&[
                 ("routes.yaml", edit!("routes-without-reviews.yaml")),
                 ("clusters.yaml", edit!("clusters-without-reviews.yaml")),
                 ("endpoints.yaml", edit!("endpoints-without-reviews.yaml")),
             ])
             .await?;
-        self.settle("The client:", "the reviews disappear", |scene| {
+        self.settle("The client:", "the reviews disappear", |state| {
             let is_narrow = |row: &Row| match row.type_name.as_str() {
                 "cds" | "eds" => row.subscribed == Subscribed::Names(2),
                 _ => true,
             };
-            scene.json(types::CLUSTER, "reviews").is_none()
-                && scene.is_complete(4)
-                && scene.rows.iter().all(is_narrow)
-                && all_acked(scene)
+            state.json(types::CLUSTER, "reviews").is_none()
+                && state.is_complete(4)
+                && state.rows.iter().all(is_narrow)
+                && all_acked(state)
         })
         .await?;
         self.show_server("The client asks for two clusters now, and for the endpoints of two.")
     }
 
-    async fn slips(&mut self) -> Result<(), Failure> {
+    async fn break_cluster(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
                 "An update with a slip in it. `catalog` gets another load balancing policy, which is fine;\n\
                  `cart` is to connect within 0 s, which nobody can.",
             )
             .await?;
-        let responses_before = self.scene.responses();
-        self.stage.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
+        let responses_before = self.state.responses();
+        self.setup.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
         self.settle(
             "The client uses the good one, rejects the bad one, and keeps what it had of that:",
             "the bad cluster is rejected and the good one used",
-            |scene| {
-                scene.problem(types::CLUSTER, "cart").is_some()
-                    && lb_policy(scene, "catalog") == Some("LEAST_REQUEST")
-                    && scene.row("cds").is_some_and(|row| row.state == State::Nacked)
-                    && scene.rows.iter().all(|row| row.state != State::Sent)
+            |state| {
+                state.problem(types::CLUSTER, "cart").is_some()
+                    && lb_policy(state, "catalog") == Some("LEAST_REQUEST")
+                    && state.row("cds").is_some_and(|row| row.state == RowState::Nacked)
+                    && state.rows.iter().all(|row| row.state != RowState::Sent)
             },
         )
         .await?;
         self.show_server("The server has the reason, and knows which version is in use.")?;
-        self.stays_silent(responses_before + 1).await
+        self.check_silence(responses_before + 1).await
     }
 
     /// Checks that a rejected response is not sent again.
-    async fn stays_silent(&mut self, expected: u64) -> Result<(), Failure> {
-        let responses = self.stage.responses_after(SILENCE).await?;
+    async fn check_silence(&mut self, expected: u64) -> Result<(), Failure> {
+        let responses = self.setup.responses_after(SILENCE).await?;
         if responses != expected {
             return Err(DemoFailure::SentTooMuch { expected, responses }.into());
         }
@@ -162,21 +162,21 @@ impl Story {
         )
     }
 
-    async fn repairs(&mut self) -> Result<(), Failure> {
+    async fn repair_cluster(&mut self) -> Result<(), Failure> {
         self.narrator.step("The slip is repaired.").await?;
-        self.stage.edit(&[("clusters.yaml", edit!("clusters-repaired.yaml"))]).await?;
-        self.settle("The client:", "the repaired cluster is accepted", |scene| {
-            let cart = scene.json(types::CLUSTER, "cart").and_then(facts::connect_timeout);
+        self.setup.edit(&[("clusters.yaml", edit!("clusters-repaired.yaml"))]).await?;
+        self.settle("The client:", "the repaired cluster is accepted", |state| {
+            let cart = state.json(types::CLUSTER, "cart").and_then(facts::connect_timeout);
             cart == Some("0.750s")
-                && scene.problem(types::CLUSTER, "cart").is_none()
-                && all_acked(scene)
+                && state.problem(types::CLUSTER, "cart").is_none()
+                && all_acked(state)
         })
         .await?;
         self.show_server("The server:")
     }
 
     async fn end(self) -> Result<(), Failure> {
-        self.stage.end().await;
+        self.setup.end().await;
         self.narrator.paragraph(
             "That is all. Now with files, in two terminals:\n\
              \x20 xds serve examples/config --listen 127.0.0.1:18000\n\
@@ -189,24 +189,24 @@ impl Story {
         &mut self,
         title: &str,
         what: &'static str,
-        is_so: impl Fn(&Scene) -> bool,
+        is_expected: impl Fn(&DemoState) -> bool,
     ) -> Result<(), Failure> {
-        let scene = self.stage.settle(what, is_so).await?;
+        let state = self.setup.settle(what, is_expected).await?;
         let style = self.narrator.style;
-        let changes = view::changes(&self.scene.resources, &scene.resources, style);
-        self.scene = scene;
+        let changes = view::changes(&self.state.resources, &state.resources, style);
+        self.state = state;
         self.narrator.show(title, &changes)
     }
 
     fn show_server(&self, title: &str) -> Result<(), Failure> {
-        self.narrator.show(title, &table(&self.scene.rows, self.narrator.style))
+        self.narrator.show(title, &table(&self.state.rows, self.narrator.style))
     }
 }
 
-fn all_acked(scene: &Scene) -> bool {
-    scene.rows.iter().all(|row| row.state == State::Acked && row.sent == row.acked)
+fn all_acked(state: &DemoState) -> bool {
+    state.rows.iter().all(|row| row.state == RowState::Acked && row.sent == row.acked)
 }
 
-fn lb_policy<'s>(scene: &'s Scene, cluster: &str) -> Option<&'s str> {
-    scene.json(types::CLUSTER, cluster)?.get("lb_policy")?.as_str()
+fn lb_policy<'s>(state: &'s DemoState, cluster: &str) -> Option<&'s str> {
+    state.json(types::CLUSTER, cluster)?.get("lb_policy")?.as_str()
 }

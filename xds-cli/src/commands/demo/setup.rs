@@ -24,7 +24,7 @@ use xds_tokio::{
 
 use super::{
     DemoFailure,
-    follower::{Follower, Known},
+    follower::{ClientResource, ReferenceWatcher},
 };
 use crate::{
     directory::{Key, Sources},
@@ -35,28 +35,28 @@ use crate::{
 /// Time limit of each expected result. Even on a busy machine none takes a second.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Time between two status requests to the server.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-pub(crate) struct Stage {
+pub(crate) struct DemoSetup {
     pub(crate) address: SocketAddr,
     server: ServerHandle,
     serving: JoinHandle<std::io::Result<()>>,
     files: BTreeMap<&'static str, &'static str>,
     sources: Sources,
     client: ClientHandle,
-    follower: Follower,
+    follower: ReferenceWatcher,
 }
 
 /// State of server and client at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Scene {
+pub(crate) struct DemoState {
     /// Resources that the client watches, with their states.
-    pub(crate) resources: BTreeMap<Key, Known>,
+    pub(crate) resources: BTreeMap<Key, ClientResource>,
     /// Rows of the server's status table.
     pub(crate) rows: Vec<Row>,
 }
 
-impl Stage {
+impl DemoSetup {
     /// Starts a server with these files on a free port of localhost, and a client.
     pub(crate) async fn set(files: &[(&'static str, &'static str)]) -> Result<Self, DemoFailure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(DemoFailure::Listen)?;
@@ -73,17 +73,17 @@ impl Stage {
             |config, type_url| Validation::On.register(config, type_url.into()),
         );
         let client = Client::connect(config, ClientOptions::default());
-        let mut stage = Self {
+        let mut setup = Self {
             address,
             server: server.handle(),
             serving: tokio::spawn(server.serve(listener)),
             files: BTreeMap::new(),
             sources: Sources::default(),
-            follower: Follower::new(client.clone()),
+            follower: ReferenceWatcher::new(client.clone()),
             client,
         };
-        stage.edit(files).await?;
-        Ok(stage)
+        setup.edit(files).await?;
+        Ok(setup)
     }
 
     /// Makes the client follow the configuration from a listener on.
@@ -114,22 +114,22 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until `is_so` is true for the state of both.
+    /// Waits until `is_expected` is true for the state of both.
     pub(crate) async fn settle(
         &mut self,
         what: &'static str,
-        is_so: impl Fn(&Scene) -> bool,
-    ) -> Result<Scene, DemoFailure> {
+        is_expected: impl Fn(&DemoState) -> bool,
+    ) -> Result<DemoState, DemoFailure> {
         let reached = async {
-            let mut looks = interval(LOOK);
+            let mut polls = interval(POLL);
             loop {
                 select! {
-                    news = self.follower.next() => news?,
-                    _ = looks.tick() => {
+                    change = self.follower.next() => change?,
+                    _ = polls.tick() => {
                         let rows = self.rows().await?;
-                        let scene = Scene { resources: self.follower.resources(), rows };
-                        if is_so(&scene) {
-                            return Ok(scene);
+                        let state = DemoState { resources: self.follower.resources(), rows };
+                        if is_expected(&state) {
+                            return Ok(state);
                         }
                     }
                 }
@@ -144,12 +144,12 @@ impl Stage {
         // The client keeps reading, so that no response stays in a buffer.
         while Instant::now() < end {
             select! {
-                news = self.follower.next() => news?,
+                change = self.follower.next() => change?,
                 () = sleep_until(end) => {}
             }
         }
-        let scene = Scene { resources: self.follower.resources(), rows: self.rows().await? };
-        Ok(scene.responses())
+        let state = DemoState { resources: self.follower.resources(), rows: self.rows().await? };
+        Ok(state.responses())
     }
 
     /// Shuts down client and server.
@@ -169,12 +169,15 @@ impl Stage {
     }
 }
 
-impl Scene {
+impl DemoState {
     /// Whether every watched resource has arrived without an error, and the status has this number
     /// of types.
     pub(crate) fn is_complete(&self, types: usize) -> bool {
         self.rows.len() == types
-            && self.resources.values().all(|known| known.json.is_some() && known.problem.is_none())
+            && self
+                .resources
+                .values()
+                .all(|resource| resource.json.is_some() && resource.problem.is_none())
     }
 
     /// Number of responses that the server has sent.
@@ -183,18 +186,18 @@ impl Scene {
     }
 
     pub(crate) fn json(&self, type_url: &str, name: &str) -> Option<&Json> {
-        self.known(type_url, name)?.json.as_deref()
+        self.resource(type_url, name)?.json.as_deref()
     }
 
     pub(crate) fn problem(&self, type_url: &str, name: &str) -> Option<&str> {
-        self.known(type_url, name)?.problem.as_deref()
+        self.resource(type_url, name)?.problem.as_deref()
     }
 
     pub(crate) fn row(&self, type_name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.type_name == type_name)
     }
 
-    fn known(&self, type_url: &str, name: &str) -> Option<&Known> {
+    fn resource(&self, type_url: &str, name: &str) -> Option<&ClientResource> {
         self.resources.get(&Key { type_url: type_url.into(), name: name.into() })
     }
 }
