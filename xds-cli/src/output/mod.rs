@@ -7,6 +7,7 @@
 //! and the resources of `watch`, waits for [room] instead and is never lost. Standard error and the
 //! log are always offered. [finish] writes the queued output before the process exits.
 
+pub(crate) mod logging;
 mod queue;
 
 use core::{future::pending, time::Duration};

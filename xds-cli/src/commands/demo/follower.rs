@@ -16,8 +16,7 @@ use serde_json::Value as Json;
 use xds_core::{client::Notice, types};
 use xds_tokio::{ClientHandle, Watch};
 
-use super::DemoFailure;
-use crate::{directory::Key, facts, resource_types::json};
+use crate::{directory::Key, facts, failure::DemoFailure, resource_types::json};
 
 pub(crate) struct ReferenceWatcher {
     client: ClientHandle,

@@ -14,15 +14,15 @@ mod setup;
 mod steps;
 mod view;
 
-use core::time::Duration;
-use std::io;
-
 use clap::ColorChoice;
-use thiserror::Error;
+use core::time::Duration;
 use tokio::time::timeout;
 
 use self::{narrator::Narrator, steps::DemoSteps};
-use crate::{failure::Failure, output};
+use crate::{
+    failure::{DemoFailure, Failure},
+    output,
+};
 
 /// Time limit of the whole demo.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -33,20 +33,4 @@ pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
     timeout(LIMIT, steps).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())
     })
-}
-
-#[derive(Debug, Error)]
-pub(crate) enum DemoFailure {
-    #[error("no address to listen on: {0}")]
-    Listen(io::Error),
-    #[error("the embedded configuration is broken: {0}")]
-    Configuration(String),
-    #[error("the server does not take the configuration: {0}")]
-    Refused(String),
-    #[error("this did not happen within {} s: {what}", limit.as_secs())]
-    TooLate { what: &'static str, limit: Duration },
-    #[error("the server has sent {responses} responses, where {expected} were enough")]
-    SentTooMuch { expected: u64, responses: u64 },
-    #[error("the client or the server has ended by itself")]
-    Ended,
 }

@@ -22,12 +22,10 @@ use xds_tokio::{
     Client, ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions,
 };
 
-use super::{
-    DemoFailure,
-    follower::{ClientResource, ReferenceWatcher},
-};
+use super::follower::{ClientResource, ReferenceWatcher};
 use crate::{
     directory::{Key, Sources},
+    failure::DemoFailure,
     resource_types::Validation,
     server_table::Row,
 };

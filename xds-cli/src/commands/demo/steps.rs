@@ -5,14 +5,13 @@ use core::time::Duration;
 use xds_core::types;
 
 use super::{
-    DemoFailure,
     narrator::Narrator,
     setup::{DemoSetup, DemoState},
     view,
 };
 use crate::{
     facts,
-    failure::Failure,
+    failure::{DemoFailure, Failure},
     server_table::{Row, RowState, Subscribed, table},
 };
 

@@ -7,6 +7,7 @@ use xds_tokio::server::BoundAddress;
 
 use crate::{
     directory::{FileError, FileFinding, Rejected},
+    failure::Failure,
     server_table::RowChanges,
 };
 
@@ -39,4 +40,9 @@ pub(crate) enum ServeEvent<'a> {
     Reloaded { resources: usize, applied: Applied },
     /// The state of a subscription changed.
     Status(&'a RowChanges),
+}
+
+/// Output format of events.
+pub(super) trait ServePrinter {
+    fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure>;
 }

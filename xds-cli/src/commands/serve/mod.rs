@@ -26,7 +26,11 @@ use xds_tokio::{
 };
 
 use self::{
-    events::ServeEvent, export::Exporter, ndjson::ServeNdjson, status::Status, table::Table,
+    events::{ServeEvent, ServePrinter},
+    export::Exporter,
+    ndjson::ServeNdjson,
+    status::Status,
+    table::Table,
 };
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
@@ -266,11 +270,6 @@ async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>,
 const ANSWER_TIME: Duration = Duration::from_millis(250);
 /// Time until the server closes connections that clients have not closed.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
-
-/// Output format of events.
-trait ServePrinter {
-    fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure>;
-}
 
 fn ordering(chosen: Ordering) -> OrderingPolicy {
     match chosen {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{ServePrinter, events::ServeEvent};
+use super::events::{ServeEvent, ServePrinter};
 use crate::{
     commands::check::{error_object, finding_object},
     directory::Rejected,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{ServePrinter, events::ServeEvent};
+use super::events::{ServeEvent, ServePrinter};
 use crate::{
     directory::{Rejected, Removal},
     failure::Failure,

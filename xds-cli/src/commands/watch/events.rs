@@ -5,9 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use xds_core::{TypeUrl, client::WatchError};
+use xds_core::{
+    TypeUrl,
+    client::{ClientStats, WatchError},
+};
 
-use crate::text::type_name;
+use crate::{args::Subscription, failure::Failure, text::type_name};
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
@@ -120,5 +123,23 @@ impl From<WatchError> for Problem {
 impl From<String> for Problem {
     fn from(text: String) -> Self {
         Self { reason: text.clone(), text }
+    }
+}
+
+/// Output format of events.
+pub(super) trait WatchPrinter {
+    fn begin(
+        &mut self,
+        _server: &str,
+        _node: &str,
+        _: &BTreeSet<Subscription>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure>;
+
+    fn end(&mut self, _stats: &ClientStats) -> Result<(), Failure> {
+        Ok(())
     }
 }

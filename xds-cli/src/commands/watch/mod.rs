@@ -5,6 +5,7 @@
 //! | `watches.rs` | all watches as one stream of events |
 //! | `events.rs` | events |
 //! | `text.rs`, `ndjson.rs`, `yaml.rs` | output formats |
+//! | `servers.rs` | servers to watch, and their credentials |
 //! | `upstream.rs` | servers given by the flags or by a gRPC bootstrap |
 //! | `proxy.rs` | servers and static resources of a proxy bootstrap |
 //! | `follow.rs` | references of listeners and clusters |
@@ -15,6 +16,7 @@ mod events;
 mod follow;
 mod ndjson;
 mod proxy;
+mod servers;
 mod text;
 mod upstream;
 mod watches;
@@ -31,11 +33,11 @@ use xds_core::client::{ClientConfig, ReadGate};
 use xds_tokio::Client;
 
 use self::{
-    events::WatchEvent,
+    events::WatchPrinter,
     follow::Following,
     ndjson::WatchNdjson,
+    servers::{Origin, Servers, StaticResource, Upstream},
     text::Text,
-    upstream::{Origin, Servers, StaticResource, Upstream},
     watches::Watches,
     yaml::Yaml,
 };
@@ -128,21 +130,3 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
 
 /// Time limit for closing the stream.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
-
-/// Output format of events.
-trait WatchPrinter {
-    fn begin(
-        &mut self,
-        _server: &str,
-        _node: &str,
-        _: &BTreeSet<Subscription>,
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure>;
-
-    fn end(&mut self, _stats: &xds_core::client::ClientStats) -> Result<(), Failure> {
-        Ok(())
-    }
-}

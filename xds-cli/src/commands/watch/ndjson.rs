@@ -2,10 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{
-    WatchPrinter,
-    events::{EventKind, Version, WatchEvent},
-};
+use super::events::{EventKind, Version, WatchEvent, WatchPrinter};
 use crate::{failure::Failure, output, resource_types::shown_as_bytes};
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use xds_tokio::{
     client::{Service, Sources},
 };
 
-use super::upstream::{Origin, StaticResource, Upstream, credentials};
+use super::servers::{Origin, StaticResource, Upstream, credentials};
 use crate::{
     args::WatchArgs,
     failure::Failure,

@@ -5,10 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::Value as Json;
 use xds_core::client::ClientStats;
 
-use super::{
-    WatchPrinter,
-    events::{EventKind, ResourceState, WatchEvent},
-};
+use super::events::{EventKind, ResourceState, WatchEvent, WatchPrinter};
 use crate::{
     args::Subscription,
     facts::summary,

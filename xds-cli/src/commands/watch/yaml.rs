@@ -2,10 +2,7 @@
 
 use xds_format::{PrintOptions, to_yaml};
 
-use super::{
-    WatchPrinter,
-    events::{EventKind, WatchEvent},
-};
+use super::events::{EventKind, WatchEvent, WatchPrinter};
 use crate::{
     failure::Failure,
     output,

@@ -5,7 +5,8 @@ use std::{borrow::Cow, env, io};
 use clap::ColorChoice;
 use tracing_subscriber::EnvFilter;
 
-use crate::{output::Stderr, style::Style};
+use super::Stderr;
+use crate::style::Style;
 
 /// Log level without `-v`.
 #[derive(Clone, Copy, Debug)]
