@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// Constructor called once for each client or server of a run, with its index.
-type Make<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
+type Factory<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
 
 /// Constructor of an oracle, called once per run with the options of the run.
-type Judges = Arc<dyn Fn(&Options) -> Box<dyn Oracle> + Send + Sync>;
+type OracleFactory = Arc<dyn Fn(&Options) -> Box<dyn Oracle> + Send + Sync>;
 
 type Scenario = Arc<dyn Fn(&mut World) + Send + Sync>;
 type Adjust = Arc<dyn Fn(&mut Options) + Send + Sync>;
@@ -31,7 +31,7 @@ pub struct Config {
     /// Number of runs that [`check`] makes. Default: 1,000.
     pub runs: u64,
     /// Whether oracles check the runs. Default: all of them.
-    pub judge: Judge,
+    pub oracle_mode: OracleMode,
     /// Limit on the work that [`check`] spends on shrinking a failure.
     pub effort: Effort,
     pub(crate) scenario: Scenario,
@@ -39,16 +39,16 @@ pub struct Config {
     scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,
-    pub(crate) control_plane: Option<Make<dyn ControlPlane>>,
-    pub(crate) application: Option<Make<dyn Application>>,
-    pub(crate) oracles: Vec<Judges>,
+    pub(crate) control_plane: Option<Factory<dyn ControlPlane>>,
+    pub(crate) application: Option<Factory<dyn Application>>,
+    pub(crate) oracles: Vec<OracleFactory>,
     situations: Vec<&'static str>,
 }
 
 /// Inputs needed to reproduce a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Remake {
+pub enum Reproduction {
     /// The tape. The run is a [storm](storm()) that drew its options from the tape.
     Tape,
     /// The options and the rest of the tape. The run is a storm whose options the [`Config`] sets.
@@ -60,12 +60,12 @@ pub enum Remake {
 
 /// Whether oracles check a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Judge {
+pub enum OracleMode {
     /// All [oracles](crate::oracle) check the run.
     #[default]
-    Everything,
+    On,
     /// No oracle checks the run. For measuring the cost of the cores and of the world alone.
-    Nothing,
+    Off,
 }
 
 /// A thousand [storms](storm()), starting with seed 0.
@@ -82,7 +82,7 @@ impl Config {
         Self {
             first_seed: 0,
             runs: 1_000,
-            judge: Judge::Everything,
+            oracle_mode: OracleMode::On,
             effort: Effort::default(),
             scenario_type: type_of(&scenario),
             scenario: Arc::new(scenario),
@@ -151,7 +151,7 @@ impl Config {
     /// use xds_sim::{
     ///     Config, World, check,
     ///     options::{Streams, Transport},
-    ///     oracle::{Event, Oracle, Report, Rule},
+    ///     oracle::{Event, Oracle, Summary, Rule},
     ///     sometimes, storm,
     /// };
     ///
@@ -164,11 +164,11 @@ impl Config {
     ///         &[FEW]
     ///     }
     ///
-    ///     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+    ///     fn on_event(&mut self, event: &Event<'_>, world: &World, summary: &mut Summary) {
     ///         let Event::Opened { link } = event else { return };
     ///         let client = world.link(*link).client;
     ///         let streams = world.links(client).count();
-    ///         report.ensure(streams <= 3, FEW, || format!("client-{client} has {streams}"));
+    ///         summary.ensure(streams <= 3, FEW, || format!("client-{client} has {streams}"));
     ///         if streams > 1 {
     ///             sometimes("a client has several streams");
     ///         }
@@ -218,15 +218,15 @@ impl Config {
     }
 
     /// Returns the inputs needed to reproduce one of the runs.
-    pub(crate) fn remake(&self) -> Remake {
+    pub(crate) fn reproduction(&self) -> Reproduction {
         let is_own = self.scenario_type != type_of(&storm)
             || self.control_plane.is_some()
             || self.application.is_some()
             || !self.oracles.is_empty();
         match self.fixed.is_some() || self.adjust.is_some() {
-            _ if is_own => Remake::Config,
-            true => Remake::Options,
-            false => Remake::Tape,
+            _ if is_own => Reproduction::Config,
+            true => Reproduction::Options,
+            false => Reproduction::Tape,
         }
     }
 
@@ -306,7 +306,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("first_seed", &self.first_seed)
             .field("runs", &self.runs)
-            .field("judge", &self.judge)
+            .field("oracle_mode", &self.oracle_mode)
             .field("effort", &self.effort)
             .finish_non_exhaustive()
     }
@@ -357,7 +357,7 @@ pub struct Failure {
     /// Number of choices, at the start of the tape, with which the options were drawn.
     pub drawn: usize,
     /// Inputs needed to reproduce the run.
-    pub remake: Remake,
+    pub reproduction: Reproduction,
     /// Events of the run.
     pub trace: Trace,
 }
@@ -365,7 +365,7 @@ pub struct Failure {
 /// Result of many runs in which no rule was broken.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Report {
+pub struct Summary {
     /// Number of runs.
     pub runs: u64,
     /// Number of delivered messages and fired timers in all runs.
@@ -436,25 +436,25 @@ pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(T
 /// - If no run reaches a [required situation](Config::with_situation).
 /// - If the configuration was [made for another scenario](Config::new).
 /// - If the environment has an invalid number or tape, or a tape of [another run](Outcome::drift).
-pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
+pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Summary {
     let config = config.of_scenario(scenario);
     let runs = config.runs;
     let config = config.with_environment();
-    if let Some(report) = of_environment(&config) {
-        return report;
+    if let Some(summary) = of_environment(&config) {
+        return summary;
     }
-    let mut report = Report::default();
+    let mut summary = Summary::default();
     for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
-        report.add(run_seed(seed, &config), &config);
+        summary.add(run_seed(seed, &config), &config);
     }
     let situations = config.situations.iter();
-    let missing: Vec<_> = situations.filter(|it| report.situations.hits_of(it) == 0).collect();
+    let missing: Vec<_> = situations.filter(|it| summary.situations.hits_of(it) == 0).collect();
     assert!(
         missing.is_empty() || config.runs < runs,
         "{} runs never came to what they have to come to: {missing:?}",
-        report.runs
+        summary.runs
     );
-    report
+    summary
 }
 
 /// Makes only the run of `XDS_SIM_TAPE`, if the environment has it.
@@ -462,20 +462,20 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
 /// # Panics
 ///
 /// If the run breaks a rule or the tape has drifted.
-pub(crate) fn of_environment(config: &Config) -> Option<Report> {
+pub(crate) fn of_environment(config: &Config) -> Option<Summary> {
     let text = env::var("XDS_SIM_TAPE").ok()?;
     let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
     let outcome = replay(&tape, config);
     let drift = outcome.drift;
-    let mut report = Report::default();
-    report.add(outcome, config);
+    let mut summary = Summary::default();
+    summary.add(outcome, config);
     if let Some(drift) = drift {
         panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
     }
-    Some(report)
+    Some(summary)
 }
 
-impl Report {
+impl Summary {
     pub(crate) fn add(&mut self, outcome: Outcome, config: &Config) {
         if let Some(failure) = outcome.violation {
             let mut tries = 0;

@@ -2,7 +2,7 @@
 //! enumeration proves that no shallow fault remains.
 
 use crate::{
-    check::{Config, Report, of_environment, record_tape},
+    check::{Config, Summary, of_environment, record_tape},
     run::run,
     tape::{Choice, Choices, Tape},
     trace::Keep,
@@ -17,15 +17,15 @@ use crate::{
 /// ```
 /// use xds_sim::{Config, World, exhaust};
 ///
-/// let report = exhaust(&Config::default(), "step", |world: &mut World| {
+/// let summary = exhaust(&Config::default(), "step", |world: &mut World| {
 ///     for _ in 0..3 {
 ///         match world.choices().below("step", 2) {
-///             0 => world.set_anew(0, "r0", "good"),
+///             0 => world.set_new_text(0, "r0", "good"),
 ///             _ => world.delete(0, "r0"),
 ///         }
 ///     }
 /// });
-/// assert_eq!(report.runs, 8);
+/// assert_eq!(summary.runs, 8);
 /// ```
 ///
 /// # Panics
@@ -36,24 +36,24 @@ pub fn exhaust(
     config: &Config,
     label: &'static str,
     scenario: impl Fn(&mut World) + Send + Sync + 'static,
-) -> Report {
+) -> Summary {
     let config = config.of_scenario(scenario);
-    if let Some(report) = of_environment(&config) {
-        return report;
+    if let Some(summary) = of_environment(&config) {
+        return summary;
     }
-    let mut report = Report::default();
+    let mut summary = Summary::default();
     let mut next = Some(Tape::default());
     while let Some(tape) = next {
-        assert!(report.runs < config.runs, "there are more than {} runs", config.runs);
+        assert!(summary.runs < config.runs, "there are more than {} runs", config.runs);
         let ran = run(Choices::from_tape(&tape), None, &config, Keep::Hash);
         next = after(&ran.outcome.choices, label);
         let outcome = match ran.broken {
             Some(tape) => record_tape(&tape, &config).0,
             None => ran.outcome,
         };
-        report.add(outcome, &config);
+        summary.add(outcome, &config);
     }
-    report
+    summary
 }
 
 /// Returns the tape after that of a run with these choices: as in an odometer, the last answer that
@@ -75,7 +75,7 @@ mod tests {
     fn every_way_is_gone_once_and_others_are_not_asked_about() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&seen);
-        let report = exhaust(&Config::default(), "step", move |world: &mut World| {
+        let summary = exhaust(&Config::default(), "step", move |world: &mut World| {
             let choices = world.choices();
             let first = choices.below("step", 3);
             let other = choices.below("other", 5);
@@ -85,7 +85,7 @@ mod tests {
         });
         let seen = seen.lock().expect("nobody panics with it");
         let all = [(0, 0, 0), (1, 0, 0), (1, 0, 1), (2, 0, 0), (2, 0, 1), (2, 0, 2)];
-        assert_eq!((report.runs, &seen[..]), (6, &all[..]));
+        assert_eq!((summary.runs, &seen[..]), (6, &all[..]));
     }
 
     #[test]

@@ -82,9 +82,9 @@ mod within;
 pub mod world;
 
 pub use check::{
-    Config, Failure, Outcome, Report, check, record_seed, record_tape, replay, run_seed,
+    Config, Failure, Outcome, Summary, check, record_seed, record_tape, replay, run_seed,
 };
-pub use effects::{Effects, Kind};
+pub use effects::{Effect, Effects};
 pub use exhaust::exhaust;
 pub use options::Options;
 pub use shrink::shrink;

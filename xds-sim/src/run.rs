@@ -9,12 +9,12 @@ use crate::{
     situations::Situations,
     tape::{Choices, Drift, Tape},
     trace::{Header, Keep, Recorder, Trace, Violation},
-    within::{self, Ended, Who},
+    within::{self, Actor, Caught},
     world::World,
 };
 
 /// Result of a run, with its trace.
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) outcome: Outcome,
     pub(crate) trace: Trace,
     /// Choices of the run, if it failed.
@@ -22,23 +22,30 @@ pub(crate) struct Ran {
 }
 
 /// Makes a run.
-pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
+pub(crate) fn run(
+    mut choices: Choices,
+    seed: Option<u64>,
+    config: &Config,
+    keep: Keep,
+) -> RunResult {
     drop(within::take_reached());
     let options = config.options(&mut choices);
     let drawn = choices.taken().len();
     let before = (options.clone(), choices.to_tape());
-    let world = within::catch(Who::World, || World::new(options, choices, config, keep));
+    let world = within::catch(Actor::World, || World::new(options, choices, config, keep));
     let mut world = match world {
-        Ended::Well(world) => world,
-        Ended::Stopped => return without_world(seed, before, config, Who::World, "it ends".into()),
-        Ended::Panicked(who, what) => return without_world(seed, before, config, who, what),
+        Caught::Finished(world) => world,
+        Caught::Stopped => {
+            return without_world(seed, before, config, Actor::World, "it ends".into());
+        }
+        Caught::Panicked(actor, what) => return without_world(seed, before, config, actor, what),
     };
-    let ended = within::catch(Who::Scenario, || (config.scenario)(&mut world));
-    if let Ended::Panicked(who, what) = ended {
-        world.note_panic(who, what);
+    let ended = within::catch(Actor::Scenario, || (config.scenario)(&mut world));
+    if let Caught::Panicked(actor, what) = ended {
+        world.note_panic(actor, what);
     }
-    if let Ended::Panicked(who, what) = within::catch(Who::World, || world.finish_run()) {
-        world.note_panic(who, what);
+    if let Caught::Panicked(actor, what) = within::catch(Actor::World, || world.finish_run()) {
+        world.note_panic(actor, what);
     }
     let mut ended = world.end();
     ended.situations.add_own(within::take_reached());
@@ -56,7 +63,7 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
         tape,
         spans: ended.choices.spans().to_vec(),
         drawn,
-        remake: config.remake(),
+        reproduction: config.reproduction(),
         trace: trace.clone(),
     });
     let drift = ended.choices.drift();
@@ -73,7 +80,7 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
         situations: ended.situations,
         violation: failure,
     };
-    Ran { outcome, trace, broken }
+    RunResult { outcome, trace, broken }
 }
 
 /// Returns the result of a run whose world could not be built.
@@ -81,10 +88,10 @@ fn without_world(
     seed: Option<u64>,
     (options, tape): (Options, Tape),
     config: &Config,
-    who: Who,
+    actor: Actor,
     what: String,
-) -> Ran {
-    let Rule { id: invariant, sentence: rule } = who.rule();
+) -> RunResult {
+    let Rule { id: invariant, sentence: rule } = actor.rule();
     let violation = Violation { invariant, rule, what, at: Time::ZERO, number: 0 };
     let mut header = Header::new(seed, vec![options.to_string()]);
     header.tape = Some(tape.to_string());
@@ -96,7 +103,7 @@ fn without_world(
         tape: tape.clone(),
         spans: Vec::new(),
         drawn: usize::MAX, // The whole tape.
-        remake: config.remake(),
+        reproduction: config.reproduction(),
         trace: trace.clone(),
     };
     let outcome = Outcome {
@@ -110,5 +117,5 @@ fn without_world(
         situations: Situations::default(),
         violation: Some(failure),
     };
-    Ran { outcome, trace, broken: Some(tape) }
+    RunResult { outcome, trace, broken: Some(tape) }
 }

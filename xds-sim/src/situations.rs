@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::effects::{Effects, Kind};
+use crate::effects::{Effect, Effects};
 
 /// A situation rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -422,7 +422,7 @@ impl Situations {
     }
 
     /// Counts one effect.
-    pub fn note_effect(&mut self, kind: Kind) {
+    pub fn note_effect(&mut self, kind: Effect) {
         self.effects.note(kind);
     }
 

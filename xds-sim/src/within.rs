@@ -27,7 +27,7 @@ const WORLD: Rule = Rule::new("world", "the simulation itself does not panic");
 
 /// Owner of the code that is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Actor {
     /// The scenario, while it calls no other owner's code.
     #[default]
     Scenario,
@@ -43,7 +43,7 @@ pub(crate) enum Who {
     Oracle,
 }
 
-impl Who {
+impl Actor {
     pub(crate) fn rule(self) -> Rule {
         match self {
             Self::Scenario => SCENARIO,
@@ -56,7 +56,7 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scenario => f.write_str("the scenario"),
@@ -71,7 +71,7 @@ impl fmt::Display for Who {
 }
 
 thread_local! {
-    static WHO: Cell<Who> = const { Cell::new(Who::Scenario) };
+    static WHO: Cell<Actor> = const { Cell::new(Actor::Scenario) };
     /// Whether a run is in progress, and where it panicked.
     static RUN: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -81,16 +81,16 @@ thread_local! {
 /// Guard that attributes panics to an owner until it is dropped. It does not restore the previous
 /// owner while unwinding, so that `catch` can read it.
 #[must_use]
-pub(crate) struct Turn {
-    before: Who,
+pub(crate) struct ActorGuard {
+    before: Actor,
 }
 
-/// Attributes panics to `who` until the guard is dropped.
-pub(crate) fn turn_of(who: Who) -> Turn {
-    Turn { before: WHO.replace(who) }
+/// Attributes panics to `actor` until the guard is dropped.
+pub(crate) fn act_as(actor: Actor) -> ActorGuard {
+    ActorGuard { before: WHO.replace(actor) }
 }
 
-impl Drop for Turn {
+impl Drop for ActorGuard {
     fn drop(&mut self) {
         if !thread::panicking() {
             WHO.set(self.before);
@@ -100,12 +100,12 @@ impl Drop for Turn {
 
 /// Result of code that may panic.
 #[derive(Debug)]
-pub(crate) enum Ended<T> {
-    Well(T),
+pub(crate) enum Caught<T> {
+    Finished(T),
     /// The scenario was unwound because the run was over.
     Stopped,
     /// A panic, with its owner and its location and message.
-    Panicked(Who, String),
+    Panicked(Actor, String),
 }
 
 /// Payload that unwinds a scenario whose run is over.
@@ -117,19 +117,19 @@ pub(crate) fn stop() -> ! {
 }
 
 /// Executes a part of a run and catches panics. They are reported with the run, not printed.
-pub(crate) fn catch<T>(first: Who, part: impl FnOnce() -> T) -> Ended<T> {
+pub(crate) fn catch<T>(first: Actor, part: impl FnOnce() -> T) -> Caught<T> {
     listen();
-    let _turn = turn_of(first);
+    let _guard = act_as(first);
     let was_run = RUN.replace(true);
     let ended = panic::catch_unwind(AssertUnwindSafe(part));
     RUN.set(was_run);
     match ended {
-        Ok(value) => Ended::Well(value),
-        Err(panic) if panic.is::<Stop>() => Ended::Stopped,
+        Ok(value) => Caught::Finished(value),
+        Err(panic) if panic.is::<Stop>() => Caught::Stopped,
         Err(panic) => {
             let place = PLACE.take().map(|place| format!(" at {place}")).unwrap_or_default();
-            let who = WHO.get();
-            Ended::Panicked(who, format!("{who} panics{place}: {}", text_of(panic.as_ref())))
+            let actor = WHO.get();
+            Caught::Panicked(actor, format!("{actor} panics{place}: {}", text_of(panic.as_ref())))
         }
     }
 }

@@ -151,7 +151,7 @@ fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
 fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
     let truth = &world.truth_for(client)[watch.kind];
     let is_reported =
-        |name: &str| world.truth_beside_in(world.view_of(client), watch.kind, name).error.is_some();
+        |name: &str| world.truth_extras_in(world.view_of(client), watch.kind, name).error.is_some();
     for (name, bytes) in watch.covered(truth) {
         let has_error = is_reported(name);
         let is_told = watch.is_missing || !watch.view.is_empty() || !watch.is_of_one();
@@ -236,7 +236,7 @@ pub(crate) fn bound(options: &Options) -> Duration {
         Transport::Polls => LONGEST_POLL,
         Transport::Files => LONGEST_LOOK,
     };
-    let patience = match options.features.contains(Feature::TransientTimer) {
+    let timeout = match options.features.contains(Feature::TransientTimer) {
         true => Duration::from_secs(30),
         false => Duration::from_secs(15),
     };
@@ -255,7 +255,7 @@ pub(crate) fn bound(options: &Options) -> Duration {
     silence
         + LONGEST_PAUSE
         + first_answer()
-        + patience
+        + timeout
         + steps
         + (way * WAYS + delay) * responses * parts
 }

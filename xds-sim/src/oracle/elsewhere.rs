@@ -4,20 +4,20 @@ use super::Rule;
 
 /// A rule without an oracle.
 #[derive(Clone, Copy, Debug)]
-pub struct Other {
+pub struct RuleWithoutOracle {
     /// Rule.
     pub rule: Rule,
     /// Tests that cover it.
-    pub shown: Shown,
+    pub tested_by: TestedBy,
 }
 
 /// Method by which a rule is tested.
 #[derive(Clone, Copy, Debug)]
-pub enum Shown {
+pub enum TestedBy {
     /// Comparison of several runs, by tests of this crate.
-    ByRuns(&'static str),
+    Comparison(&'static str),
     /// Tests outside the simulation, because the subject is absent from a world or invisible in it.
-    Elsewhere {
+    OtherTests {
         /// Reason why a world cannot test it.
         why: &'static str,
         /// Tests, as paths in this repository.
@@ -25,37 +25,44 @@ pub enum Shown {
     },
 }
 
-const fn by_runs(id: &'static str, sentence: &'static str, tests: &'static str) -> Other {
-    Other { rule: Rule::new(id, sentence), shown: Shown::ByRuns(tests) }
+const fn by_comparison(
+    id: &'static str,
+    sentence: &'static str,
+    tests: &'static str,
+) -> RuleWithoutOracle {
+    RuleWithoutOracle { rule: Rule::new(id, sentence), tested_by: TestedBy::Comparison(tests) }
 }
 
-const fn elsewhere(
+const fn by_other_tests(
     id: &'static str,
     sentence: &'static str,
     why: &'static str,
     tests: &'static [&'static str],
-) -> Other {
-    Other { rule: Rule::new(id, sentence), shown: Shown::Elsewhere { why, tests } }
+) -> RuleWithoutOracle {
+    RuleWithoutOracle {
+        rule: Rule::new(id, sentence),
+        tested_by: TestedBy::OtherTests { why, tests },
+    }
 }
 
 /// All rules without an oracle.
-pub const OTHERS: &[Other] = &[
-    by_runs(
+pub const RULES_WITHOUT_ORACLE: &[RuleWithoutOracle] = &[
+    by_comparison(
         "IC37",
         "a client that is handed the same at the same times hands out the same, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
-    by_runs(
+    by_comparison(
         "IS34",
         "a server that is handed the same at the same times hands out the same, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
-    by_runs(
+    by_comparison(
         "IL4",
         "one scenario comes to the same in either variant of the protocol",
         "xds-sim/tests/variants.rs",
     ),
-    elsewhere(
+    by_other_tests(
         "IL6",
         "who is served by a relay sees what it would see of its server",
         "no server of a world has a client of its own",
@@ -93,18 +100,19 @@ mod tests {
     #[test]
     fn every_rule_has_a_sentence_and_a_judge() {
         let judged = judged();
-        let others: BTreeSet<&str> = OTHERS.iter().map(|other| other.rule.id).collect();
-        assert_eq!(others.len(), OTHERS.len(), "none twice");
+        let others: BTreeSet<&str> =
+            RULES_WITHOUT_ORACLE.iter().map(|other| other.rule.id).collect();
+        assert_eq!(others.len(), RULES_WITHOUT_ORACLE.len(), "none twice");
         let of = |kind: &'static str, last: u32| (1..=last).map(move |at| format!("{kind}{at}"));
         for id in of("IC", 40).chain(of("IS", 34)).chain(of("IL", 7)) {
             let is_known = judged.contains(id.as_str()) != others.contains(id.as_str());
             assert!(is_known, "{id} is to be judged, or to be told of here, and not both");
         }
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for other in OTHERS {
-            match other.shown {
-                Shown::ByRuns(test) => assert!(root.join(test).exists(), "{other:?}"),
-                Shown::Elsewhere { tests, .. } => {
+        for other in RULES_WITHOUT_ORACLE {
+            match other.tested_by {
+                TestedBy::Comparison(test) => assert!(root.join(test).exists(), "{other:?}"),
+                TestedBy::OtherTests { tests, .. } => {
                     assert!(tests.iter().all(|test| root.join(test).exists()), "{other:?}");
                 }
             }

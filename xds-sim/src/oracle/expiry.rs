@@ -181,7 +181,7 @@ mod tests {
     use crate::{
         options::Options,
         oracle::testing::{broken_rule, errors_told},
-        world::{Reach, message::Item},
+        world::{Reach, message::ResponseItem},
     };
 
     /// Returns the error that a watcher receives when a resource expires.
@@ -228,7 +228,7 @@ mod tests {
                 let mut oracle = Expiry { deadlines, ..Expiry::default() };
                 let version = if is_of_it { used.version } else { "other".into() };
                 let ttl = Some(Duration::from_secs(1));
-                let item = Item { name: "r0".into(), version, bytes: None, ttl };
+                let item = ResponseItem { name: "r0".into(), version, bytes: None, ttl };
                 let response = &Response {
                     kind: Some(0),
                     nonce: Text::default(),

@@ -15,7 +15,7 @@ const GROWTH: Rule = Rule::new("IC32", "what is counted in all never becomes les
 
 /// Checks the metrics of clients.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct CounterAgreement {
     /// Counter values of each client at the last check.
     totals: BTreeMap<usize, Totals>,
 }
@@ -67,7 +67,7 @@ fn watched(client: usize, world: &World) -> Option<usize> {
     is_plain.then(|| of_types.map(|watched| watched.count()).sum())
 }
 
-impl Figures {
+impl CounterAgreement {
     /// Compares all counters with their previous values, and returns the number of resources.
     fn measure(&mut self, client: usize, world: &World, report: &mut Report) -> usize {
         let before = self.totals.entry(client).or_default();
@@ -76,7 +76,7 @@ impl Figures {
         usize::try_from(moment.resources).unwrap_or(usize::MAX)
     }
 
-    fn look(&mut self, client: usize, world: &World, report: &mut Report) {
+    fn check(&mut self, client: usize, world: &World, report: &mut Report) {
         let counted = self.measure(client, world, report);
         let shown = world.client(client).status().count();
         let names = watched(client, world).unwrap_or(shown);
@@ -91,7 +91,7 @@ fn agree(client: usize, [counted, shown, names]: [usize; 3], report: &mut Report
     });
 }
 
-impl Oracle for Figures {
+impl Oracle for CounterAgreement {
     fn rules(&self) -> &'static [Rule] {
         &[RESOURCES, GROWTH]
     }
@@ -99,7 +99,7 @@ impl Oracle for Figures {
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
             Event::Rest => {
-                (0..world.client_count()).for_each(|client| self.look(client, world, report));
+                (0..world.client_count()).for_each(|client| self.check(client, world, report));
             }
             Event::EndedAtClient { link, .. } => {
                 let client = world.link(link).client;
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn what_grows_less_is_found_out() {
         let found = judgement(|world, _, report| {
-            let mut oracle = Figures::default();
-            oracle.look(0, world, report);
+            let mut oracle = CounterAgreement::default();
+            oracle.check(0, world, report);
             assert!(report.breach.is_none() && !oracle.totals.is_empty(), "{:?}", report.breach);
             oracle.totals.values_mut().flat_map(Totals::values_mut).for_each(|total| *total += 1);
-            oracle.look(0, world, report);
+            oracle.check(0, world, report);
         });
         assert_eq!(found, Some("IC32"));
         println!("covers: IC32");
@@ -138,7 +138,7 @@ mod tests {
     fn a_total_that_grows_less_is_found_out() {
         let found = broken_rule(Options::default(), |world, _, report| {
             world.watch(0, 0, Some("r0"));
-            Figures::default().look(0, world, report);
+            CounterAgreement::default().check(0, world, report);
             assert!(report.breach.is_none(), "it is the same one: {:?}", report.breach);
             let mut before = Totals::default();
             for total in [2, 1] {

@@ -69,7 +69,7 @@ impl HalfOpen {
         self.silent.entry(link).or_insert(silent);
     }
 
-    fn look(&mut self, world: &World, report: &mut Report) {
+    fn check(&mut self, world: &World, report: &mut Report) {
         let options = world.options();
         let opened = &self.opened;
         self.silent.retain(|link, silent| {
@@ -124,7 +124,7 @@ impl Oracle for HalfOpen {
             _ => {}
         }
         if !self.silent.is_empty() {
-            self.look(world, report);
+            self.check(world, report);
         }
     }
 }

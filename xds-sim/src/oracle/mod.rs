@@ -29,7 +29,7 @@
 //! | half-open streams | `half_open` | yes |
 //! | no panics and no busy loops | `World` | yes |
 //!
-//! [`OTHERS`] lists the rules without an oracle. They follow from other rules, are tested by
+//! [`RULES_WITHOUT_ORACLE`] lists the rules without an oracle. They follow from other rules, are tested by
 //! comparing runs, or concern what a world does not contain.
 //!
 //! # Rules that are checked in part
@@ -117,7 +117,6 @@ mod elsewhere;
 mod expiry;
 mod fallback;
 mod figures;
-mod fold;
 mod half_open;
 mod holding;
 mod lies;
@@ -126,6 +125,7 @@ mod punctual;
 mod reachability;
 mod reading;
 mod server_talk;
+mod subscription;
 #[cfg(test)]
 mod testing;
 mod trouble;
@@ -133,8 +133,8 @@ mod watching;
 
 use bytes::Bytes;
 pub(crate) use convergence::bound;
-pub use elsewhere::{OTHERS, Other, Shown};
-pub(crate) use fold::Fold;
+pub use elsewhere::{RULES_WITHOUT_ORACLE, RuleWithoutOracle, TestedBy};
+pub(crate) use subscription::SubscriptionState;
 use xds_core::{
     WatchId,
     client::{Change, Notice},
@@ -178,7 +178,7 @@ pub(crate) const HONEST_TIMEOUTS: Rule =
 
 /// Cause of a stream's end, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// The connection failed.
     Refused,
     /// The server or the network ended the stream.
@@ -293,7 +293,7 @@ pub enum Event<'a> {
         /// Channel.
         link: LinkId,
         /// Cause.
-        end: End,
+        end: StreamEnd,
     },
     /// A server saw the end of a stream, or ended it.
     EndedAtServer {
@@ -464,14 +464,14 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     if options.lies.spare_clients() {
         match options.transport {
             Transport::Streams => {
-                oracles.push(Box::new(client_talk::ClientTalk::default()));
-                oracles.push(Box::new(server_talk::ServerTalk::default()));
+                oracles.push(Box::new(client_talk::ClientRequests::default()));
+                oracles.push(Box::new(server_talk::ServerResponses::default()));
             }
             Transport::Polls => oracles.push(Box::new(polling::Polling::default())),
             Transport::Files => oracles.push(Box::new(reading::Reading::default())),
         }
         oracles.push(Box::new(watching::Watching::default()));
-        oracles.push(Box::new(figures::Figures::default()));
+        oracles.push(Box::new(figures::CounterAgreement::default()));
         oracles.push(Box::new(holding::Holding::default()));
         if options.transport != Transport::Files {
             oracles.push(Box::new(cache::CacheModel::default()));
@@ -481,7 +481,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
             oracles.push(Box::new(expiry::Expiry::default()));
         }
         oracles.push(Box::new(fallback::Fallback::default()));
-        oracles.push(Box::new(trouble::Trouble::default()));
+        oracles.push(Box::new(trouble::Connections::default()));
         if let Some(punctual) = punctual::Punctual::of(options) {
             oracles.push(Box::new(punctual));
         }
@@ -489,7 +489,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
             oracles.push(Box::new(reachability::Reachability::default()));
         }
     } else {
-        oracles.push(Box::new(lies::Lied::default()));
+        oracles.push(Box::new(lies::LieEffects::default()));
     }
     // Last, because other oracles describe the cause of a missing agreement better.
     oracles.push(Box::new(convergence::Convergence::default()));

@@ -26,14 +26,14 @@ const TOLD: Rule =
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// Resources in use before a file was found unreadable.
-    before: Known,
+    before: EntryStates,
     /// Number of malformed files that its reader had counted when the file was found unreadable.
     counted: u64,
 }
 
-type Known = BTreeMap<Text, (EntryState, Option<Bytes>)>;
+type EntryStates = BTreeMap<Text, (EntryState, Option<Bytes>)>;
 
-fn in_use(client: usize, kind: usize, world: &World) -> Known {
+fn in_use(client: usize, kind: usize, world: &World) -> EntryStates {
     let known = world
         .status_of(client, kind)
         .map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
@@ -64,7 +64,7 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
     }
 }
 
-fn of_file(link: LinkId, world: &World) -> Known {
+fn of_file(link: LinkId, world: &World) -> EntryStates {
     let it = world.link(link);
     it.only.map(|kind| in_use(it.client, kind, world)).unwrap_or_default()
 }
@@ -112,7 +112,7 @@ mod tests {
     use crate::{
         options::{Options, Transport},
         oracle::testing::broken_rule,
-        world::message::Item,
+        world::message::ResponseItem,
     };
 
     fn files() -> Options {
@@ -122,7 +122,7 @@ mod tests {
     /// Returns the rule broken by a client with a valid `r0` whose file contains this text.
     fn read(text: &'static str) -> Option<Rule> {
         broken_rule(files(), move |world, link, report| {
-            let item = Item {
+            let item = ResponseItem {
                 name: "r0".into(),
                 version: Text::default(),
                 bytes: Some(Toy::bytes("r0", text)),

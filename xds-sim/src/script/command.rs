@@ -48,7 +48,7 @@ use std::time::Duration;
 use xds_core::client::Contents;
 
 use super::{
-    response::{self, Resource, Response},
+    response::{self, Resource, ScriptedResponse},
     update::{self, Update},
 };
 
@@ -68,16 +68,16 @@ pub enum Command {
     ResetBackoff,
     SetNode(String),
     ShutDown,
-    Respond(Response),
+    Respond(ScriptedResponse),
     Update(Update),
     RespondBytes(Vec<u8>),
-    Stale(Response),
+    Stale(ScriptedResponse),
     StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
     Unchanged,
     Undeliverable(String),
     Settle(Vec<(String, String)>),
-    Force(Response),
+    Force(ScriptedResponse),
     ForceUpdate(Update),
     Link(String),
     Block,

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, thread};
 
 use super::printable::printable;
-use crate::check::{Failure, Remake};
+use crate::check::{Failure, Reproduction};
 
 /// Number of newest events shown.
 const LAST_EVENTS: usize = 30;
@@ -69,13 +69,13 @@ impl Failure {
         let (options, rest) = (self.options.differences(), self.tape_after_options());
         let by_options = format!("xds sim replay --options \"{options}\" --tape {rest}");
         // Writing to a string cannot fail.
-        let _ = match self.remake {
-            Remake::Tape => {
+        let _ = match self.reproduction {
+            Reproduction::Tape => {
                 let _ = writeln!(out, "again: xds sim replay --tape {}", self.tape);
                 writeln!(out, " ever: {by_options}")
             }
-            Remake::Options => writeln!(out, "again: {by_options}"),
-            Remake::Config => writeln!(
+            Reproduction::Options => writeln!(out, "again: {by_options}"),
+            Reproduction::Config => writeln!(
                 out,
                 "again: the test below, with the scenario, control plane and application of this run"
             ),
@@ -119,12 +119,12 @@ impl Failure {
         out.push_str("/// The choices of the run after these.\n");
         let tape = self.tape_after_options();
         let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&tape.to_string()));
-        let config = match self.remake {
-            Remake::Config => {
+        let config = match self.reproduction {
+            Reproduction::Config => {
                 out.push_str(OWN_CONFIG);
                 "config()"
             }
-            Remake::Tape | Remake::Options => "Config::default()",
+            Reproduction::Tape | Reproduction::Options => "Config::default()",
         };
         let _ = writeln!(out, "#[test]\nfn {}() {{", self.test_name());
         let _ = write!(

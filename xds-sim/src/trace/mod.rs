@@ -14,7 +14,7 @@ mod recorder;
 mod text;
 
 pub use event::{
-    Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Sort, Trace, TraceEvent, TraceKind,
-    Violation, What,
+    Description, EventKind, Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace,
+    TraceEvent, TraceKind, Violation,
 };
 pub use recorder::{Keep, Recorder};

@@ -4,7 +4,7 @@ use xds_core::server::StreamEvent;
 
 use super::{
     LinkId, World,
-    parts::{Item, Plane, StreamKey},
+    parts::{Plane, ScheduledEvent, StreamKey},
 };
 use crate::situations::Situation;
 
@@ -39,7 +39,7 @@ impl World {
                 self.note(Situation::ResetWithAnswerUnderWay);
             }
             let lanes = self.lanes_of(*link);
-            self.strike(&lanes, "reset");
+            self.fault_occurs(&lanes, "reset");
         }
         if links.len() > 1 {
             self.note(Situation::SeveralReset);
@@ -48,8 +48,8 @@ impl World {
         self.changes += 1;
         let (client, server) = (self.arrival(first), self.arrival(first));
         for link in links {
-            self.schedule(client, Item::EndAtClient(link, code, "reset"));
-            self.schedule(server, Item::EndAtServer(link));
+            self.schedule(client, ScheduledEvent::EndAtClient(link, code, "reset"));
+            self.schedule(server, ScheduledEvent::EndAtServer(link));
         }
     }
 
@@ -62,7 +62,7 @@ impl World {
     pub(super) fn end_with(&mut self, link: LinkId, code: i32) {
         let Some(key) = self.links[link.at()].stream else { return };
         let server = self.links[link.at()].server;
-        if self.servers[server].leaves_since.is_some() {
+        if self.servers[server].draining_since.is_some() {
             return; // A draining server ends its streams itself.
         }
         self.changes += 1;
@@ -73,11 +73,11 @@ impl World {
             });
         }
         let lanes = self.lanes_of(link);
-        self.strike(&lanes, "the server ends the stream");
+        self.fault_occurs(&lanes, "the server ends the stream");
         let now = self.now;
         let why = if code == 0 { "" } else { "the credential has expired" };
         self.close_by_server(server, key, code, why);
-        let _turn = self.turn_of_server(server, "is told of the end of a stream");
+        let _guard = self.act_as_server(server, "is told of the end of a stream");
         match (&mut self.servers[server].core, key) {
             (Plane::Core(core), StreamKey::Core(stream)) => {
                 core.handle_event(StreamEvent::Closed(stream), now);

@@ -6,7 +6,7 @@ use xds_core::{Time, server::DrainPlan};
 
 use super::{
     LinkId, World,
-    parts::{Item, Plane, Undo},
+    parts::{Plane, ScheduledEvent, Undo},
 };
 use crate::situations::Situation;
 
@@ -18,16 +18,16 @@ impl World {
     /// restarts when the last one has ended. A user-defined control plane restarts at once.
     pub fn go_away(&mut self, server: usize, over: Duration) {
         let now = self.now;
-        let _turn = self.turn_of_server(server, "goes away");
+        let _guard = self.act_as_server(server, "goes away");
         let Plane::Core(core) = &mut self.servers[server].core else {
             return self.restart_server(server);
         };
         core.drain(DrainPlan { over, grace: GRACE }, now);
         let node = &mut self.servers[server];
-        if node.leaves_since.is_some() {
+        if node.draining_since.is_some() {
             return;
         }
-        node.leaves_since = Some(now);
+        node.draining_since = Some(now);
         self.changes += u64::from(!node.links.is_empty());
         let lane = node.lane;
         let mut links = node.links.iter().map(|(_, link)| &self.links[link.at()]);
@@ -39,13 +39,13 @@ impl World {
     }
 
     /// Schedules the restart of a drained server after its last stream has ended.
-    pub(super) fn has_gone(&mut self, server: usize) {
+    pub(super) fn finish_drain(&mut self, server: usize) {
         let now = self.now;
-        self.schedule(now, Item::Undo(Undo::Gone(server)));
+        self.schedule(now, ScheduledEvent::Undo(Undo::Gone(server)));
     }
 
-    pub(super) fn come_back(&mut self, server: usize) {
-        if self.servers[server].leaves_since.is_none() {
+    pub(super) fn restart_after_drain(&mut self, server: usize) {
+        if self.servers[server].draining_since.is_none() {
             return;
         }
         let lane = self.servers[server].lane;
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Returns the time at which the server of a stream began to drain, if it is draining.
-    pub(crate) fn leaves_since(&self, link: LinkId) -> Option<Time> {
-        self.servers[self.links[link.at()].server].leaves_since
+    pub(crate) fn draining_since(&self, link: LinkId) -> Option<Time> {
+        self.servers[self.links[link.at()].server].draining_since
     }
 }

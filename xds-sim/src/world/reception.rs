@@ -1,6 +1,6 @@
 //! Treatment of rogue clients by a server: rejected or served.
 
-use super::Stranger;
+use super::RogueClient;
 use crate::{
     options::{Lie, Options, Order},
     oracle::Rule,
@@ -24,14 +24,14 @@ const OF_ONE_TYPE: Rule = Rule::new(
 pub(crate) const RULES: [Rule; 3] = [NODE_ONCE, UNKNOWN_APART, OF_ONE_TYPE];
 
 /// Whether a rogue client that requests an unknown type states a type URL.
-pub(super) const fn says_type(nth: u32) -> bool {
+pub(super) const fn has_type_url(nth: u32) -> bool {
     !nth.is_multiple_of(4)
 }
 
 /// Treatment of a rogue client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reception {
-    SentAway,
+    Rejected,
     /// Open stream that was sent resources of a known type, or is not due any.
     Served,
     /// Open stream that was sent no resource of a known type although some are due.
@@ -39,29 +39,35 @@ pub(super) enum Reception {
 }
 
 impl Reception {
-    /// Determines the treatment. `there_is` is whether resources of the known type exist.
-    pub(super) fn of(stranger: Option<&Stranger>, there_is: bool, options: &Options) -> Self {
+    /// Determines the treatment. `has_resources` is whether resources of the known type exist.
+    pub(super) fn of(
+        rogue_client: Option<&RogueClient>,
+        has_resources: bool,
+        options: &Options,
+    ) -> Self {
         // A referenced resource may have to be accepted first.
         let waits = matches!(options.order, Order::AfterAcks | Order::OnlyAfterAcks);
-        match stranger {
-            None => Self::SentAway,
-            Some(stranger) if stranger.served > 0 || !there_is || waits => Self::Served,
+        match rogue_client {
+            None => Self::Rejected,
+            Some(rogue_client) if rogue_client.served > 0 || !has_resources || waits => {
+                Self::Served
+            }
             Some(_) => Self::Ignored,
         }
     }
 
     /// Returns the rule that a server breaks by this treatment.
-    pub(super) fn breaks(self, manner: Lie, nth: u32, options: &Options) -> Option<Rule> {
+    pub(super) fn breaks(self, lie: Lie, nth: u32, options: &Options) -> Option<Rule> {
         let is_strict = options.are_servers_strict();
-        let (rule, may_stay) = match manner {
-            Lie::Stray => (OF_ONE_TYPE, false),
-            Lie::Foreigner if !says_type(nth) => (OF_ONE_TYPE, false),
-            Lie::Foreigner => (UNKNOWN_APART, !is_strict),
+        let (rule, may_stay) = match lie {
+            Lie::WrongType => (OF_ONE_TYPE, false),
+            Lie::UnknownTypes if !has_type_url(nth) => (OF_ONE_TYPE, false),
+            Lie::UnknownTypes => (UNKNOWN_APART, !is_strict),
             Lie::Impostor => (NODE_ONCE, !is_strict),
             _ => return None,
         };
         let is_right = match self {
-            Self::SentAway => !may_stay,
+            Self::Rejected => !may_stay,
             Self::Served => may_stay,
             Self::Ignored => false,
         };
@@ -74,36 +80,31 @@ mod tests {
     use super::*;
     use crate::options::Feature;
 
-    fn breaks(
-        reception: Reception,
-        manner: Lie,
-        nth: u32,
-        is_strict: bool,
-    ) -> Option<&'static str> {
+    fn breaks(reception: Reception, lie: Lie, nth: u32, is_strict: bool) -> Option<&'static str> {
         let mut options = Options::default();
         if is_strict {
             options.features = options.features.with(Feature::StrictServer);
         }
-        reception.breaks(manner, nth, &options).map(|rule| rule.id)
+        reception.breaks(lie, nth, &options).map(|rule| rule.id)
     }
 
     #[test]
     fn who_asks_for_what_a_stream_is_not_for_is_sent_away() {
-        for manner in [Lie::Stray, Lie::Foreigner] {
-            assert_eq!(breaks(Reception::SentAway, manner, 0, false), None);
-            assert_eq!(breaks(Reception::Served, manner, 0, false), Some("IS22"));
+        for lie in [Lie::WrongType, Lie::UnknownTypes] {
+            assert_eq!(breaks(Reception::Rejected, lie, 0, false), None);
+            assert_eq!(breaks(Reception::Served, lie, 0, false), Some("IS22"));
         }
         println!("covers: IS22");
     }
 
     #[test]
     fn who_asks_for_an_unknown_type_or_becomes_another_node_is_handled_as_configured() {
-        for (manner, id) in [(Lie::Foreigner, "IS21"), (Lie::Impostor, "IS19")] {
-            assert_eq!(breaks(Reception::Served, manner, 1, false), None);
-            assert_eq!(breaks(Reception::Ignored, manner, 1, false), Some(id));
-            assert_eq!(breaks(Reception::SentAway, manner, 1, false), Some(id));
-            assert_eq!(breaks(Reception::SentAway, manner, 1, true), None);
-            assert_eq!(breaks(Reception::Served, manner, 1, true), Some(id));
+        for (lie, id) in [(Lie::UnknownTypes, "IS21"), (Lie::Impostor, "IS19")] {
+            assert_eq!(breaks(Reception::Served, lie, 1, false), None);
+            assert_eq!(breaks(Reception::Ignored, lie, 1, false), Some(id));
+            assert_eq!(breaks(Reception::Rejected, lie, 1, false), Some(id));
+            assert_eq!(breaks(Reception::Rejected, lie, 1, true), None);
+            assert_eq!(breaks(Reception::Served, lie, 1, true), Some(id));
         }
         println!("covers: IS19 IS21");
     }

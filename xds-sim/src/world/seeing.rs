@@ -181,8 +181,9 @@ impl World {
     /// If there is no server at the index.
     #[must_use]
     pub fn streams(&self, server: usize) -> usize {
-        let strangers = self.strangers.iter().filter(|stranger| stranger.server == server);
-        self.servers[server].links.len() + strangers.count()
+        let rogue_clients =
+            self.rogue_clients.iter().filter(|rogue_client| rogue_client.server == server);
+        self.servers[server].links.len() + rogue_clients.count()
     }
 
     /// Whether a client was shut down.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_seed};
+use xds_sim::{Config, Effects, Failure as Broken, Situations, check::OracleMode, run_seed};
 
 use super::{
     grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, report_failure,
@@ -42,7 +42,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     let is_fixed = args.fixed.options.is_some();
     let mut config = mem::take(&mut args.fixed).config(false);
     if args.unjudged {
-        config.judge = Judge::Nothing;
+        config.oracle_mode = OracleMode::Off;
     }
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
     let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
@@ -252,17 +252,17 @@ fn table(
 
 #[cfg(test)]
 mod tests {
-    use xds_sim::{Situation, effects::Kind, options::Fault};
+    use xds_sim::{Situation, effects::Effect, options::Fault};
 
     use super::*;
 
     /// Results of `runs` runs that reached everything except these situations and effects.
-    fn runs_without(runs: u64, missing: &[Situation], idle: &[Kind]) -> RunResults {
+    fn runs_without(runs: u64, missing: &[Situation], idle: &[Effect]) -> RunResults {
         let mut sum = RunResults { runs, ..RunResults::default() };
         for situation in Situation::ALL.into_iter().filter(|it| !missing.contains(it)) {
             sum.situations.note(situation);
         }
-        for kind in Kind::all().filter(|it| !idle.contains(it)) {
+        for kind in Effect::all().filter(|it| !idle.contains(it)) {
             sum.situations.note_effect(kind);
         }
         sum
@@ -270,12 +270,12 @@ mod tests {
 
     #[test]
     fn rare_situations_are_demanded_of_many_runs_only() {
-        let error_text = |runs, missing: &[Situation], idle: &[Kind]| {
+        let error_text = |runs, missing: &[Situation], idle: &[Effect]| {
             let demanded = require_full_coverage(&runs_without(runs, missing, idle));
             demanded.err().map(|failure| failure.to_string())
         };
         let few = Situations::ENOUGH_RUNS - 1;
-        let all: Vec<Kind> = Kind::all().collect();
+        let all: Vec<Effect> = Effect::all().collect();
         assert_eq!(error_text(few, &Situation::ALL, &all), None);
         assert_eq!(error_text(few + 1, &[], &[]), None);
         assert_eq!(

@@ -134,7 +134,7 @@ fn what_is_told_for_other_reasons_holds_nothing_back() {
     assert_eq!(told_before, None);
     enum Since {
         Nothing,
-        Trouble,
+        Connections,
         Failure,
         First,
     }
@@ -145,7 +145,7 @@ fn what_is_told_for_other_reasons_holds_nothing_back() {
             }
             match since {
                 Since::Nothing | Since::First => {}
-                Since::Trouble => {
+                Since::Connections => {
                     scene.oracle.clients.entry(0).or_default().troubled.insert(scene.watch);
                 }
                 Since::Failure => scene.sees(&Event::Unreadable { link: scene.link }),
@@ -156,7 +156,7 @@ fn what_is_told_for_other_reasons_holds_nothing_back() {
         })
     };
     assert_eq!(well_again(Since::Nothing), Some(WAITS));
-    assert_eq!(well_again(Since::Trouble), None);
+    assert_eq!(well_again(Since::Connections), None);
     assert_eq!(well_again(Since::Failure), None);
     assert_eq!(well_again(Since::First), None);
     println!("covers: IC34");
@@ -209,7 +209,7 @@ fn what_is_not_asked_for_while_others_are_busy_is_found_out() {
     let asks = |is_asked: bool| {
         broken(Options::default(), move |scene| {
             if !is_asked {
-                scene.world.starve(Party::Client(0), Duration::from_secs(1));
+                scene.world.suspend(Party::Client(0), Duration::from_secs(1));
             }
             scene.world.watch(0, 0, Some("r1"));
             scene.tells();

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     options::Options,
     oracle::testing::{broken_rule, judgement},
-    world::message::Item,
+    world::message::ResponseItem,
 };
 
 /// Text of a name in a response, and the client's ACK or NACK.
@@ -31,8 +31,8 @@ fn found(said: Said, all: Option<()>) -> Option<&'static str> {
         if said.nacks == 1 {
             // A NACK that the client did not send leaves no trace in its state.
             let response = response(said);
-            let words = Words::of(&response, world.options());
-            let may_be = oracle.may_be_rejected(link, &response, &words, world);
+            let contents = ResponseContents::of(&response, world.options());
+            let may_be = oracle.may_be_rejected(link, &response, &contents, world);
             return report.ensure(may_be, VERDICT, || "it is rejected for nothing".into());
         }
         oracle.read(link, &response(said), world, report);
@@ -40,7 +40,7 @@ fn found(said: Said, all: Option<()>) -> Option<&'static str> {
 }
 
 fn response(said: Said) -> Response {
-    let item = Item {
+    let item = ResponseItem {
         name: said.name.into(),
         version: Text::default(),
         bytes: Some(Toy::bytes(said.name, said.text)),
@@ -100,10 +100,10 @@ fn a_good_one_that_was_not_known_is_used() {
 
 /// Returns the rule broken by a client with a valid `r0` whose state is changed by `pretend` before
 /// it accepts a response.
-fn after(pretend: impl Fn(&mut Knowledge) + Send + Sync + 'static, read: Response) -> Option<Rule> {
+fn after(pretend: impl Fn(&mut Entries) + Send + Sync + 'static, read: Response) -> Option<Rule> {
     broken_rule(Options::default(), move |world, link, report| {
         let stats = world.client(0).stats();
-        let mut before = knowledge(world, 0, 0);
+        let mut before = entries(world, 0, 0);
         pretend(&mut before);
         let acks = (stats.acks - 1, stats.nacks);
         let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
@@ -129,11 +129,11 @@ fn what_a_response_says_and_nobody_heeds_is_found_out() {
 #[test]
 fn what_a_heartbeat_or_silence_changes_is_found_out() {
     let beat = |text: &'static str| {
-        let pretend = move |before: &mut Knowledge| {
+        let pretend = move |before: &mut Entries| {
             let known = before.get_mut("r0").expect("it is known");
             (known.bytes, known.version) = (Some(Toy::bytes("r0", text)), Text::default());
         };
-        let item = Item {
+        let item = ResponseItem {
             name: "r0".into(),
             version: Text::default(),
             bytes: None,
@@ -143,17 +143,17 @@ fn what_a_heartbeat_or_silence_changes_is_found_out() {
     };
     assert_eq!(beat("old"), Some(RENEWED));
     let vanished = |name: &'static str| {
-        let known = Known {
+        let known = CachedEntry {
             state: EntryState::Acked,
             bytes: Some(Toy::bytes(name, "good")),
             version: "1".into(),
         };
-        let pretend = move |before: &mut Knowledge| {
+        let pretend = move |before: &mut Entries| {
             *before = [(name.into(), known.clone())].into_iter().collect();
         };
         after(pretend, nothing())
     };
-    assert_eq!(vanished("r9"), Some(STRANGERS), "it was not asked for");
+    assert_eq!(vanished("r9"), Some(UNREQUESTED), "it was not asked for");
     assert_eq!(vanished("xdstp://apart/type/r9"), Some(OTHERS), "it is not asked for there");
     println!("covers: IC13 IC30 IC33");
 }
@@ -165,7 +165,7 @@ fn a_rejected_update_that_is_used_is_found_out() {
         world.set(0, "r0", "bad");
         world.advance(Duration::from_secs(1));
         let stats = world.client(0).stats();
-        let mut before = knowledge(world, 0, 0);
+        let mut before = entries(world, 0, 0);
         before.get_mut("r0").expect("it is known").bytes = Some(Toy::bytes("r0", "older"));
         let acks = (stats.acks, stats.nacks - 1);
         let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
@@ -190,7 +190,7 @@ fn what_came_again_and_is_not_used_is_found_out() {
         judgement(move |world, link, report| {
             let acks = (world.client(0).stats().acks - 1, 0);
             let mut oracle = CacheModel { acks, ..CacheModel::default() };
-            oracle.before = knowledge(world, 0, 0);
+            oracle.before = entries(world, 0, 0);
             for known in oracle.before.values_mut() {
                 (known.state, known.bytes) = (EntryState::DoesNotExist, None);
             }
@@ -208,7 +208,7 @@ fn what_a_response_leaves_out_and_is_gone_is_found_out() {
     let options: Options = "variant=delta".parse().expect("options");
     let found = |does_delete: bool| {
         broken_rule(options.clone(), move |world, link, report| {
-            let before = knowledge(world, 0, 0);
+            let before = entries(world, 0, 0);
             match does_delete {
                 true => world.delete(0, "r0"),
                 false => world.set(0, "r1", "good"),

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::{
     Event, Oracle, Report, Rule,
-    fold::{ALL, Fold},
+    subscription::{ALL, SubscriptionState},
 };
 use crate::{
     options::{Action, ProfileName, Verdicts},
@@ -61,23 +61,23 @@ const NEWS: Rule = Rule::new("IC40", "a request says something that the server d
 
 /// Checks requests.
 #[derive(Debug, Default)]
-pub(super) struct ClientTalk {
-    streams: BTreeMap<LinkId, Stream>,
+pub(super) struct ClientRequests {
+    streams: BTreeMap<LinkId, ClientStream>,
     /// Responses that each client has accepted from each server.
-    accepted: BTreeMap<Place, Accepted>,
+    accepted: BTreeMap<SubscriptionKey, AcceptedVersion>,
 }
 
 /// Indexes of client, server and type.
-type Place = (usize, usize, usize);
+type SubscriptionKey = (usize, usize, usize);
 
 /// State of the world: accepted responses of a type from one server.
 #[derive(Debug, Default)]
-struct Accepted {
+struct AcceptedVersion {
     /// Version accepted last; empty if the newest stream began without one.
     version: Text,
     /// Versions of responses that were read but not answered before their stream ended. Only the
     /// client knows whether it accepted them.
-    unsaid: Vec<Text>,
+    unconfirmed: Vec<Text>,
     /// Whether the client's resources may differ from this version, because of another server or of
     /// expired TTLs.
     is_outdated: bool,
@@ -86,7 +86,7 @@ struct Accepted {
     is_of_everything: bool,
 }
 
-impl Accepted {
+impl AcceptedVersion {
     /// Whether a subscription may begin with this version.
     ///
     /// A version must be the last accepted one, and the client must hold a subscribed resource. An
@@ -94,7 +94,7 @@ impl Accepted {
     /// not cover a wildcard, or if the client holds nothing.
     fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
         if !version.is_empty() {
-            let is_last = *version == self.version || self.unsaid.contains(version);
+            let is_last = *version == self.version || self.unconfirmed.contains(version);
             return is_last && held == Holds::Something;
         }
         let says_too_much = self.is_outdated || wanted.all && !self.is_of_everything;
@@ -107,7 +107,7 @@ impl Accepted {
             self.is_of_everything = false;
         }
         self.version.clone_from(version);
-        self.unsaid.clear();
+        self.unconfirmed.clear();
         self.is_outdated = false;
     }
 }
@@ -120,9 +120,9 @@ enum Holds {
 }
 
 impl Holds {
-    fn of(fold: &Fold, client: usize, kind: usize, world: &World) -> Self {
+    fn of(subscription: &SubscriptionState, client: usize, kind: usize, world: &World) -> Self {
         let mut held = world.status_of(client, kind).filter(|it| it.bytes.is_some());
-        match held.any(|it| fold.covers(it.name.as_str())) {
+        match held.any(|it| subscription.covers(it.name.as_str())) {
             true => Self::Something,
             false => Self::Nothing,
         }
@@ -130,14 +130,14 @@ impl Holds {
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct ClientStream {
     has_node: bool,
-    types: Vec<Talk>,
+    types: Vec<TypeRequests>,
 }
 
 /// One type on one stream.
 #[derive(Debug, Default)]
-struct Talk {
+struct TypeRequests {
     last: Option<Vec<Text>>,
     /// Nonces and versions of responses that were read and are unanswered.
     unanswered: VecDeque<(Text, Text)>,
@@ -156,11 +156,11 @@ struct Talk {
     was_legacy: bool,
 }
 
-impl ClientTalk {
-    fn talk(&mut self, link: LinkId, kind: usize) -> &mut Talk {
+impl ClientRequests {
+    fn requests(&mut self, link: LinkId, kind: usize) -> &mut TypeRequests {
         let stream = self.streams.entry(link).or_default();
         if stream.types.len() <= kind {
-            stream.types.resize_with(kind + 1, Talk::default);
+            stream.types.resize_with(kind + 1, TypeRequests::default);
         }
         &mut stream.types[kind]
     }
@@ -168,10 +168,10 @@ impl ClientTalk {
     fn read(&mut self, link: LinkId, response: &Response, world: &World) {
         let Some(kind) = response.kind else { return };
         self.outdate_others(link, kind, world);
-        let talk = self.talk(link, kind);
-        talk.nonces.insert(response.nonce.clone());
+        let requests = self.requests(link, kind);
+        requests.nonces.insert(response.nonce.clone());
         if world.link(link).asked(kind).is_some() {
-            talk.unanswered.push_back((response.nonce.clone(), response.version.clone()));
+            requests.unanswered.push_back((response.nonce.clone(), response.version.clone()));
         }
     }
 
@@ -179,7 +179,7 @@ impl ClientTalk {
     /// link's server.
     fn outdate_others(&mut self, link: LinkId, kind: usize, world: &World) {
         let it = world.link(link);
-        let is_other = |&(client, server, of): &Place| {
+        let is_other = |&(client, server, of): &SubscriptionKey| {
             client == it.client && of == kind && server != it.server && server.max(it.server) < 2
         };
         let others = self.accepted.iter_mut().filter(|(place, _)| is_other(place));
@@ -189,12 +189,12 @@ impl ClientTalk {
     fn ended(&mut self, link: LinkId, world: &World) {
         let Some(stream) = self.streams.remove(&link) else { return };
         let it = world.link(link);
-        for (kind, talk) in stream.types.into_iter().enumerate() {
-            let versions = talk.unanswered.into_iter().map(|(_, version)| version);
+        for (kind, requests) in stream.types.into_iter().enumerate() {
+            let versions = requests.unanswered.into_iter().map(|(_, version)| version);
             let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
-            accepted.unsaid.extend(versions);
+            accepted.unconfirmed.extend(versions);
             // Unanswered responses may have been rejected.
-            accepted.is_of_everything &= accepted.unsaid.is_empty();
+            accepted.is_of_everything &= accepted.unconfirmed.is_empty();
         }
     }
 
@@ -208,7 +208,7 @@ impl ClientTalk {
 
     fn requested(&mut self, link: LinkId, request: &Request, world: &World, report: &mut Report) {
         let it = world.link(link);
-        let nothing = Fold::default();
+        let nothing = SubscriptionState::default();
         let Some(kind) = request.kind else {
             report.breach(OWN_NONCES, || "a request of a type that nobody watches".into());
             return;
@@ -221,29 +221,28 @@ impl ClientTalk {
         });
         let wanted = Wanted::of(it.client, it.server, kind, world);
         let mut accepted = self.accepted.remove(&place).unwrap_or_default();
-        let talk = self.talk(link, kind);
+        let requests = self.requests(link, kind);
         let is_whole = matches!(request.names, Names::Whole(_));
-        let fold = it.asked(kind).unwrap_or(&nothing);
-        let is_first = fold.is_first;
+        let subscription = it.asked(kind).unwrap_or(&nothing);
+        let is_first = subscription.is_first;
         report.ensure(!is_first || request.nonce.is_empty(), FIRST, || {
             format!("the first request has nonce {:?}", request.nonce)
         });
-        talk.began_with_all = fold.has_all() && (is_first || talk.began_with_all);
-        let is_own = request.nonce.is_empty() || talk.nonces.contains(&request.nonce);
+        requests.began_with_all = subscription.has_all() && (is_first || requests.began_with_all);
+        let is_own = request.nonce.is_empty() || requests.nonces.contains(&request.nonce);
         report.ensure(is_own, OWN_NONCES, || format!("nonce {:?} never came here", request.nonce));
         let begins_again = !is_first
-            && !fold.subscribed.is_empty()
-            && fold.gained.len() == fold.subscribed.len()
-            && talk.unanswered.front().is_none_or(|(nonce, _)| *nonce != request.nonce);
+            && !subscription.subscribed.is_empty()
+            && subscription.gained.len() == subscription.subscribed.len()
+            && requests.unanswered.front().is_none_or(|(nonce, _)| *nonce != request.nonce);
         // Unintended wildcards are checked by a separate rule below.
-        let is_accident = fold.has_all() && !fold.had(ALL) && !wanted.all;
+        let is_accident = subscription.has_all() && !subscription.had(ALL) && !wanted.all;
         if is_whole && (is_first || begins_again) && !is_accident {
             // Resources with a TTL may have expired, and another server's response may have been
             // accepted by a verdict after the last stream began.
             let is_late = world.options().verdicts != Verdicts::AtOnce && world.server_count() > 1;
-            accepted.is_outdated |=
-                is_late || world.options().actions.contains(Action::SetForAWhile);
-            let held = Holds::of(fold, it.client, kind, world);
+            accepted.is_outdated |= is_late || world.options().actions.contains(Action::SetWithTtl);
+            let held = Holds::of(subscription, it.client, kind, world);
             report.ensure(
                 accepted.may_begin(&request.version, &wanted, held),
                 LAST_VERSION,
@@ -259,32 +258,32 @@ impl ClientTalk {
                 report.note(Situation::VersionsStatedAgain);
             }
         }
-        let answered = match talk.unanswered.front() {
-            Some((nonce, _)) if *nonce == request.nonce => talk.unanswered.pop_front(),
+        let answered = match requests.unanswered.front() {
+            Some((nonce, _)) if *nonce == request.nonce => requests.unanswered.pop_front(),
             _ => None,
         };
         let is_answer = answered.is_some();
-        let is_newest_answer = is_answer && talk.unanswered.is_empty();
-        let is_leaving = talk.last.as_ref().is_some_and(|names| *names == ["*"]);
-        let before = std::mem::take(&mut talk.crossed);
+        let is_newest_answer = is_answer && requests.unanswered.is_empty();
+        let is_leaving = requests.last.as_ref().is_some_and(|names| *names == ["*"]);
+        let before = std::mem::take(&mut requests.crossed);
         let crossed = match (is_newest_answer, is_leaving) {
-            (true, _) => std::mem::take(&mut talk.ended),
+            (true, _) => std::mem::take(&mut requests.ended),
             // Ending a legacy wildcard takes two requests.
             (false, true) => before,
             (false, false) => BTreeSet::new(),
         };
-        talk.crossed.clone_from(&crossed);
+        requests.crossed.clone_from(&crossed);
         match (&answered, request.error) {
             (Some((nonce, version)), None) => {
-                talk.newest.clone_from(nonce);
+                requests.newest.clone_from(nonce);
                 report.ensure(!is_whole || request.version == *version, ACK, || {
                     format!("version {:?} is answered with {:?}", version, request.version)
                 });
                 accepted.version.clone_from(version);
-                accepted.is_of_everything = talk.began_with_all && wanted.all;
+                accepted.is_of_everything = requests.began_with_all && wanted.all;
             }
             (Some((nonce, _)), Some(code)) => {
-                talk.newest.clone_from(nonce);
+                requests.newest.clone_from(nonce);
                 let expected = match world.options().profile {
                     ProfileName::Grpc => 3,
                     ProfileName::Envoy => 13,
@@ -300,7 +299,7 @@ impl ClientTalk {
             }),
             (None, None) => {
                 let expected = match request.names {
-                    Names::Whole(_) => talk.newest.as_str(),
+                    Names::Whole(_) => requests.newest.as_str(),
                     Names::Change { .. } => "",
                 };
                 let rule = if begins_again { NONCE_KEPT } else { NEWEST_NONCE };
@@ -309,7 +308,7 @@ impl ClientTalk {
                 });
                 // A request that unsubscribes the last name for the server may omit a name that is
                 // subscribed again.
-                if fold.subscribed.is_empty() && request.version.is_empty() {
+                if subscription.subscribed.is_empty() && request.version.is_empty() {
                     accepted.begin(&request.version);
                 }
                 let states = !is_whole || is_accident || request.version == accepted.version;
@@ -332,7 +331,14 @@ impl ClientTalk {
         report.ensure(foreign.is_none(), AUTHORITY, || {
             format!("server-{} is asked for {foreign:?}", it.server)
         });
-        self.talk(link, kind).has_news(fold, request, is_answer, &wanted, &crossed, report);
+        self.requests(link, kind).has_news(
+            subscription,
+            request,
+            is_answer,
+            &wanted,
+            &crossed,
+            report,
+        );
     }
 }
 
@@ -356,16 +362,16 @@ impl Wanted {
 
     /// Whether exactly the wanted names are subscribed. A client that knows an alias may subscribe
     /// to either name, or to neither if the wildcard is subscribed.
-    fn is(&self, fold: &Fold) -> bool {
-        let mut names = fold.subscribed.iter().filter(|name| *name != ALL);
+    fn is(&self, subscription: &SubscriptionState) -> bool {
+        let mut names = subscription.subscribed.iter().filter(|name| *name != ALL);
         if names.clone().eq(&self.names) {
             return true;
         }
         let means = |own: &str, name: &str| meaning_of(own) == meaning_of(name);
-        let is_known = |name: &str| is_alias(name) && fold.covers(&meaning_of(name));
+        let is_known = |name: &str| is_alias(name) && subscription.covers(&meaning_of(name));
         names.all(|name| {
             self.names.iter().any(|own| own == name || is_alias(own) && means(own, name))
-        }) && self.names.iter().all(|own| fold.subscribed.contains(own) || is_known(own))
+        }) && self.names.iter().all(|own| subscription.subscribed.contains(own) || is_known(own))
     }
 
     /// Whether a list has these names, except names unsubscribed by a request that a response
@@ -380,19 +386,19 @@ impl Wanted {
     }
 }
 
-impl Talk {
+impl TypeRequests {
     /// Checks that a request contains something new, given the subscription that the server
     /// derives.
     fn has_news(
         &mut self,
-        fold: &Fold,
+        subscription: &SubscriptionState,
         request: &Request,
         is_answer: bool,
         wanted: &Wanted,
         crossed: &BTreeSet<Text>,
         report: &mut Report,
     ) {
-        let is_first = fold.is_first;
+        let is_first = subscription.is_first;
         match &request.names {
             Names::Whole(names) => {
                 let is_news = self.last.as_ref() != Some(names);
@@ -408,46 +414,53 @@ impl Talk {
                     format!("{versions:?} in a later request")
                 });
                 for name in subscribe {
-                    let is_stated_again = name == ALL && fold.had(ALL) && !fold.had_listed;
+                    let is_stated_again =
+                        name == ALL && subscription.had(ALL) && !subscription.had_listed;
                     // The resource of an alias is sent only for an explicit subscription.
                     let is_asked_anew = is_alias(name);
-                    let is_news = is_stated_again || is_asked_anew || !fold.had(name);
+                    let is_news = is_stated_again || is_asked_anew || !subscription.had(name);
                     report.ensure(is_news, NEWS, || format!("{name} is subscribed already"));
                 }
                 for name in unsubscribe {
-                    report.ensure(fold.had(name), NEWS, || format!("{name} is not subscribed"));
+                    report.ensure(subscription.had(name), NEWS, || {
+                        format!("{name} is not subscribed")
+                    });
                 }
-                let has_changed = !fold.gained.is_empty() || !fold.lost.is_empty();
+                let has_changed = !subscription.gained.is_empty() || !subscription.lost.is_empty();
                 report.ensure(is_answer || is_first || has_changed, NEWS, || {
                     "it changes nothing".into()
                 });
             }
         }
-        self.was_legacy |= fold.has_all() && !fold.has_listed;
-        self.ended.extend(fold.lost.iter().cloned());
+        self.was_legacy |= subscription.has_all() && !subscription.has_listed;
+        self.ended.extend(subscription.lost.iter().cloned());
         // Ending a legacy wildcard may take a request that still states it, once more if a response
         // crossed that. No request may begin one.
         let leaves_again = self.was_legacy && crossed.contains(ALL);
-        let begins = fold.has_all() && !fold.had(ALL) && !leaves_again;
+        let begins = subscription.has_all() && !subscription.had(ALL) && !leaves_again;
         report.ensure(!begins || wanted.all, NO_ACCIDENT, || format!("{:?}", request.names));
     }
 }
 
-impl ClientTalk {
+impl ClientRequests {
     /// Checks a world at rest: every response is answered, and servers have the right
     /// subscriptions.
     fn at_rest(&self, world: &World, report: &mut Report) {
         for (link, stream) in &self.streams {
             let it = world.link(*link);
-            for (kind, talk) in stream.types.iter().enumerate() {
-                report.ensure(talk.unanswered.is_empty(), ONE_ANSWER, || {
-                    format!("on stream {}: {:?}", link.0, talk.unanswered)
+            for (kind, requests) in stream.types.iter().enumerate() {
+                report.ensure(requests.unanswered.is_empty(), ONE_ANSWER, || {
+                    format!("on stream {}: {:?}", link.0, requests.unanswered)
                 });
-                if let Some(fold) = it.asked(kind) {
+                if let Some(subscription) = it.asked(kind) {
                     let wanted = Wanted::of(it.client, it.server, kind, world);
-                    let is_just_that = wanted.is(fold) && fold.has_all() == wanted.all;
+                    let is_just_that =
+                        wanted.is(subscription) && subscription.has_all() == wanted.all;
                     report.ensure(is_just_that, INTEREST, || {
-                        format!("{:?} is subscribed, {wanted:?} is watched", fold.subscribed)
+                        format!(
+                            "{:?} is subscribed, {wanted:?} is watched",
+                            subscription.subscribed
+                        )
                     });
                 }
             }
@@ -455,7 +468,7 @@ impl ClientTalk {
     }
 }
 
-impl Oracle for ClientTalk {
+impl Oracle for ClientRequests {
     fn rules(&self) -> &'static [Rule] {
         &[
             ONE_ANSWER,
@@ -488,7 +501,8 @@ impl Oracle for ClientTalk {
             Event::Watched { client, kind, name, is_first: true, .. } => {
                 let name = name.unwrap_or(ALL);
                 let mut asked = world.links(*client).filter_map(|(_, link)| link.asked(*kind));
-                let is_subscribed = asked.any(|fold| fold.subscribed.contains(name));
+                let is_subscribed =
+                    asked.any(|subscription| subscription.subscribed.contains(name));
                 if is_subscribed {
                     report.note(Situation::WatchedAgainBeforeUnsubscribed);
                 }

@@ -40,7 +40,7 @@ fn found(said: Request) -> Option<&'static str> {
 
 fn found_as(options: Options, said: Request) -> Option<Rule> {
     broken_rule(options, move |world, link, report| {
-        let mut oracle = ClientTalk::default();
+        let mut oracle = ClientRequests::default();
         let mut hear = |event: &Event<'_>| oracle.on_event(event, world, report);
         let (first, second) = (response("n1", "1"), response("n2", "2"));
         let ack = Request { node: Some("client-0".into()), ..request("n1", "1", None) };
@@ -80,7 +80,7 @@ fn an_answer_to_nothing_is_found_out() {
 #[test]
 fn a_response_without_an_answer_is_found_out() {
     let found = judgement(|world, link, report| {
-        let mut oracle = ClientTalk::default();
+        let mut oracle = ClientRequests::default();
         let read = response("n1", "1");
         oracle.on_event(&Event::Reading { link, response: &read }, world, report);
         oracle.on_event(&Event::Rest, world, report);
@@ -110,9 +110,9 @@ fn a_type_that_is_wanted_again_goes_on_with_its_nonce() {
         world.watch(0, 0, Some("r0"));
         // The client has sent a request without an answer.
         world.advance(Duration::from_millis(1));
-        let mut oracle = ClientTalk::default();
-        let talk = oracle.talk(link, 0);
-        (talk.newest, talk.last) = ("n1".into(), Some(Vec::new()));
+        let mut oracle = ClientRequests::default();
+        let requests = oracle.requests(link, 0);
+        (requests.newest, requests.last) = ("n1".into(), Some(Vec::new()));
         oracle.streams.entry(link).or_default().has_node = true;
         let anew = request("", "", None);
         oracle.on_event(&Event::Requested { link, request: &anew }, world, report);
@@ -126,7 +126,7 @@ fn the_first_request_of_a_stream_states_the_node() {
     let found = judgement(|world, link, report| {
         let first = request("", "", None);
         let event = Event::Requested { link, request: &first };
-        ClientTalk::default().on_event(&event, world, report);
+        ClientRequests::default().on_event(&event, world, report);
     });
     assert_eq!(found, Some("IC5"));
     println!("covers: IC5");
@@ -167,8 +167,8 @@ fn versions_and_names_of_others_in_a_later_request_are_found_out() {
 fn an_interest_that_is_not_what_is_watched_is_found_out() {
     let found = judgement(|world, link, report| {
         let watch = world.watches(0).next().expect("there is one").0;
-        let mut oracle = ClientTalk::default();
-        oracle.talk(link, 0);
+        let mut oracle = ClientRequests::default();
+        oracle.requests(link, 0);
         oracle.on_event(&Event::Rest, world, report);
         assert!(report.breach.is_none(), "{:?}", report.breach);
         world.watch(0, 0, Some("r1"));
@@ -190,7 +190,7 @@ fn wanted(all: bool) -> Wanted {
 
 #[test]
 fn a_stream_begins_with_the_version_that_was_accepted() {
-    let accepted = Accepted { version: "1".into(), ..Accepted::default() };
+    let accepted = AcceptedVersion { version: "1".into(), ..AcceptedVersion::default() };
     let held = Holds::Something;
     assert!(accepted.may_begin(&"1".into(), &wanted(false), held));
     assert!(!accepted.may_begin(&"".into(), &wanted(false), held), "it is left out");
@@ -198,7 +198,7 @@ fn a_stream_begins_with_the_version_that_was_accepted() {
     assert!(accepted.may_begin(&"".into(), &wanted(true), held), "it was one of some names");
     assert!(!accepted.may_begin(&"1".into(), &wanted(false), Holds::Nothing), "nothing is held");
     assert!(accepted.may_begin(&"".into(), &wanted(false), Holds::Nothing));
-    let outdated = Accepted { is_outdated: true, ..accepted };
+    let outdated = AcceptedVersion { is_outdated: true, ..accepted };
     assert!(outdated.may_begin(&"".into(), &wanted(false), held), "it may be of another server");
     println!("covers: IC7 UN-04");
 }

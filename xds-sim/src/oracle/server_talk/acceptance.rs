@@ -21,10 +21,10 @@ use xds_core::{
 };
 
 use super::{
-    ServerTalk,
+    ServerResponses,
     rules::ACCEPTED,
     standing::is_gated,
-    talk::{Talk, is_heartbeat},
+    state::{TypeState, is_heartbeat},
 };
 use crate::{
     oracle::Report,
@@ -43,21 +43,21 @@ pub(super) struct Answers {
     /// Names that were new to the client in the newest response.
     fresh: BTreeSet<Text>,
     /// All names of the newest response, unless it was a heartbeat.
-    said: Vec<Text>,
+    content: Vec<Text>,
     /// Names of rejected responses that no accepted response has contained since.
     refused: BTreeSet<Text>,
     /// Whether a change has come with which rejected resources are sent again.
-    pub(super) may_ride: bool,
+    pub(super) may_resend: bool,
     /// Whether something has changed since the server was last queried.
-    is_unasked: bool,
+    is_unchecked: bool,
 }
 
 impl Answers {
     /// Handles a response to a client that has the resources `sent`.
     pub(super) fn sends(&mut self, response: &Response, sent: &BTreeMap<Text, Bytes>) {
-        self.is_unasked = true;
+        self.is_unchecked = true;
         self.fresh.clear();
-        self.said.clear();
+        self.content.clear();
         if is_heartbeat(response) {
             return;
         }
@@ -66,22 +66,22 @@ impl Answers {
             if sent.get(&item.name) != Some(bytes) {
                 self.fresh.insert(item.name.clone());
             }
-            self.said.push(item.name.clone());
+            self.content.push(item.name.clone());
         }
-        self.said.extend(response.removed.iter().cloned());
+        self.content.extend(response.removed.iter().cloned());
     }
 
     /// Handles the ACK of the newest response.
     pub(super) fn accepts(&mut self) {
         self.fresh.clear();
-        for name in self.said.drain(..) {
+        for name in self.content.drain(..) {
             self.refused.remove(&name);
         }
     }
 
     /// Handles the NACK of the newest response.
     pub(super) fn rejects(&mut self) {
-        self.refused.extend(self.said.iter().cloned());
+        self.refused.extend(self.content.iter().cloned());
     }
 
     /// Names of rejected responses that no accepted response has contained since.
@@ -91,20 +91,20 @@ impl Answers {
 
     /// Notes another change.
     pub(super) fn stir(&mut self) {
-        self.is_unasked = true;
+        self.is_unchecked = true;
     }
 }
 
 /// A pending request of an operator to be notified of the acceptance of a change.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingConvergence {
     sequence: u64,
     /// Streams that lagged and have not changed their subscription since.
     pub(super) waiting: BTreeSet<LinkId>,
 }
 
 /// Indexes of server, view and type.
-pub(super) type Place = (usize, usize, usize);
+pub(super) type TypeInView = (usize, usize, usize);
 
 /// Required report about a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,18 +117,18 @@ enum Expected {
     Unknown,
 }
 
-impl ServerTalk {
+impl ServerResponses {
     /// Queries a drained server about the acceptance of each type with new messages or changes.
-    pub(super) fn ask(&mut self, server: usize, world: &World, report: &mut Report) {
+    pub(super) fn check_acceptance(&mut self, server: usize, world: &World, report: &mut Report) {
         let Some(core) = world.server(server) else { return };
         let mut places = BTreeSet::new();
-        for (link, talks) in &mut self.streams {
+        for (link, types) in &mut self.streams {
             let it = world.link(*link);
             if it.server != server {
                 continue;
             }
-            for (kind, talk) in talks.iter_mut().enumerate() {
-                if std::mem::take(&mut talk.answers.is_unasked) {
+            for (kind, state) in types.iter_mut().enumerate() {
+                if std::mem::take(&mut state.answers.is_unchecked) {
                     places.insert((world.view_of(it.client), kind));
                 }
             }
@@ -154,9 +154,9 @@ impl ServerTalk {
             let kinds = 0..world.types().len();
             for (view, kind) in views.flat_map(|view| kinds.clone().map(move |kind| (view, kind))) {
                 let lags = lags(&told(core, world, view, kind, NEWEST));
-                let is_pending = |(link, talk): &(LinkId, &Talk)| {
+                let is_pending = |(link, state): &(LinkId, &TypeState)| {
                     let lag = world.link(*link).core_stream().and_then(|it| lags.get(&it));
-                    let may_be = talk.is_rejected || !talk.beating.is_empty() || is_gated(world);
+                    let may_be = state.is_rejected || !state.beating.is_empty() || is_gated(world);
                     lag == Some(&Lag::Pending) && !may_be
                 };
                 let pending = self.of((server, view, kind), world).find(is_pending);
@@ -169,7 +169,12 @@ impl ServerTalk {
     }
 
     /// Handles an operator's request to be notified of the acceptance of a change.
-    pub(super) fn begins_to_wait(&mut self, place: Place, sequence: u64, world: &World) {
+    pub(super) fn convergence_requested(
+        &mut self,
+        place: TypeInView,
+        sequence: u64,
+        world: &World,
+    ) {
         let (server, view, kind) = place;
         let Some(core) = world.server(server) else { return };
         let lags = lags(&told(core, world, view, kind, sequence));
@@ -177,18 +182,24 @@ impl ServerTalk {
             world.link(*link).core_stream().is_some_and(|stream| lags.contains_key(&stream))
         };
         let waiting = self.of(place, world).map(|(link, _)| link).filter(is_lagging).collect();
-        self.asked.insert(place, Asked { sequence, waiting });
+        self.asked.insert(place, PendingConvergence { sequence, waiting });
     }
 
     /// Handles a changed subscription: the acceptance of the new names is unknown.
-    pub(super) fn asks_for_more(&mut self, link: LinkId, kind: usize) {
+    pub(super) fn subscription_changed(&mut self, link: LinkId, kind: usize) {
         for (_, asked) in self.asked.iter_mut().filter(|((.., of), _)| *of == kind) {
             asked.waiting.remove(&link);
         }
     }
 
     /// Checks a server's notification that all clients have accepted a change.
-    pub(super) fn told(&mut self, place: Place, sequence: u64, world: &World, report: &mut Report) {
+    pub(super) fn told(
+        &mut self,
+        place: TypeInView,
+        sequence: u64,
+        world: &World,
+        report: &mut Report,
+    ) {
         let (server, view, kind) = place;
         let asked = self.asked.remove(&place).filter(|asked| asked.sequence == sequence);
         let Some((asked, core)) = asked.zip(world.server(server)) else {
@@ -204,19 +215,19 @@ impl ServerTalk {
         });
     }
 
-    fn compare(&self, place: Place, core: &Server, world: &World, report: &mut Report) {
+    fn compare(&self, place: TypeInView, core: &Server, world: &World, report: &mut Report) {
         let (server, view, kind) = place;
         let told = told(core, world, view, kind, NEWEST);
         let lags = lags(&told);
         let mut ours = 0;
-        for (link, talk) in self.of(place, world) {
+        for (link, state) in self.of(place, world) {
             let Some(stream) = world.link(link).core_stream() else { continue };
             ours += 1;
             let lag = lags.get(&stream).copied();
-            let expected = talk.expected(link, kind, world);
+            let expected = state.expected(link, kind, world);
             let is_so = match (&expected, lag) {
                 (Expected::Lagging(_), None) | (Expected::UpToDate, Some(Lag::Pending)) => false,
-                (_, Some(Lag::Rejected)) => !talk.answers.refused.is_empty() || talk.was_rejected,
+                (_, Some(Lag::Rejected)) => !state.answers.refused.is_empty() || state.was_rejected,
                 _ => true,
             };
             report.ensure(is_so, ACCEPTED, || {
@@ -224,8 +235,8 @@ impl ServerTalk {
             });
         }
         let count = told.accepted + told.pending + told.rejected;
-        let has_strangers = world.options().lies.iter().next().is_some();
-        report.ensure(count == ours || has_strangers, ACCEPTED, || {
+        let has_rogue_clients = world.options().lies.iter().next().is_some();
+        report.ensure(count == ours || has_rogue_clients, ACCEPTED, || {
             format!("{told:?} of {kind} at server-{server}, and there are {ours}")
         });
     }
@@ -233,25 +244,26 @@ impl ServerTalk {
     /// Iterates over the talks of a type on all streams of a server that see a view.
     fn of<'a>(
         &'a self,
-        (server, view, kind): Place,
+        (server, view, kind): TypeInView,
         world: &'a World,
-    ) -> impl Iterator<Item = (LinkId, &'a Talk)> {
-        self.streams.iter().filter_map(move |(link, talks)| {
+    ) -> impl Iterator<Item = (LinkId, &'a TypeState)> {
+        self.streams.iter().filter_map(move |(link, types)| {
             let it = world.link(*link);
             let is_here = it.server == server && world.view_of(it.client) == view;
-            let talk = talks.get(kind).filter(|talk| is_here && talk.fold.was_requested)?;
-            Some((*link, talk))
+            let state =
+                types.get(kind).filter(|state| is_here && state.subscription.was_requested)?;
+            Some((*link, state))
         })
     }
 }
 
-impl Talk {
+impl TypeState {
     /// Whether a request changes the subscription, or subscribes to a name again, which makes its
     /// acceptance unknown.
-    pub(super) fn asks_for_more(&self, request: &Request) -> bool {
+    pub(super) fn subscription_changed(&self, request: &Request) -> bool {
         let is_again =
             matches!(&request.names, Names::Change { subscribe, .. } if !subscribe.is_empty());
-        is_again || !self.fold.gained.is_empty() || !self.fold.lost.is_empty()
+        is_again || !self.subscription.gained.is_empty() || !self.subscription.lost.is_empty()
     }
 
     fn expected(&self, link: LinkId, kind: usize, world: &World) -> Expected {
@@ -262,14 +274,17 @@ impl Talk {
         }
         let view = world.view_of(it.client);
         let has = &world.has(it.server, view)[kind];
-        let beside = |name: &str| world.beside(it.server, view, kind, name);
-        if let Some((name, _)) = self.lacking(has, &beside) {
+        let extras = |name: &str| world.extras(it.server, view, kind, name);
+        if let Some((name, _)) = self.lacking(has, &extras) {
             return Expected::Lagging(name.clone());
         }
         let is_so = |name: &&Text| {
-            let has_error = || beside(name).error.is_some();
+            let has_error = || extras(name).error.is_some();
             let sent = self.sent.get(*name);
-            self.fold.covers(name) && sent.is_some() && has.get(*name) == sent && !has_error()
+            self.subscription.covers(name)
+                && sent.is_some()
+                && has.get(*name) == sent
+                && !has_error()
         };
         if (!self.is_answered || self.is_rejected)
             && let Some(name) = self.answers.fresh.iter().find(is_so)
@@ -278,9 +293,9 @@ impl Talk {
         }
         let is_told = !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
         let is_left = is_told && self.sent.keys().any(|name| !has.contains_key(name));
-        let is_blocked = !it.takes_responses() || world.leaves_since(link).is_some();
-        let is_owed = self.unsaid().is_some() && !is_whole;
-        match is_left || is_blocked || is_owed || !self.is_free() || is_gated(world) {
+        let is_blocked = !it.takes_responses() || world.draining_since(link).is_some();
+        let must_answer = self.unanswered_name().is_some() && !is_whole;
+        match is_left || is_blocked || must_answer || !self.is_free() || is_gated(world) {
             true => Expected::Unknown,
             false => Expected::UpToDate,
         }

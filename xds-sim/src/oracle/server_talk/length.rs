@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use xds_core::service::Variant;
 
-use super::{ServerTalk, Talk, rules::LENGTH};
+use super::{ServerResponses, TypeState, rules::LENGTH};
 use crate::{
-    oracle::{Report, fold::ALL},
+    oracle::{Report, subscription::ALL},
     world::{
-        Beside, TOO_LONG, World, glob_covers, is_glob,
+        ResourceExtras, TOO_LONG, World, glob_covers, is_glob,
         message::{Response, Text},
     },
 };
 
-impl Talk {
+impl TypeState {
     /// Checks that a response is within the limit, unless it cannot be split.
     pub(super) fn is_short_enough(
         &self,
@@ -46,7 +46,7 @@ impl Talk {
         report.ensure(parts < 2 || length <= limit, LENGTH, || {
             format!("{parts} parts have {length} bytes together, of {limit}")
         });
-        let is_too_long = |bytes: &Bytes| bytes.len() > limit && !self.fold.has_all();
+        let is_too_long = |bytes: &Bytes| bytes.len() > limit && !self.subscription.has_all();
         let mut items = response.resources.iter();
         let too_long = items.find(|item| item.bytes.as_ref().is_some_and(is_too_long));
         report.ensure(too_long.is_none(), LENGTH, || {
@@ -63,76 +63,78 @@ impl Talk {
     // M107
     pub(super) fn comes_in_parts(
         &mut self,
-        said: &BTreeMap<Text, Bytes>,
+        content: &BTreeMap<Text, Bytes>,
         has: &BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
         response: &Response,
     ) {
-        let is_changed = self.lacking(has, beside).is_some();
-        let Self { owed, sent, reported, fold, touched, answers, rides, .. } = self;
+        let is_changed = self.lacking(has, extras).is_some();
+        let Self { unanswered, sent, reported, subscription, touched, answers, resent, .. } = self;
         let says_more = !response.removed.is_empty() || !response.errors.is_empty();
-        if std::mem::take(&mut answers.may_ride) || is_changed || says_more {
+        if std::mem::take(&mut answers.may_resend) || is_changed || says_more {
             // Rejected resources follow in further parts, even if they have changed.
             if !answers.refused().is_empty() {
-                rides.clone_from(answers.refused());
-                rides.extend(sent.keys().cloned());
+                resent.clone_from(answers.refused());
+                resent.extend(sent.keys().cloned());
             }
         }
-        let is_owed = |name: &&Text| {
+        let must_answer = |name: &&Text| {
             let is_member = |own: &Text| is_glob(own) && glob_covers(own, name);
-            owed.contains("*") && fold.covers(name) || owed.iter().any(is_member)
+            unanswered.contains("*") && subscription.covers(name)
+                || unanswered.iter().any(is_member)
         };
         let known = sent.keys().chain(reported.keys());
-        touched.extend(known.filter(|name| !said.contains_key(*name)).filter(is_owed).cloned());
+        touched
+            .extend(known.filter(|name| !content.contains_key(*name)).filter(must_answer).cloned());
     }
 
     /// Handles the end of a wildcard subscription before all of its parts were sent: each lost
     /// resource may be removed.
     pub(super) fn leaves_whole(&mut self, has: &BTreeMap<Text, Bytes>) {
-        if self.fold.lost.contains(ALL) {
-            let lost = has.keys().filter(|name| !self.fold.covers(name));
+        if self.subscription.lost.contains(ALL) {
+            let lost = has.keys().filter(|name| !self.subscription.covers(name));
             self.left.extend(lost.cloned());
         }
     }
 
     /// Returns a subscribed resource that is too long, whose error was not sent and which was not
     /// sent as part of a wildcard.
-    fn untold(&self, too_long: &[(&Text, &Bytes)]) -> Option<Text> {
+    fn unreported(&self, too_long: &[(&Text, &Bytes)]) -> Option<Text> {
         let is_untold = |(name, bytes): &&(&Text, &Bytes)| {
             let is_told = |by: &str| self.reported.get(by) == Some(&TOO_LONG.as_i32());
-            let other = self.fold.other_name(name);
+            let other = self.subscription.other_name(name);
             let is_had = self.sent.get(*name) == Some(*bytes);
             let is_told = is_told(name) || other.is_some_and(|other| is_told(&other));
-            self.fold.names(name) && !is_told && !is_had
+            self.subscription.names(name) && !is_told && !is_had
         };
         too_long.iter().find(is_untold).map(|(name, _)| (*name).clone())
     }
 }
 
-impl ServerTalk {
+impl ServerResponses {
     /// Checks a world at rest: clients that name a resource that is too long have received its
     /// error.
     pub(super) fn all_told(&self, world: &World, report: &mut Report) {
         if world.options().responses.limit().is_none() {
             return;
         }
-        for (link, talks) in &self.streams {
+        for (link, types) in &self.streams {
             let it = world.link(*link);
             let view = world.view_of(it.client);
-            for (kind, talk) in talks.iter().enumerate() {
-                let is_asked = talk.fold.was_requested && !talk.fold.has_all();
-                let may_have_all = talk.states_version && it.variant == Variant::StateOfTheWorld;
-                if !it.is_open || !is_asked || may_have_all || talk.is_rejected {
+            for (kind, state) in types.iter().enumerate() {
+                let is_asked = state.subscription.was_requested && !state.subscription.has_all();
+                let may_have_all = state.states_version && it.variant == Variant::StateOfTheWorld;
+                if !it.is_open || !is_asked || may_have_all || state.is_rejected {
                     continue;
                 }
                 let has = world.has(it.server, view)[kind].iter();
                 let is_too_long = |(name, _): &(&Text, &Bytes)| {
-                    world.beside(it.server, view, kind, name).error == Some(TOO_LONG)
+                    world.extras(it.server, view, kind, name).error == Some(TOO_LONG)
                 };
                 let too_long: Vec<(&Text, &Bytes)> = has.filter(is_too_long).collect();
-                let untold = talk.untold(&too_long);
-                report.ensure(untold.is_none(), LENGTH, || {
-                    format!("stream {}: nobody was told that {untold:?} is too long", link.0)
+                let unreported = state.unreported(&too_long);
+                report.ensure(unreported.is_none(), LENGTH, || {
+                    format!("stream {}: nobody was told that {unreported:?} is too long", link.0)
                 });
             }
         }
@@ -145,7 +147,7 @@ mod tests {
     use crate::{
         options::{Options, Responses},
         oracle::{Event, Oracle as _, testing::judgement_with},
-        world::message::{Item, Names, Request},
+        world::message::{Names, Request, ResponseItem},
     };
 
     const CLUSTERS: usize = 0;
@@ -156,7 +158,7 @@ mod tests {
     }
 
     fn response(kind: usize, items: &[(&str, usize)]) -> Response {
-        let item = |(name, length): &(&str, usize)| Item {
+        let item = |(name, length): &(&str, usize)| ResponseItem {
             name: (*name).into(),
             version: Text::default(),
             bytes: Some(Bytes::from(vec![b'x'; *length])),
@@ -188,9 +190,9 @@ mod tests {
         response: Response,
     ) -> Option<&'static str> {
         judgement_with(options, move |world, _, report| {
-            let mut talk = Talk::default();
-            talk.hear(&names(kind, asked), Vec::new());
-            talk.is_short_enough(kind, &response, world, report);
+            let mut state = TypeState::default();
+            state.requested(&names(kind, asked), Vec::new());
+            state.is_short_enough(kind, &response, world, report);
         })
     }
 
@@ -235,13 +237,13 @@ mod tests {
         let told = |code: Option<i32>, is_had: bool| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", &"x".repeat(500));
-                let mut oracle = ServerTalk::default();
-                let talk = oracle.talk(link, ENDPOINTS);
-                talk.hear(&names(ENDPOINTS, &["r0"]), Vec::new());
-                talk.reported.extend(code.map(|code| ("r0".into(), code)));
+                let mut oracle = ServerResponses::default();
+                let state = oracle.state(link, ENDPOINTS);
+                state.requested(&names(ENDPOINTS, &["r0"]), Vec::new());
+                state.reported.extend(code.map(|code| ("r0".into(), code)));
                 if is_had {
                     // It was sent while the client subscribed to the wildcard.
-                    talk.sent.clone_from(&world.has(0, 0)[ENDPOINTS]);
+                    state.sent.clone_from(&world.has(0, 0)[ENDPOINTS]);
                 }
                 oracle.all_told(world, report);
             })
@@ -257,7 +259,7 @@ mod tests {
         let removed = |before: &'static [&'static str]| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", "good");
-                let mut oracle = ServerTalk::default();
+                let mut oracle = ServerResponses::default();
                 let mut leaves = names(ENDPOINTS, &[]);
                 if let Names::Change { unsubscribe, .. } = &mut leaves.names {
                     unsubscribe.extend(before.iter().copied().map(Text::from));
@@ -280,21 +282,21 @@ mod tests {
     fn what_goes_along_with_a_change_may_come_in_parts() {
         let again = |times: usize| {
             judgement_with(short(Variant::Incremental), move |world, _, report| {
-                let mut talk = Talk::default();
-                talk.hear(&names(ENDPOINTS, &["r0", "r1", "r2"]), Vec::new());
+                let mut state = TypeState::default();
+                state.requested(&names(ENDPOINTS, &["r0", "r1", "r2"]), Vec::new());
                 let mut says = |items: &[_], error: Option<i32>| {
                     let response = response(ENDPOINTS, items);
-                    let said = response.resources.iter();
-                    let said =
-                        said.filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)));
-                    let said: BTreeMap<Text, Bytes> = said.collect();
-                    talk.answers.sends(&response, &talk.sent);
-                    let plain = |_: &str| Beside::default();
-                    talk.comes_in_parts(&said, &said, &plain, &response);
-                    talk.has_news(false, &said, &response, world.now(), report);
-                    talk.take(false, said, &response);
+                    let content = response.resources.iter();
+                    let content =
+                        content.filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)));
+                    let content: BTreeMap<Text, Bytes> = content.collect();
+                    state.answers.sends(&response, &state.sent);
+                    let plain = |_: &str| ResourceExtras::default();
+                    state.comes_in_parts(&content, &content, &plain, &response);
+                    state.has_news(false, &content, &response, world.now(), report);
+                    state.take(false, content, &response);
                     let answer = Request { nonce: "1".into(), error, ..names(ENDPOINTS, &[]) };
-                    talk.hear(&answer, Vec::new());
+                    state.requested(&answer, Vec::new());
                 };
                 says(&[("r0", 1), ("r1", 1), ("r2", 1)], Some(3));
                 // One resource changes.

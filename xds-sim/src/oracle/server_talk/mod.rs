@@ -13,7 +13,7 @@ mod found_out;
 mod length;
 mod rules;
 mod standing;
-mod talk;
+mod state;
 #[cfg(test)]
 mod tests;
 mod warming;
@@ -23,15 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use xds_core::{Time, types};
 
-pub(super) use self::talk::{is_heartbeat, renews};
+pub(super) use self::state::{is_heartbeat, renews};
 use self::{
-    acceptance::{Asked, Place},
+    acceptance::{PendingConvergence, TypeInView},
     rules::{
         ALL, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME, ORDER, OWN_VIEW, REMOVED_ONCE,
         SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
     },
     standing::is_gated,
-    talk::Talk,
+    state::TypeState,
     warming::Warms,
 };
 use super::{Event, Oracle, Report, Rule};
@@ -40,7 +40,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        Beside, GRACE, LinkId, World, meaning_of,
+        GRACE, LinkId, ResourceExtras, World, meaning_of,
         message::{Names, Request, Response, Text},
     },
 };
@@ -58,8 +58,8 @@ type Changed = (u64, Option<Bytes>);
 
 /// Checks responses.
 #[derive(Debug, Default)]
-pub(super) struct ServerTalk {
-    streams: BTreeMap<LinkId, Vec<Talk>>,
+pub(super) struct ServerResponses {
+    streams: BTreeMap<LinkId, Vec<TypeState>>,
     nonces: BTreeSet<(LinkId, Text)>,
     /// Incremental: content of each version of a resource, by type and name.
     contents: BTreeMap<(usize, Text, Text), Bytes>,
@@ -72,19 +72,19 @@ pub(super) struct ServerTalk {
     /// Newest change of each resource, by server, type and name.
     changed: BTreeMap<(usize, usize, Text), Changed>,
     /// Pending requests to be notified of acceptance.
-    asked: BTreeMap<Place, Asked>,
+    asked: BTreeMap<TypeInView, PendingConvergence>,
     /// Time of the first request on each stream.
     began: BTreeMap<LinkId, Time>,
     phase: Option<Phase>,
 }
 
-impl ServerTalk {
-    fn talk(&mut self, link: LinkId, kind: usize) -> &mut Talk {
-        let talks = self.streams.entry(link).or_default();
-        if talks.len() <= kind {
-            talks.resize_with(kind + 1, Talk::default);
+impl ServerResponses {
+    fn state(&mut self, link: LinkId, kind: usize) -> &mut TypeState {
+        let types = self.streams.entry(link).or_default();
+        if types.len() <= kind {
+            types.resize_with(kind + 1, TypeState::default);
         }
-        &mut talks[kind]
+        &mut types[kind]
     }
 
     fn epoch(&self, link: LinkId, world: &World) -> Epoch {
@@ -110,22 +110,22 @@ impl ServerTalk {
                 .collect(),
             Names::Whole(_) => Vec::new(),
         };
-        let talk = self.talk(link, kind);
-        let was_answered = talk.is_answered;
+        let state = self.state(link, kind);
+        let was_answered = state.is_answered;
         if is_gated(world) {
-            talk.accepted.extend(held.iter().cloned());
+            state.accepted.extend(held.iter().cloned());
         }
-        talk.hear(request, held);
-        let is_more = talk.asks_for_more(request);
+        state.requested(request, held);
+        let is_more = state.subscription_changed(request);
         if world.options().responses == Responses::Short {
             let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
-            talk.leaves_whole(&world.has(server, view)[kind]);
+            state.leaves_whole(&world.has(server, view)[kind]);
         }
-        if is_gated(world) && !was_answered && talk.is_answered && !talk.is_rejected {
-            talk.accepted.clone_from(&talk.sent);
+        if is_gated(world) && !was_answered && state.is_answered && !state.is_rejected {
+            state.accepted.clone_from(&state.sent);
         }
         if is_more {
-            self.asks_for_more(link, kind);
+            self.subscription_changed(link, kind);
         }
     }
 
@@ -159,33 +159,33 @@ impl ServerTalk {
             self.waits_for_acks(link, kind, response, world, report);
         }
         let clock = self.clock;
-        let talk = self.talk(link, kind);
-        report.ensure(talk.is_free() || !is_ours, ONE_AT_A_TIME, || {
-            format!("nonce {:?} before {:?} was answered", response.nonce, talk.newest)
+        let state = self.state(link, kind);
+        report.ensure(state.is_free() || !is_ours, ONE_AT_A_TIME, || {
+            format!("nonce {:?} before {:?} was answered", response.nonce, state.newest)
         });
         let resources =
             response.resources.iter().filter_map(|item| Some((item, item.bytes.clone()?)));
-        let said: BTreeMap<Text, Bytes> =
+        let content: BTreeMap<Text, Bytes> =
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
-        let beside = |name: &str| world.beside(server, view, kind, name);
-        if !world.options().tells_ttls(world.link(link).variant) {
+        let extras = |name: &str| world.extras(server, view, kind, name);
+        if !world.options().sends_ttls(world.link(link).variant) {
             report.ensure(!renews(response), TOLD, || format!("{response:?}"));
-            if said.keys().any(|name| beside(name).ttl.is_some()) {
+            if content.keys().any(|name| extras(name).ttl.is_some()) {
                 report.note(Situation::TtlUntold);
             }
         }
-        talk.is_short_enough(kind, response, world, report);
-        talk.heartbeats(response, has, &beside, report);
-        talk.versions.0.clone_from(&response.version);
-        talk.answers.sends(response, &talk.sent);
+        state.is_short_enough(kind, response, world, report);
+        state.heartbeats(response, has, &extras, report);
+        state.versions.0.clone_from(&response.version);
+        state.answers.sends(response, &state.sent);
         if is_heartbeat(response) {
-            talk.newest.clone_from(&response.nonce);
-            (talk.is_answered, talk.is_rejected, talk.has_responded) = (false, false, true);
-            talk.gone.clear();
-            talk.beating = response.resources.iter().map(|item| item.name.clone()).collect();
+            state.newest.clone_from(&response.nonce);
+            (state.is_answered, state.is_rejected, state.has_responded) = (false, false, true);
+            state.gone.clear();
+            state.beating = response.resources.iter().map(|item| item.name.clone()).collect();
             return;
         }
-        talk.errors(response, &said, &beside, report);
+        state.errors(response, &content, &extras, report);
         let views = 0..world.options().views.max(1) as usize;
         for other in views.filter(|other| *other != view) {
             let others = &world.has(server, other)[kind];
@@ -194,86 +194,87 @@ impl ServerTalk {
                 // the client.
                 has.get(*name) != Some(bytes)
                     && others.get(*name) == Some(bytes)
-                    && !talk.sent.contains_key(*name)
-                    && !talk.states_version
+                    && !state.sent.contains_key(*name)
+                    && !state.states_version
             };
-            let foreign = said.iter().find(is_foreign).map(|(name, _)| name);
+            let foreign = content.iter().find(is_foreign).map(|(name, _)| name);
             report.ensure(foreign.is_none(), OWN_VIEW, || format!("{foreign:?} of view {other}"));
         }
         if is_full {
             // A client that names a resource with an error may receive the error instead.
             let is_sent = |name: &Text| {
-                talk.fold.has_all() && talk.fold.covers(name) || beside(name).error.is_none()
+                state.subscription.has_all() && state.subscription.covers(name)
+                    || extras(name).error.is_none()
             };
             let mut expected =
-                has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
-            let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
+                has.iter().filter(|(name, _)| state.subscription.covers(name) && is_sent(name));
+            let has_all = expected.all(|(name, bytes)| content.get(name) == Some(bytes));
             let may_be_there = |name: &Text| {
                 // A deleted resource may stay until nothing refers to it (M147), because removals
                 // are sent last.
                 let stays = order != Order::AsDue
-                    && (talk.sent.contains_key(name) || talk.touched.contains(name));
-                talk.fold.covers(name) && (has.contains_key(name) || stays)
+                    && (state.sent.contains_key(name) || state.touched.contains(name));
+                state.subscription.covers(name) && (has.contains_key(name) || stays)
             };
-            let too_much = said.keys().find(|name| !may_be_there(name));
+            let too_much = content.keys().find(|name| !may_be_there(name));
             report.ensure(too_much.is_none(), LEFT_OUT, || format!("{too_much:?} is not there"));
             report.ensure(has_all, FULL_STATE, || {
-                let names: Vec<_> = said.keys().collect();
+                let names: Vec<_> = content.keys().collect();
                 format!("{names:?} where the server has {:?}", has.keys().collect::<Vec<_>>())
             });
         } else {
-            let stranger = said
-                .iter()
-                .find(|(name, bytes)| !talk.fold.covers(name) || has.get(*name) != Some(bytes));
-            let rule = stranger.map_or(FULL_STATE, |(name, _)| talk.rule_of_stranger(name));
-            report.ensure(stranger.is_none(), rule, || format!("{stranger:?} is not so"));
+            let unrequested = content.iter().find(|(name, bytes)| {
+                !state.subscription.covers(name) || has.get(*name) != Some(bytes)
+            });
+            let rule = unrequested.map_or(FULL_STATE, |(name, _)| state.rule_of_unrequested(name));
+            report.ensure(unrequested.is_none(), rule, || format!("{unrequested:?} is not so"));
         }
         for name in &response.removed {
-            let is_left = talk.left.contains(name) || talk.touched.contains(name);
+            let is_left = state.left.contains(name) || state.touched.contains(name);
             let is_known = is_left
-                || talk.retold.contains(name)
-                || talk.sent.contains_key(name)
-                || talk.owed.contains(name);
-            let exists = has.contains_key(&meaning_of(name)) && talk.fold.covers(name);
-            let is_gone = !exists && !said.contains_key(name);
+                || state.repeated_removals.contains(name)
+                || state.sent.contains_key(name)
+                || state.unanswered.contains(name);
+            let exists = has.contains_key(&meaning_of(name)) && state.subscription.covers(name);
+            let is_gone = !exists && !content.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
         if !world.options().has_aliases() {
             // Aliases of a returning client's resources are not checked.
-            talk.differs(response, &beside, report);
+            state.differs(response, &extras, report);
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
-        let left_out = talk.left_out(&said, has, &beside);
+        let left_out = state.left_out(&content, has, &extras);
         // For a response in parts, it is unknown whether it is a renewal.
         let renews_only = !comes_in_parts
             && left_out.is_some()
-            && talk.renews_before_it_is_asked(&said, &beside, response);
+            && state.renews_before_it_is_asked(&content, &extras, response);
         if is_ours
-            && talk.warms != Warms::Nothing
-            && !talk.was_rejected
+            && state.warms != Warms::Nothing
+            && !state.was_rejected
             && !comes_in_parts
             && !renews_only
         {
             // Parts of a rejected response may be sent alone.
             report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
-            let is_known = |(name, bytes): (&Text, &Bytes)| talk.sent.get(name) == Some(bytes);
-            if !said.is_empty() && said.iter().all(is_known) {
+            let is_known = |(name, bytes): (&Text, &Bytes)| state.sent.get(name) == Some(bytes);
+            if !content.is_empty() && content.iter().all(is_known) {
                 report.note(Situation::WarmedUnchanged);
             }
         }
-        let has_changed = said.iter().any(|(name, bytes)| talk.sent.get(name) != Some(bytes));
+        let has_changed = content.iter().any(|(name, bytes)| state.sent.get(name) != Some(bytes));
         if comes_in_parts {
-            talk.comes_in_parts(&said, has, &beside, response);
+            state.comes_in_parts(&content, has, &extras, response);
         }
-        talk.has_news(is_full, &said, response, world.now(), report);
-        if talk.has_responded && said.len() > 1 {
+        state.has_news(is_full, &content, response, world.now(), report);
+        if state.has_responded && content.len() > 1 {
             report.note(Situation::ChangesCoalesced);
         }
-        let warms = if renews_only { talk.warms } else { Warms::Nothing };
-        talk.take(is_full, said, response);
-        (talk.warms, talk.made.0) = (warms, clock);
+        let warms = if renews_only { state.warms } else { Warms::Nothing };
+        state.take(is_full, content, response);
+        (state.warms, state.made.0) = (warms, clock);
         if kind == WARMING && world.types().len() > WARMED {
-            let waiting = self.talk(link, WARMED);
+            let waiting = self.state(link, WARMED);
             waiting.await_all();
             if has_changed && is_whole {
                 waiting.clusters_changed();
@@ -284,14 +285,15 @@ impl ServerTalk {
     /// Returns a resource of an earlier type that could be sent on the stream.
     fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, Text)> {
         let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
-        let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
-        let free = talks
-            .filter(|(_, talk)| talk.fold.was_requested && talk.is_free() && !talk.states_version);
-        let mut due = free.filter_map(|(kind, talk)| {
+        let types = self.streams.get(&link)?.iter().enumerate().take(kind);
+        let free = types.filter(|(_, state)| {
+            state.subscription.was_requested && state.is_free() && !state.states_version
+        });
+        let mut due = free.filter_map(|(kind, state)| {
             let mut has = world.has(server, view)[kind].iter();
             let is_due = |(name, bytes): &(&Text, &Bytes)| {
-                let is_plain = world.beside(server, view, kind, name) == Beside::default();
-                talk.fold.covers(name) && is_plain && talk.sent.get(*name) != Some(bytes)
+                let is_plain = world.extras(server, view, kind, name) == ResourceExtras::default();
+                state.subscription.covers(name) && is_plain && state.sent.get(*name) != Some(bytes)
             };
             has.find(is_due).map(|(name, _)| (kind, name.clone()))
         });
@@ -300,9 +302,9 @@ impl ServerTalk {
 
     /// Checks the end of a stream by a draining server.
     fn gone(&self, link: LinkId, world: &World, report: &mut Report) {
-        let Some(since) = world.leaves_since(link) else { return };
-        let talks = self.streams.get(&link).into_iter().flatten();
-        let mut open = talks.filter(|talk| talk.has_responded && !talk.is_answered);
+        let Some(since) = world.draining_since(link) else { return };
+        let types = self.streams.get(&link).into_iter().flatten();
+        let mut open = types.filter(|state| state.has_responded && !state.is_answered);
         let it = world.link(link);
         // The server may not be the side that ends the stream.
         let is_patient = world.now().since(since) >= GRACE || it.is_cut() || !it.is_known_to_client;
@@ -315,17 +317,18 @@ impl ServerTalk {
     fn moved(&mut self, client: usize, view: usize, world: &World) {
         let of_client =
             self.streams.iter_mut().filter(|(link, _)| world.link(**link).client == client);
-        for (link, talks) in of_client {
-            for (kind, talk) in talks.iter_mut().enumerate() {
+        for (link, types) in of_client {
+            for (kind, state) in types.iter_mut().enumerate() {
                 let views = [world.view_of(client), view];
                 let has = views.map(|view| &world.has(world.link(*link).server, view)[kind]);
-                let names = has.into_iter().flat_map(|has| has.keys()).chain(talk.sent.keys());
-                let names = names.chain(talk.reported.keys()).chain(&talk.fold.subscribed);
+                let names = has.into_iter().flat_map(|has| has.keys()).chain(state.sent.keys());
+                let names =
+                    names.chain(state.reported.keys()).chain(&state.subscription.subscribed);
                 let touched: Vec<Text> =
-                    names.filter(|name| talk.fold.covers(name)).cloned().collect();
-                talk.touched.extend(touched);
-                talk.stir();
-                talk.answers.may_ride = true;
+                    names.filter(|name| state.subscription.covers(name)).cloned().collect();
+                state.touched.extend(touched);
+                state.stir();
+                state.answers.may_resend = true;
             }
             for asked in self.asked.values_mut() {
                 asked.waiting.remove(link);
@@ -338,16 +341,16 @@ impl ServerTalk {
             let it = world.link(**link);
             it.server == server && world.view_of(it.client) == view
         });
-        for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
-            talk.named_late.remove(name);
-            talk.stated.remove(name);
-            talk.stir();
-            talk.answers.may_ride = true;
-            if talk.fold.covers(name) {
-                talk.touched.insert(name.into());
+        for state in of_server.filter_map(|(_, types)| types.get_mut(kind)) {
+            state.named_late.remove(name);
+            state.stated.remove(name);
+            state.stir();
+            state.answers.may_resend = true;
+            if state.subscription.covers(name) {
+                state.touched.insert(name.into());
             }
-            if let Some(other) = talk.fold.other_name(name) {
-                talk.touched.insert(other);
+            if let Some(other) = state.subscription.other_name(name) {
+                state.touched.insert(other);
             }
         }
     }
@@ -396,7 +399,7 @@ impl ServerTalk {
     }
 }
 
-impl Oracle for ServerTalk {
+impl Oracle for ServerResponses {
     fn rules(&self) -> &'static [Rule] {
         ALL
     }
@@ -415,10 +418,10 @@ impl Oracle for ServerTalk {
             }
             Event::ServerDrained { server } => {
                 self.drained(*server, world, report);
-                self.ask(*server, world, report);
+                self.check_acceptance(*server, world, report);
             }
             Event::Asked { server, view, kind, sequence } => {
-                self.begins_to_wait((*server, *view, *kind), *sequence, world);
+                self.convergence_requested((*server, *view, *kind), *sequence, world);
             }
             Event::Converged { server, view, kind, sequence } => {
                 self.told((*server, *view, *kind), *sequence, world, report);

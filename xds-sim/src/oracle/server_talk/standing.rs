@@ -11,18 +11,18 @@ use xds_core::{
 };
 
 use super::{
-    ServerTalk,
+    ServerResponses,
     rules::{
         AFTER_ACKS, ALL_ACCEPTED, ALL_GONE, ANSWERED, AT_ONCE, ERRORS, EXACT, NOT_FOR_EVER,
         REMEMBERED, SO_FAR, WARM,
     },
-    talk::Talk,
+    state::TypeState,
 };
 use crate::{
     options::{Lies, Order},
     oracle::Report,
     world::{
-        Beside, LinkId, World,
+        LinkId, ResourceExtras, World,
         message::{Response, Text},
     },
 };
@@ -32,7 +32,7 @@ const LISTENERS: usize = 2;
 
 /// Time for which a resource waits for ACKs if the server continues after a timeout, and for which
 /// a subscribed name waits in any case.
-fn patience() -> Duration {
+fn timeout() -> Duration {
     AckGated::default().stage_timeout
 }
 
@@ -55,7 +55,7 @@ fn goes_on(world: &World, report: &mut Report) {
     }
 }
 
-impl ServerTalk {
+impl ServerResponses {
     /// Checks that a referencing resource is sent only after its references were accepted: either
     /// all current ones, or a response made after the change.
     // M146, M149
@@ -69,49 +69,54 @@ impl ServerTalk {
     ) {
         let it = world.link(link);
         let began = self.began.get(&link);
-        let is_late = began.is_some_and(|began| world.now().since(*began) >= patience());
+        let is_late = began.is_some_and(|began| world.now().since(*began) >= timeout());
         let is_stuck = world.options().order == Order::AfterAcks && (is_late || began.is_none());
         // Clusters and endpoints wait for nothing. Moved clients are not checked.
         if kind < LISTENERS || it.only.is_some() || world.options().views > 1 || is_stuck {
             return;
         }
-        let Some(talks) = self.streams.get(&link) else { return };
+        let Some(types) = self.streams.get(&link) else { return };
         let has = world.has(it.server, 0);
         let changed_at = |kind: usize, name: &Text| {
             let changed = self.changed.get(&(it.server, kind, name.clone()));
             changed.map(|(at, _)| *at).unwrap_or_default()
         };
-        let talk = talks.get(kind);
-        let sent = |name: &Text| talk.and_then(|talk| talk.sent.get(name));
+        let state = types.get(kind);
+        let sent = |name: &Text| state.and_then(|state| state.sent.get(name));
         let items =
             response.resources.iter().filter_map(|item| Some((&item.name, item.bytes.as_ref()?)));
         // Subscribed names are sent after a while regardless of references; a full state or
         // wildcard then includes all others.
         let is_asked_for = |name: &Text| {
-            let is_owed = |talk: &Talk| talk.is_owed(name) || talk.named_late.contains(name);
-            is_late && (sent(name).is_none() || talk.is_some_and(is_owed))
+            let must_answer =
+                |state: &TypeState| state.must_answer(name) || state.named_late.contains(name);
+            is_late && (sent(name).is_none() || state.is_some_and(must_answer))
         };
         let is_full = kind == LISTENERS && it.variant == Variant::StateOfTheWorld;
-        let is_whole = is_full || talk.is_some_and(|talk| talk.fold.has_all());
+        let is_whole = is_full || state.is_some_and(|state| state.subscription.has_all());
         // Such a name may follow in a later part of a response that is limited in size.
-        let awaits_name =
-            |talk: &Talk| has[kind].keys().any(|name| talk.fold.names(name) && is_asked_for(name));
+        let awaits_name = |state: &TypeState| {
+            has[kind].keys().any(|name| state.subscription.names(name) && is_asked_for(name))
+        };
         if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
-            || is_whole && talk.is_some_and(awaits_name)
-            || is_late && talk.is_some_and(Talk::awaits_everything)
+            || is_whole && state.is_some_and(awaits_name)
+            || is_late && state.is_some_and(TypeState::awaits_everything)
         {
             return;
         }
         let is_new = |name: &Text, bytes: &Bytes| sent(name) != Some(bytes) && !is_asked_for(name);
         let since = items.filter(|(name, bytes)| is_new(name, bytes));
         let Some(since) = since.map(|(name, _)| changed_at(kind, name)).max() else { return };
-        for (before, talk) in talks.iter().enumerate().take(kind) {
-            if !talk.fold.was_requested || talk.states_version || talk.made.1 >= since {
+        for (before, state) in types.iter().enumerate().take(kind) {
+            if !state.subscription.was_requested || state.states_version || state.made.1 >= since {
                 continue;
             }
             let is_lacking = |(name, bytes): &(&Text, &Bytes)| {
-                let is_plain = world.beside(it.server, 0, before, name) == Beside::default();
-                talk.fold.covers(name) && is_plain && talk.accepted.get(*name) != Some(bytes)
+                let is_plain =
+                    world.extras(it.server, 0, before, name) == ResourceExtras::default();
+                state.subscription.covers(name)
+                    && is_plain
+                    && state.accepted.get(*name) != Some(bytes)
             };
             let lacking = has[before].iter().find(is_lacking).map(|(name, _)| name);
             report.ensure(lacking.is_none(), AFTER_ACKS, || {
@@ -129,51 +134,53 @@ impl ServerTalk {
         }
         let last = if is_gated(world) { LISTENERS } else { usize::MAX };
         let is_alone = self.has_one_stream(server, world);
-        for (link, talks) in &mut self.streams {
+        for (link, types) in &mut self.streams {
             let it = world.link(*link);
-            let is_leaving = world.leaves_since(*link).is_some();
+            let is_leaving = world.draining_since(*link).is_some();
             if it.server != server || !it.takes_responses() || is_leaving {
                 continue;
             }
             let view = world.view_of(it.client);
-            for (kind, talk) in talks.iter_mut().enumerate().take(last) {
-                let is_due = std::mem::take(&mut talk.is_unsettled) && talk.fold.was_requested;
+            for (kind, state) in types.iter_mut().enumerate().take(last) {
+                let is_due =
+                    std::mem::take(&mut state.is_unsettled) && state.subscription.was_requested;
                 let is_whole = it.variant == Variant::StateOfTheWorld;
-                let may_have_all = talk.states_version && is_whole;
-                if !is_due || !talk.is_free() || talk.is_rejected {
+                let may_have_all = state.states_version && is_whole;
+                if !is_due || !state.is_free() || state.is_rejected {
                     continue;
                 }
                 let has = &world.has(server, view)[kind];
-                let beside = |name: &str| world.beside(server, view, kind, name);
-                let unwarmed = talk.unwarmed(has, &beside);
+                let extras = |name: &str| world.extras(server, view, kind, name);
+                let unwarmed = state.unwarmed(has, &extras);
                 report.ensure(unwarmed.is_none(), WARM, || {
                     format!("stream {}: {unwarmed:?} is asked for and not sent again", link.0)
                 });
                 if may_have_all {
                     continue;
                 }
-                let untold = talk.untold_error(has, &beside, it.variant);
-                report.ensure(untold.is_none(), ERRORS, || {
+                let unreported = state.missing_error(has, &extras, it.variant);
+                report.ensure(unreported.is_none(), ERRORS, || {
                     format!(
-                        "stream {} takes responses, and the error of {untold:?} is not told",
+                        "stream {} takes responses, and the error of {unreported:?} is not told",
                         link.0
                     )
                 });
-                let missing = talk.lacking(has, &beside).map(|(name, _)| name);
+                let missing = state.lacking(has, &extras).map(|(name, _)| name);
                 // A removal may have to wait, for a client that has the resource and subscribed
                 // before the deletion.
                 let may_wait = |name: &Text| {
-                    is_gated(world) && !has.contains_key(name) && talk.sent.contains_key(name)
+                    is_gated(world) && !has.contains_key(name) && state.sent.contains_key(name)
                 };
-                let unsaid = talk.unsaid().filter(|name| !is_whole && !may_wait(name));
-                let rule = match (unsaid, missing) {
+                let unanswered_name =
+                    state.unanswered_name().filter(|name| !is_whole && !may_wait(name));
+                let rule = match (unanswered_name, missing) {
                     (Some(name), _) if is_alone => {
-                        talk.rule_of_silence(name, has.contains_key(name))
+                        state.rule_of_silence(name, has.contains_key(name))
                     }
-                    (None, Some(name)) if is_alone => talk.rule_of_missing(name),
+                    (None, Some(name)) if is_alone => state.rule_of_missing(name),
                     _ => AT_ONCE,
                 };
-                let lacking = unsaid.or(missing);
+                let lacking = unanswered_name.or(missing);
                 report.ensure(lacking.is_none(), rule, || {
                     format!("stream {} takes responses, and {lacking:?} is not sent", link.0)
                 });
@@ -191,45 +198,47 @@ impl ServerTalk {
     /// Whether a client of the type may be about to acknowledge a heartbeat.
     fn is_beating(&self, type_url: &str, world: &World) -> bool {
         let Some(kind) = world.types().iter().position(|it| it == type_url) else { return false };
-        let mut talks = self.streams.values().filter_map(|talks| talks.get(kind));
-        talks.any(|talk| !talk.beating.is_empty() && !talk.is_answered)
+        let mut types = self.streams.values().filter_map(|types| types.get(kind));
+        types.any(|state| !state.beating.is_empty() && !state.is_answered)
     }
 
     pub(super) fn at_rest(&self, world: &World, report: &mut Report) {
         goes_on(world, report);
-        for (link, talks) in &self.streams {
+        for (link, types) in &self.streams {
             let it = world.link(*link);
             let view = world.view_of(it.client);
             if !it.is_open {
                 continue;
             }
             let is_whole = it.variant == Variant::StateOfTheWorld;
-            for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
-                let owed = talk.unsaid().filter(|_| !is_whole);
+            for (kind, state) in
+                types.iter().enumerate().filter(|(_, it)| it.subscription.was_requested)
+            {
+                let unanswered = state.unanswered_name().filter(|_| !is_whole);
                 let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
-                let rule = match owed {
-                    Some(name) => talk.rule_of_silence(name, exists(name)),
+                let rule = match unanswered {
+                    Some(name) => state.rule_of_silence(name, exists(name)),
                     None => ANSWERED,
                 };
-                report.ensure(owed.is_none(), rule, || {
-                    format!("stream {}: nothing was said of {owed:?}", link.0)
+                report.ensure(unanswered.is_none(), rule, || {
+                    format!("stream {}: nothing was said of {unanswered:?}", link.0)
                 });
-                if talk.states_version && is_whole {
+                if state.states_version && is_whole {
                     continue;
                 }
-                let beside = |name: &str| world.beside(it.server, view, kind, name);
-                let missing = talk.lacking(&world.has(it.server, view)[kind], &beside);
-                let rule = missing.map_or(REMEMBERED, |(name, _)| talk.rule_of_missing(name));
+                let extras = |name: &str| world.extras(it.server, view, kind, name);
+                let missing = state.lacking(&world.has(it.server, view)[kind], &extras);
+                let rule = missing.map_or(REMEMBERED, |(name, _)| state.rule_of_missing(name));
                 report.ensure(missing.is_none(), rule, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
                 });
                 let is_told =
                     !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
-                let mut left = talk.sent.keys().filter(|name| is_told && !exists(name));
+                let mut left = state.sent.keys().filter(|name| is_told && !exists(name));
                 // A client that has rejected a response receives removals only with a change.
-                let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
+                let waits = world.options().order == Order::OnlyAfterAcks || state.is_rejected;
                 let left = left.next().filter(|_| !waits);
-                let is_stated = left.is_some_and(|name| talk.stated.contains(name));
+                let is_stated = left.is_some_and(|name| state.stated.contains(name));
                 let rule = if is_stated { EXACT } else { ALL_GONE };
                 report.ensure(left.is_none(), rule, || {
                     format!("stream {}: {left:?} is gone", link.0)
@@ -249,25 +258,25 @@ impl ServerTalk {
 
     /// Checks that the status exposed by servers agrees with the messages on their streams.
     pub(super) fn status(&self, world: &World, report: &mut Report) {
-        for (link, talks) in &self.streams {
+        for (link, types) in &self.streams {
             let it = world.link(*link);
             let Some((server, stream)) = world.server(it.server).zip(it.core_stream()) else {
                 continue;
             };
             for shown in server.status().filter(|shown| shown.stream == stream) {
                 let kind = world.types().iter().position(|known| known == shown.type_url);
-                let Some(talk) = kind.and_then(|kind| talks.get(kind)) else { continue };
+                let Some(state) = kind.and_then(|kind| types.get(kind)) else { continue };
                 // A server may use the versions that a client states before it sends anything.
-                let Some(expected) = talk.state() else { continue };
+                let Some(expected) = state.state() else { continue };
                 let version = |version: &Option<Version>| {
                     version.as_ref().map(|it| Text::from(it.as_str())).unwrap_or_default()
                 };
-                let is_so = talk.may_show(shown.state)
-                    && version(&shown.sent_version) == talk.versions.0
-                    && (talk.versions.1.is_empty()
-                        || version(&shown.acked_version) == talk.versions.1);
+                let is_so = state.may_show(shown.state)
+                    && version(&shown.sent_version) == state.versions.0
+                    && (state.versions.1.is_empty()
+                        || version(&shown.acked_version) == state.versions.1);
                 report.ensure(is_so, SO_FAR, || {
-                    format!("{shown:?} where it is {expected:?} with {:?}", talk.versions)
+                    format!("{shown:?} where it is {expected:?} with {:?}", state.versions)
                 });
             }
         }
@@ -280,7 +289,7 @@ mod tests {
     use crate::{
         options::Options,
         oracle::testing::{judgement, judgement_with},
-        world::message::{Item, Names, Request},
+        world::message::{Names, Request, ResponseItem},
     };
 
     fn request(names: &[&str]) -> Request {
@@ -295,12 +304,12 @@ mod tests {
     }
 
     /// Returns the oracle for a client that has all clusters.
-    fn told(world: &World, link: LinkId) -> ServerTalk {
-        let mut oracle = ServerTalk::default();
-        let talk = oracle.talk(link, 0);
-        talk.hear(&request(&["r0", "r9"]), Vec::new());
-        talk.owed.clear();
-        talk.sent.clone_from(&world.has(0, 0)[0]);
+    fn told(world: &World, link: LinkId) -> ServerResponses {
+        let mut oracle = ServerResponses::default();
+        let state = oracle.state(link, 0);
+        state.requested(&request(&["r0", "r9"]), Vec::new());
+        state.unanswered.clear();
+        state.sent.clone_from(&world.has(0, 0)[0]);
         oracle
     }
 
@@ -310,7 +319,7 @@ mod tests {
             let mut oracle = told(world, link);
             oracle.at_rest(world, report);
             assert!(report.breach.is_none(), "{:?}", report.breach);
-            oracle.talk(link, 0).sent.insert("r9".into(), Bytes::new());
+            oracle.state(link, 0).sent.insert("r9".into(), Bytes::new());
             oracle.at_rest(world, report);
         });
         assert_eq!(found, Some("IS10"));
@@ -347,12 +356,12 @@ mod tests {
                 let shown = server.status().next()?;
                 Some(Text::from(shown.sent_version?.as_str()))
             });
-            let talk = oracle.talk(link, 0);
-            talk.versions = (shown.clone().unwrap_or_default(), shown.unwrap_or_default());
-            (talk.has_responded, talk.is_answered) = (true, true);
+            let state = oracle.state(link, 0);
+            state.versions = (shown.clone().unwrap_or_default(), shown.unwrap_or_default());
+            (state.has_responded, state.is_answered) = (true, true);
             oracle.status(world, report);
             assert!(report.breach.is_none(), "{:?}", report.breach);
-            oracle.talk(link, 0).is_rejected = true;
+            oracle.state(link, 0).is_rejected = true;
             oracle.status(world, report);
         });
         assert_eq!(found, Some("IS30"));
@@ -361,14 +370,14 @@ mod tests {
 
     #[test]
     fn what_was_rejected_may_be_shown_as_such_behind_an_accepted_heartbeat_only() {
-        let mut talk = Talk::default();
-        (talk.has_responded, talk.is_answered, talk.was_rejected) = (true, true, true);
-        assert!(!talk.may_show(SyncState::Nacked), "the newest response said it anew");
-        talk.beating = vec!["r0".into()];
-        assert!(talk.may_show(SyncState::Nacked) && talk.may_show(SyncState::Acked));
-        assert!(!talk.may_show(SyncState::Sent), "it was answered");
-        talk.was_rejected = false;
-        assert!(!talk.may_show(SyncState::Nacked), "nothing was ever rejected");
+        let mut state = TypeState::default();
+        (state.has_responded, state.is_answered, state.was_rejected) = (true, true, true);
+        assert!(!state.may_show(SyncState::Nacked), "the newest response said it anew");
+        state.beating = vec!["r0".into()];
+        assert!(state.may_show(SyncState::Nacked) && state.may_show(SyncState::Acked));
+        assert!(!state.may_show(SyncState::Sent), "it was answered");
+        state.was_rejected = false;
+        assert!(!state.may_show(SyncState::Nacked), "nothing was ever rejected");
         println!("covers: IS30");
     }
 
@@ -376,9 +385,9 @@ mod tests {
     fn a_server_that_shows_another_version_is_found_out() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
-            let talk = oracle.talk(link, 0);
-            talk.versions = ("another".into(), Text::default());
-            (talk.has_responded, talk.is_answered) = (true, true);
+            let state = oracle.state(link, 0);
+            state.versions = ("another".into(), Text::default());
+            (state.has_responded, state.is_answered) = (true, true);
             oracle.status(world, report);
         });
         assert_eq!(found, Some("IS30"));
@@ -390,14 +399,14 @@ mod tests {
         let found = judgement_with(options, |world, link, report| {
             let mut oracle = told(world, link);
             let listener = Bytes::from_static(b"listener");
-            let changes = |oracle: &mut ServerTalk, clock| {
+            let changes = |oracle: &mut ServerResponses, clock| {
                 oracle.clock = clock;
                 oracle.note_change((0, LISTENERS, "r0".into()), Some(&listener));
             };
             changes(&mut oracle, 2);
             // Only its error or TTL changed.
             changes(&mut oracle, 3);
-            let item = Item {
+            let item = ResponseItem {
                 name: "r0".into(),
                 version: Text::default(),
                 bytes: Some(Bytes::from_static(b"listener")),
@@ -411,11 +420,11 @@ mod tests {
                 removed: Vec::new(),
                 errors: Vec::new(),
             };
-            let talk = oracle.talk(link, 0);
-            talk.made.1 = 2;
+            let state = oracle.state(link, 0);
+            state.made.1 = 2;
             oracle.waits_for_acks(link, LISTENERS, &response, world, report);
             assert!(report.breach.is_none(), "its cluster was accepted: {:?}", report.breach);
-            oracle.talk(link, 0).made.1 = 1;
+            oracle.state(link, 0).made.1 = 1;
             oracle.waits_for_acks(link, LISTENERS, &response, world, report);
         });
         assert_eq!(found, Some("IS17"));

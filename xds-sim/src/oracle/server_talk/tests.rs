@@ -5,7 +5,7 @@ use std::time::Duration;
 use xds_core::{Version, service::Variant};
 
 use super::*;
-use crate::{options::Options, oracle::testing::judgement_with, world::message::Item};
+use crate::{options::Options, oracle::testing::judgement_with, world::message::ResponseItem};
 
 /// Index of clusters, which are sent in full state.
 const CLUSTERS: usize = 0;
@@ -47,7 +47,7 @@ fn request(nonce: &str, names: Names) -> Request {
 
 /// Returns a response with the server's resources of these names.
 fn response(nonce: &str, names: &[&str], world: &World) -> Response {
-    let item = |name: &&str| Item {
+    let item = |name: &&str| ResponseItem {
         name: (*name).into(),
         version: VERSION.into(),
         bytes: Some(world.has(0, 0)[CLUSTERS][*name].clone()),
@@ -76,19 +76,19 @@ enum Said {
 use Said::{Asked, Removed, Sent};
 
 /// Returns the rule broken by an exchange that ends at rest. The server has `r0` and `r1`.
-fn broken(variant: Variant, talk: &[Said]) -> Option<&'static str> {
+fn broken(variant: Variant, state: &[Said]) -> Option<&'static str> {
     let options = Options { variant, ..Options::default() };
-    let talk = talk.to_vec();
+    let state = state.to_vec();
     judgement_with(options, move |world, link, report| {
         world.set(CLUSTERS, "r1", "good");
         world.advance(Duration::from_secs(1));
-        let mut oracle = ServerTalk::default();
+        let mut oracle = ServerResponses::default();
         // The versions are known from another stream.
         for (name, bytes) in &world.has(0, 0)[CLUSTERS] {
             oracle.contents.insert((CLUSTERS, name.clone(), VERSION.into()), bytes.clone());
         }
-        for said in &talk {
-            match said {
+        for content in &state {
+            match content {
                 Asked(request) => {
                     oracle.on_event(&Event::Arrived { link, request }, world, report);
                 }
@@ -108,24 +108,24 @@ fn broken(variant: Variant, talk: &[Said]) -> Option<&'static str> {
         let shown = server.status().next().expect("it has a client");
         let text =
             |version: Option<Version>| version.map_or_else(Text::default, |it| it.as_str().into());
-        let talk = oracle.talk(link, CLUSTERS);
-        talk.versions = (text(shown.sent_version), text(shown.acked_version));
+        let state = oracle.state(link, CLUSTERS);
+        state.versions = (text(shown.sent_version), text(shown.acked_version));
         oracle.on_event(&Event::Phase(Phase::Converge), world, report);
         oracle.on_event(&Event::Rest, world, report);
     })
 }
 
-fn broken_whole(talk: &[Said]) -> Option<&'static str> {
-    broken(Variant::StateOfTheWorld, talk)
+fn broken_whole(state: &[Said]) -> Option<&'static str> {
+    broken(Variant::StateOfTheWorld, state)
 }
 
-fn broken_changes(talk: &[Said]) -> Option<&'static str> {
-    broken(Variant::Incremental, talk)
+fn broken_changes(state: &[Said]) -> Option<&'static str> {
+    broken(Variant::Incremental, state)
 }
 
 #[test]
 fn who_answers_a_stale_request_is_found_out() {
-    let talk = [
+    let state = [
         Asked(whole("", &["r0"])),
         Sent("1", &["r0"]),
         Asked(whole("1", &["r0", "r1"])),
@@ -134,22 +134,22 @@ fn who_answers_a_stale_request_is_found_out() {
         // It has crossed the second response.
         Asked(whole("1", &["r0"])),
     ];
-    assert_eq!(broken_whole(&talk), None);
-    let answered = [&talk[..], &[Sent("3", &["r0", "r1"]), Asked(whole("3", &["r0", "r1"]))]];
+    assert_eq!(broken_whole(&state), None);
+    let answered = [&state[..], &[Sent("3", &["r0", "r1"]), Asked(whole("3", &["r0", "r1"]))]];
     assert_eq!(broken_whole(&answered.concat()), Some("IS2"));
     println!("covers: IS2");
 }
 
 #[test]
 fn who_does_not_count_a_change_that_crossed_a_response_is_found_out() {
-    let talk = [
+    let state = [
         Asked(change("", &["r0"], &[])),
         Sent("1", &["r0"]),
         Asked(change("0", &["r1"], &[])),
         Asked(change("1", &[], &[])),
     ];
-    assert_eq!(broken_changes(&talk), Some("IS3"), "nothing is said of what it asks for");
-    let counted = [&talk[..], &[Sent("2", &["r1"]), Asked(change("2", &[], &[]))]].concat();
+    assert_eq!(broken_changes(&state), Some("IS3"), "nothing is said of what it asks for");
+    let counted = [&state[..], &[Sent("2", &["r1"]), Asked(change("2", &[], &[]))]].concat();
     assert_eq!(broken_changes(&counted), None);
     let given_up = [
         Asked(change("", &["r0"], &[])),
@@ -167,9 +167,9 @@ fn who_does_not_count_a_change_that_crossed_a_response_is_found_out() {
 
 #[test]
 fn who_is_silent_about_a_new_name_is_found_out() {
-    let talk = [Asked(whole("", &["r0"])), Sent("1", &["r0"]), Asked(whole("1", &["r0", "r1"]))];
-    assert_eq!(broken_whole(&talk), Some("IS6"));
-    let sent = [&talk[..], &[Sent("2", &["r0", "r1"]), Asked(whole("2", &["r0", "r1"]))]];
+    let state = [Asked(whole("", &["r0"])), Sent("1", &["r0"]), Asked(whole("1", &["r0", "r1"]))];
+    assert_eq!(broken_whole(&state), Some("IS6"));
+    let sent = [&state[..], &[Sent("2", &["r0", "r1"]), Asked(whole("2", &["r0", "r1"]))]];
     assert_eq!(broken_whole(&sent.concat()), None);
     println!("covers: IS6");
 }
@@ -178,8 +178,8 @@ fn who_is_silent_about_a_new_name_is_found_out() {
 fn who_does_not_tell_exactly_what_differs_is_found_out() {
     let stated = [Asked(return_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
     let exact = [Sent("1", &["r1"]), Asked(change("1", &[], &[])), Removed("2", &["r9"])];
-    let told = |said: &[Said]| {
-        broken_changes(&[&stated[..], said, &[Asked(change("2", &[], &[]))]].concat())
+    let told = |content: &[Said]| {
+        broken_changes(&[&stated[..], content, &[Asked(change("2", &[], &[]))]].concat())
     };
     assert_eq!(told(&exact), None);
     let [changed, answer, gone] = exact;
@@ -195,14 +195,14 @@ fn who_does_not_tell_exactly_what_differs_is_found_out() {
 
 #[test]
 fn who_is_silent_about_a_name_that_leaves_the_whole_is_found_out() {
-    let talk = [
+    let state = [
         Asked(change("", &["*", "r0"], &[])),
         Sent("1", &["r0", "r1"]),
         Asked(change("1", &[], &[])),
         Asked(change("", &[], &["r0"])),
     ];
-    assert_eq!(broken_changes(&talk), Some("IS14"));
-    let answered = [&talk[..], &[Sent("2", &["r0"]), Asked(change("2", &[], &[]))]].concat();
+    assert_eq!(broken_changes(&state), Some("IS14"));
+    let answered = [&state[..], &[Sent("2", &["r0"]), Asked(change("2", &[], &[]))]].concat();
     assert_eq!(broken_changes(&answered), None);
     println!("covers: IS14");
 }

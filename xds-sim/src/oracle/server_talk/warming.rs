@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::talk::Talk;
+use super::state::TypeState;
 use crate::world::{
-    Beside,
+    ResourceExtras,
     message::{Request, Response, Text},
 };
 
@@ -43,17 +43,17 @@ pub(super) enum Warms {
     Asks,
 }
 
-impl Talk {
+impl TypeState {
     /// Handles clusters sent to the client: it may wait for all endpoints that it subscribes to.
     // M151
     pub(super) fn await_all(&mut self) {
-        let Self { awaited, sent, reported, fold, .. } = self;
-        awaited.extend(sent.keys().chain(reported.keys()).chain(&fold.subscribed).cloned());
+        let Self { awaited, sent, reported, subscription, .. } = self;
+        awaited.extend(sent.keys().chain(reported.keys()).chain(&subscription.subscribed).cloned());
     }
 
     /// Handles changed clusters sent to the client.
     pub(super) fn clusters_changed(&mut self) {
-        if self.warms == Warms::Nothing && self.fold.was_requested {
+        if self.warms == Warms::Nothing && self.subscription.was_requested {
             self.warms = Warms::Clusters;
         }
     }
@@ -69,27 +69,27 @@ impl Talk {
     /// for endpoints.
     pub(super) fn renews_before_it_is_asked(
         &self,
-        said: &BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        content: &BTreeMap<Text, Bytes>,
+        extras: &dyn Fn(&str) -> ResourceExtras,
         response: &Response,
     ) -> bool {
         let says_more = !response.removed.is_empty() || !response.errors.is_empty();
         let is_renewed = |(name, bytes): (&Text, &Bytes)| {
-            beside(name).ttl.is_some() && self.sent.get(name) == Some(bytes)
+            extras(name).ttl.is_some() && self.sent.get(name) == Some(bytes)
         };
-        let is_first = self.warms == Warms::Clusters && !says_more && !said.is_empty();
-        is_first && said.iter().all(is_renewed)
+        let is_first = self.warms == Warms::Clusters && !says_more && !content.is_empty();
+        is_first && content.iter().all(is_renewed)
     }
 
     /// Returns a subscribed resource without an error that the response does not contain.
     pub(super) fn left_out<'a>(
         &self,
-        said: &BTreeMap<Text, Bytes>,
+        content: &BTreeMap<Text, Bytes>,
         has: &'a BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
     ) -> Option<&'a Text> {
-        let is_due = |name: &str| self.fold.covers(name) && beside(name).error.is_none();
-        has.keys().find(|name| !said.contains_key(*name) && is_due(name))
+        let is_due = |name: &str| self.subscription.covers(name) && extras(name).error.is_none();
+        has.keys().find(|name| !content.contains_key(*name) && is_due(name))
     }
 
     /// Returns endpoints that the client has requested because it may warm clusters, and was not
@@ -98,9 +98,9 @@ impl Talk {
     pub(super) fn unwarmed<'a>(
         &self,
         has: &'a BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
     ) -> Option<&'a Text> {
         let asks = self.warms == Warms::Asks;
-        asks.then(|| self.left_out(&BTreeMap::new(), has, beside)).flatten()
+        asks.then(|| self.left_out(&BTreeMap::new(), has, extras)).flatten()
     }
 }

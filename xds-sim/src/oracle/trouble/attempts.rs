@@ -3,7 +3,7 @@
 use xds_core::Time;
 
 /// Client, server, and the type that the stream carries.
-pub(super) type Place = (usize, usize, Option<usize>);
+pub(super) type AttemptKey = (usize, usize, Option<usize>);
 
 #[derive(Debug, Default)]
 pub(super) struct Attempts {

@@ -14,8 +14,8 @@ use xds_core::{
     client::{EntryState, Notice, ResourceStatus, WatchErrorKind},
 };
 
-use self::attempts::{Attempts, Place};
-use super::{End, Event, Oracle, Report, Rule, fold::ALL};
+use self::attempts::{AttemptKey, Attempts};
+use super::{Event, Oracle, Report, Rule, StreamEnd, subscription::ALL};
 use crate::{
     options::{Fault, Feature, ProfileName, Streams, Transport, Verdicts},
     situations::Situation,
@@ -35,7 +35,7 @@ const SILENCE: Rule = Rule::new(
     "IC25",
     "that a resource does not come means that it does not exist, unless its server would have said so",
 );
-const HEARD: Rule = Rule::new(
+const ANSWERED_ERROR: Rule = Rule::new(
     "IC31",
     "whatever a server says of a resource, an error included, ends the wait for it",
 );
@@ -81,9 +81,9 @@ const IDLE_LIMIT: Duration = Duration::from_secs(31);
 
 /// Checks connections.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
-    attempts: BTreeMap<Place, Attempts>,
-    streams: BTreeMap<LinkId, Stream>,
+pub(super) struct Connections {
+    attempts: BTreeMap<AttemptKey, Attempts>,
+    streams: BTreeMap<LinkId, StreamRecord>,
     /// Names that were subscribed for the does-not-exist timeout without a response since, by
     /// client, type and name.
     waited: BTreeSet<(usize, usize, Text)>,
@@ -96,33 +96,33 @@ pub(super) struct Trouble {
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct StreamRecord {
     began: Time,
     is_open: bool,
     has_responded: bool,
     since: BTreeMap<(usize, Text), Time>,
     /// Names in the server's responses since they were subscribed.
-    heard: BTreeSet<(usize, Text)>,
+    answered: BTreeSet<(usize, Text)>,
     /// Time of each wildcard subscription. Resources of other servers that are not in its response
     /// are missing after the does-not-exist timeout.
     all_since: BTreeMap<usize, Time>,
 }
 
 /// Returns the does-not-exist timeout.
-fn patience(world: &World) -> Duration {
+fn timeout(world: &World) -> Duration {
     match world.options().features.contains(Feature::TransientTimer) {
         true => Duration::from_secs(30),
         false => Duration::from_secs(15),
     }
 }
 
-fn place(link: LinkId, world: &World) -> Place {
+fn place(link: LinkId, world: &World) -> AttemptKey {
     let it = world.link(link);
     (it.client, it.server, it.only)
 }
 
 /// Whether the client has watches that belong to the channel.
-fn is_wanted((client, server, only): Place, world: &World) -> bool {
+fn is_wanted((client, server, only): AttemptKey, world: &World) -> bool {
     let mut watches = world.watches(client).map(|(_, watch)| watch);
     watches.any(|watch| {
         let name = watch.name.as_deref();
@@ -139,7 +139,7 @@ fn servers_of(name: Option<&str>, world: &World) -> impl Iterator<Item = usize> 
     })
 }
 
-impl Trouble {
+impl Connections {
     fn opening(&mut self, link: LinkId, world: &World, report: &mut Report) {
         let place = place(link, world);
         let (client, server, only) = place;
@@ -162,10 +162,10 @@ impl Trouble {
         report.ensure(world.now() >= attempts.not_before, BACKOFF, || {
             format!("{place:?} before {}", attempts.not_before)
         });
-        self.streams.insert(link, Stream { began: world.now(), ..Stream::default() });
+        self.streams.insert(link, StreamRecord { began: world.now(), ..StreamRecord::default() });
     }
 
-    fn ended(&mut self, link: LinkId, end: End, world: &World, report: &mut Report) {
+    fn ended(&mut self, link: LinkId, end: StreamEnd, world: &World, report: &mut Report) {
         let place = place(link, world);
         let Some(stream) = self.streams.remove(&link) else { return };
         self.note_waits(place.0, &stream, world);
@@ -175,7 +175,7 @@ impl Trouble {
         if !stream.is_open {
             attempts.opening = attempts.opening.saturating_sub(1);
         }
-        if end == End::ByClient {
+        if end == StreamEnd::ByClient {
             if stream.has_responded {
                 attempts.early_ends = 0;
             }
@@ -184,7 +184,7 @@ impl Trouble {
             // attempts. The beginning of an attempt is not visible if the client was not drained in
             // time.
             let is_dialled = world.options().transport != Transport::Files;
-            if is_grpc && is_dialled && !world.options().faults.contains(Fault::Starve) {
+            if is_grpc && is_dialled && !world.options().faults.contains(Fault::Suspend) {
                 attempts.not_before = stream.began.after(FLOOR);
             }
             if stream.is_open && stream.since.is_empty() {
@@ -192,7 +192,7 @@ impl Trouble {
             }
             return;
         }
-        if !stream.has_responded || end == End::Fault {
+        if !stream.has_responded || end == StreamEnd::Fault {
             attempts.fail();
         }
         attempts.refusals = if stream.is_open { 0 } else { attempts.refusals + 1 };
@@ -206,7 +206,7 @@ impl Trouble {
             report.note(Situation::EndedEarlyAgain);
         }
         // The time of a client's own closing is not visible if it was not drained in time.
-        let is_seen = end != End::Fault || !world.options().faults.contains(Fault::Starve);
+        let is_seen = end != StreamEnd::Fault || !world.options().faults.contains(Fault::Suspend);
         if is_grpc && is_seen {
             let pause = (1..in_a_row)
                 .fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(Duration::from_secs(24)));
@@ -221,33 +221,32 @@ impl Trouble {
         // Any response is part of the wildcard.
         stream.since.remove(&(kind, ALL.into()));
         self.waited.remove(&(client, kind, ALL.into()));
-        let spoken = response.resources.iter().map(|item| &item.name);
-        for name in spoken.chain(response.errors.iter().map(|(name, _)| name)) {
+        let resources = response.resources.iter().map(|item| &item.name);
+        for name in resources.chain(response.errors.iter().map(|(name, _)| name)) {
             self.waited.remove(&(client, kind, name.clone()));
         }
-        let Some(fold) = world.link(link).asked(kind) else { return };
+        let Some(subscription) = world.link(link).asked(kind) else { return };
         // A removal says nothing new about a name that was reported missing.
-        let said = response.resources.iter().map(|item| &item.name);
-        let said = said.chain(response.errors.iter().map(|(name, _)| name));
-        let own = said.filter(|name| fold.subscribed.contains(*name));
-        stream.heard.extend(own.map(|name| (kind, name.clone())));
+        let named = response.resources.iter().map(|item| &item.name);
+        let named = named.chain(response.errors.iter().map(|(name, _)| name));
+        let own = named.filter(|name| subscription.subscribed.contains(*name));
+        stream.answered.extend(own.map(|name| (kind, name.clone())));
         if world.options().has_aliases() {
             // A heartbeat does not concern aliases.
             let whole = response.resources.iter().filter(|item| item.bytes.is_some());
             let others = whole.map(|item| Text::from(alias_of(&item.name)));
-            let own = others.filter(|name| fold.subscribed.contains(name));
-            stream.heard.extend(own.map(|name| (kind, name)));
+            let own = others.filter(|name| subscription.subscribed.contains(name));
+            stream.answered.extend(own.map(|name| (kind, name)));
         }
     }
 
     /// Records the names that were subscribed on an ended stream for the does-not-exist timeout.
-    fn note_waits(&mut self, client: usize, stream: &Stream, world: &World) {
-        let patience = patience(world);
-        let waited =
-            stream.since.iter().filter(|(_, since)| world.now().since(**since) >= patience);
+    fn note_waits(&mut self, client: usize, stream: &StreamRecord, world: &World) {
+        let timeout = timeout(world);
+        let waited = stream.since.iter().filter(|(_, since)| world.now().since(**since) >= timeout);
         self.waited.extend(waited.map(|((kind, name), _)| (client, *kind, name.clone())));
         let all = stream.all_since.iter();
-        let all = all.filter(|(_, since)| world.now().since(**since) >= patience);
+        let all = all.filter(|(_, since)| world.now().since(**since) >= timeout);
         self.waited_for_rest.extend(all.map(|(kind, _)| (client, *kind)));
     }
 
@@ -256,31 +255,31 @@ impl Trouble {
         let Some(kind) = request.kind else { return };
         let Some(stream) = self.streams.get_mut(&link) else { return };
         let it = world.link(link);
-        let Some(fold) = it.asked(kind) else { return };
-        let (now, patience) = (world.now(), patience(world));
+        let Some(subscription) = it.asked(kind) else { return };
+        let (now, timeout) = (world.now(), timeout(world));
         let watched = |name: &Text| {
             let watched = world.watched(it.client, kind);
             watched.has(Some(name)) || name == ALL && watched.has_all()
         };
-        for name in &fold.lost {
+        for name in &subscription.lost {
             let key = (kind, name.clone());
-            stream.heard.remove(&key);
+            stream.answered.remove(&key);
             let since = stream.since.remove(&key);
             let subject = (it.client, kind, name.clone());
             if !watched(name) {
                 self.waited.remove(&subject);
-            } else if since.is_some_and(|since| now.since(since) >= patience) {
+            } else if since.is_some_and(|since| now.since(since) >= timeout) {
                 // The name may be omitted because a response crossed its unsubscribe, and be
                 // missing throughout.
                 self.waited.insert(subject);
             }
         }
-        if !fold.subscribed.contains(ALL) {
+        if !subscription.subscribed.contains(ALL) {
             stream.all_since.remove(&kind);
-        } else if fold.gained.contains(ALL) {
+        } else if subscription.gained.contains(ALL) {
             stream.all_since.insert(kind, now);
         }
-        for name in &fold.gained {
+        for name in &subscription.gained {
             stream.since.entry((kind, name.clone())).or_insert(now);
         }
     }
@@ -337,7 +336,7 @@ impl Trouble {
                 };
                 report.ensure(is_failing, rule, || format!("client-{client}: {error}"));
             }
-            WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
+            WatchErrorKind::DoesNotExist(timeout) | WatchErrorKind::Timeout(timeout) => {
                 if world.options().transport == Transport::Files {
                     return; // Missing in a file is known at once.
                 }
@@ -351,15 +350,17 @@ impl Trouble {
                 let is_feature = world.options().features.contains(Feature::TransientTimer);
                 report.ensure(is_trouble == is_feature, SILENCE, || format!("{error}"));
                 let due = if is_feature { SILENT_FOR_WHERE_TOLD } else { SILENT_FOR };
-                report.ensure(*patience == due, HOW_LONG, || format!("{error}"));
+                report.ensure(*timeout == due, HOW_LONG, || format!("{error}"));
                 let Some(name) = &watch.name else { return };
                 let key = (watch.kind, name.clone());
                 let of_client =
                     self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
                 let mut streams = of_client.clone().map(|(_, stream)| stream);
-                report.ensure(!streams.any(|it| it.heard.contains(&key)), HEARD, || {
-                    format!("{name} was spoken of")
-                });
+                report.ensure(
+                    !streams.any(|it| it.answered.contains(&key)),
+                    ANSWERED_ERROR,
+                    || format!("{name} was spoken of"),
+                );
                 // A resource of one server may be missing at the next one and stay in use, if
                 // configured.
                 let is_kept = matches!(notice, Notice::Ambient(_)) && world.server_count() > 1;
@@ -368,14 +369,14 @@ impl Trouble {
                 let waits = of_client
                     .flat_map(|(_, stream)| keys.iter().filter_map(|key| stream.since.get(key)));
                 let longest = waits.map(|since| world.now().since(*since)).max();
-                let has_waited = longest.is_some_and(|longest| longest >= *patience)
+                let has_waited = longest.is_some_and(|longest| longest >= *timeout)
                     || keys
                         .iter()
                         .any(|(kind, name)| self.waited.contains(&(client, *kind, name.clone())))
                     || (is_kept || world.watched(client, watch.kind).has_all())
-                        && self.has_waited_for_rest(client, watch.kind, *patience, world);
+                        && self.has_waited_for_rest(client, watch.kind, *timeout, world);
                 report.ensure(has_waited, PATIENCE, || {
-                    format!("{name} after {longest:?} of {patience:?}")
+                    format!("{name} after {longest:?} of {timeout:?}")
                 });
                 report.ensure(watch.view.is_empty() || is_kept, NOT_CACHED, || {
                     format!("{name} is in use, and does not exist")
@@ -391,12 +392,12 @@ impl Trouble {
         &self,
         client: usize,
         kind: usize,
-        patience: Duration,
+        timeout: Duration,
         world: &World,
     ) -> bool {
         let mut streams =
             self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
-        let is_over = |since: &Time| world.now().since(*since) >= patience;
+        let is_over = |since: &Time| world.now().since(*since) >= timeout;
         self.waited_for_rest.contains(&(client, kind))
             || streams.any(|(_, stream)| stream.all_since.get(&kind).is_some_and(is_over))
     }
@@ -427,17 +428,30 @@ impl Trouble {
             return; // Subscriptions to files are not visible.
         }
         for (link, _) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
-            let is_idle = world.link(*link).asked.iter().all(|fold| fold.subscribed.is_empty());
+            let is_idle = world
+                .link(*link)
+                .asked
+                .iter()
+                .all(|subscription| subscription.subscribed.is_empty());
             report.ensure(!is_idle, IDLE, || format!("stream {} after {IDLE_LIMIT:?}", link.0));
         }
     }
 }
 
-impl Oracle for Trouble {
+impl Oracle for Connections {
     fn rules(&self) -> &'static [Rule] {
         &[
-            PATIENCE, HOW_LONG, SILENCE, HEARD, NOT_CACHED, BACKOFF, FAILED, REASON, FALLBACK,
-            TURNS, IDLE,
+            PATIENCE,
+            HOW_LONG,
+            SILENCE,
+            ANSWERED_ERROR,
+            NOT_CACHED,
+            BACKOFF,
+            FAILED,
+            REASON,
+            FALLBACK,
+            TURNS,
+            IDLE,
         ]
     }
 
@@ -468,7 +482,7 @@ impl Oracle for Trouble {
                     }
                     stream.has_responded = true;
                 }
-                let is_seen = !world.is_starved(Party::Client(client));
+                let is_seen = !world.is_suspended(Party::Client(client));
                 self.attempts.entry((client, server, only)).or_default().recover(is_seen);
             }
             Event::Read { link, response: Some(response) } => self.read(link, response, world),

@@ -20,11 +20,11 @@ use crate::{
 #[test]
 fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
     let found = judgement(|world, link, _| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         let key = (0, Text::from("r0"));
-        let stream = |since: Time| Stream {
+        let stream = |since: Time| StreamRecord {
             since: BTreeMap::from([(key.clone(), since)]),
-            ..Stream::default()
+            ..StreamRecord::default()
         };
         let began = world.now();
         world.advance(Duration::from_secs(10));
@@ -33,7 +33,7 @@ fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
         world.advance(Duration::from_secs(5));
         oracle.note_waits(0, &stream(began), world);
         assert_eq!(oracle.waited.len(), 1);
-        let item = crate::world::message::Item {
+        let item = crate::world::message::ResponseItem {
             name: key.1.clone(),
             version: Text::default(),
             bytes: Some(crate::Toy::bytes("r0", "good")),
@@ -47,7 +47,7 @@ fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
             removed: Vec::new(),
             errors: Vec::new(),
         };
-        oracle.streams.insert(link, Stream::default());
+        oracle.streams.insert(link, StreamRecord::default());
         oracle.read(link, &response, world);
         assert!(oracle.waited.is_empty(), "it has come");
     });
@@ -58,9 +58,9 @@ fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
 #[test]
 fn a_server_that_is_not_failing_is_no_trouble() {
     let found = judgement(|world, link, _| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         let place = place(link, world);
-        let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, (Some("r0"), false), world);
+        let all_fail = |oracle: &Connections| oracle.all_fail(0, None, (Some("r0"), false), world);
         assert!(!all_fail(&oracle));
         oracle.attempts.entry(place).or_default().is_failing = true;
         assert!(all_fail(&oracle));
@@ -71,7 +71,7 @@ fn a_server_that_is_not_failing_is_no_trouble() {
 #[test]
 fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
     let found = judgement_of(2, |world, link, _| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         assert_eq!(world.link(link).server, 0);
         oracle.attempts.entry((0, 0, None)).or_default().is_failing = true;
         assert!(oracle.all_fail(0, None, (Some("r0"), true), world), "the other one is not asked");
@@ -118,11 +118,11 @@ fn missing_too_soon() -> xds_core::client::WatchError {
 fn told(
     options: Options,
     error: &xds_core::client::WatchError,
-    before: impl Fn(&mut Trouble, LinkId) + Send + Sync + 'static,
+    before: impl Fn(&mut Connections, LinkId) + Send + Sync + 'static,
 ) -> Option<Rule> {
     let error = error.clone();
     broken_rule(options, move |world, link, report| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         before(&mut oracle, link);
         let watch = world.watches(0).next().expect("there is one").0;
         let notice = &Notice::Changed(Err(error.clone()));
@@ -139,13 +139,13 @@ fn what_is_found_missing_without_a_reason_is_found_out() {
     let warned = Options { features, ..Options::default() };
     assert_eq!(told(warned, &error, |_, _| {}), Some(SILENCE));
     let key = || (0, Text::from("r0"));
-    let heard = move |oracle: &mut Trouble, link: LinkId| {
-        let heard = BTreeSet::from([key()]);
-        oracle.streams.insert(link, Stream { heard, ..Stream::default() });
+    let answered = move |oracle: &mut Connections, link: LinkId| {
+        let answered = BTreeSet::from([key()]);
+        oracle.streams.insert(link, StreamRecord { answered, ..StreamRecord::default() });
     };
-    assert_eq!(told(Options::default(), &error, heard), Some(HEARD));
+    assert_eq!(told(Options::default(), &error, answered), Some(ANSWERED_ERROR));
     assert_eq!(told(Options::default(), &missing_too_soon(), |_, _| {}), Some(HOW_LONG));
-    let waited = |oracle: &mut Trouble, _| {
+    let waited = |oracle: &mut Connections, _| {
         oracle.waited.insert((0, 0, "r0".into()));
     };
     assert_eq!(told(Options::default(), &error, waited), Some(NOT_CACHED));
@@ -158,9 +158,9 @@ fn what_another_server_had_is_waited_for_from_when_everything_was_asked_for() {
     let found = |ago: Duration, servers: u32| {
         let (error, options) = (error.clone(), Options { servers, ..Options::default() });
         broken_rule(options, move |world, link, report| {
-            let mut oracle = Trouble::default();
+            let mut oracle = Connections::default();
             let all_since = BTreeMap::from([(0, world.now())]);
-            oracle.streams.insert(link, Stream { all_since, ..Stream::default() });
+            oracle.streams.insert(link, StreamRecord { all_since, ..StreamRecord::default() });
             world.advance(ago);
             let watch = world.watches(0).next().expect("there is one").0;
             oracle.notified(0, watch, &Notice::Ambient(Some(error.clone())), world, report);
@@ -189,16 +189,16 @@ fn trouble_of_a_server_that_is_well_is_found_out() {
 #[test]
 fn an_attempt_beside_another_or_before_its_time_is_found_out() {
     let found = broken_rule(Options::default(), |world, link, report| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         oracle.opening(link, world, report);
         assert!(report.breach.is_none(), "{:?}", report.breach);
         oracle.opening(link, world, report);
     });
     assert_eq!(found, Some(BACKOFF));
     let found = broken_rule(Options::default(), |world, link, report| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         oracle.opening(link, world, report);
-        oracle.ended(link, End::Refused, world, report);
+        oracle.ended(link, StreamEnd::Refused, world, report);
         oracle.opening(link, world, report);
     });
     assert_eq!(found, Some(BACKOFF));
@@ -218,14 +218,14 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
     };
     let found = broken_rule(two.clone(), move |world, link, report| {
         let other = turned(world, link);
-        Trouble::default().opening(other, world, report);
+        Connections::default().opening(other, world, report);
     });
     assert_eq!(found, Some(FALLBACK));
     // Whether the client was drained when the server, from which it had fallen back, recovered.
     let recovered = |is_seen: bool| {
         broken_rule(two.clone(), move |world, link, report| {
             let other = turned(world, link);
-            let mut oracle = Trouble::default();
+            let mut oracle = Connections::default();
             let server = oracle.attempts.entry((0, 0, None)).or_default();
             server.fail();
             server.recover(is_seen);
@@ -237,7 +237,7 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
     assert_eq!(recovered(false), None);
     assert_eq!(recovered(true), Some(FALLBACK));
     let found = broken_rule(two, |world, _, report| {
-        let mut oracle = Trouble::default();
+        let mut oracle = Connections::default();
         let attempts = |turns, breaks| Attempts { turns, breaks, ..Attempts::default() };
         oracle.attempts.insert((0, 0, None), attempts(0, 1));
         oracle.attempts.insert((0, 1, None), attempts(1, 0));
@@ -265,13 +265,13 @@ fn who_comes_back_to_a_server_turns_to_it_once() {
             world.advance(Duration::from_secs(20));
             let other = world.links(0).find(|(_, it)| it.server == 1).expect("it has turned").0;
             let watch = world.watches(0).next().expect("there is one").0;
-            let mut oracle = Trouble::default();
+            let mut oracle = Connections::default();
             oracle.attempts.entry((0, 0, None)).or_default().fail();
             if unwatches {
                 oracle.on_event(&Event::Unwatched { client: 0, watch }, world, report);
             }
             oracle.opening(other, world, report);
-            oracle.ended(other, End::ByClient, world, report);
+            oracle.ended(other, StreamEnd::ByClient, world, report);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
             world.advance(Duration::from_secs(1));
             oracle.opening(other, world, report);
@@ -288,8 +288,8 @@ fn who_comes_back_to_a_server_turns_to_it_once() {
 #[test]
 fn a_stream_that_is_kept_for_nothing_is_found_out() {
     let found = broken_rule(Options::default(), |world, link, report| {
-        let mut oracle = Trouble::default();
-        oracle.streams.insert(link, Stream { is_open: true, ..Stream::default() });
+        let mut oracle = Connections::default();
+        oracle.streams.insert(link, StreamRecord { is_open: true, ..StreamRecord::default() });
         oracle.at_rest(world, report);
         assert!(report.breach.is_none(), "{:?}", report.breach);
         let watch = world.watches(0).next().expect("there is one").0;

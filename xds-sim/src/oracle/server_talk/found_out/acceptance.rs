@@ -17,7 +17,7 @@ impl Scene<'_> {
         let version = Text::from((self.nonces + 1).to_string());
         let bytes = self.world.has(0, 0)[0].get("r0").cloned();
         let resources =
-            vec![Item { name: "r0".into(), version: version.clone(), bytes, ttl: None }];
+            vec![ResponseItem { name: "r0".into(), version: version.clone(), bytes, ttl: None }];
         self.says(Response { version, resources, ..response(0, &[]) });
     }
 
@@ -89,7 +89,7 @@ fn nobody_waits_for_what_was_rejected_and_is_gone() {
         scene.world.delete(0, "r0");
         scene.world.advance(Duration::from_secs(1));
         // The resource was dropped and is subscribed again.
-        scene.oracle.talk(scene.link, 0).sent.clear();
+        scene.oracle.state(scene.link, 0).sent.clear();
         scene.is_drained();
     });
     assert_eq!(found, None);
@@ -102,7 +102,7 @@ fn a_server_that_counts_who_is_not_there_is_found_out() {
         scene.asks(0, &["r0"]);
         scene.is_told();
         scene.accepts();
-        scene.oracle.talk(scene.link, 0).fold.was_requested = false;
+        scene.oracle.state(scene.link, 0).subscription.was_requested = false;
         scene.is_drained();
     });
     assert_eq!(found, Some(ACCEPTED));

@@ -12,12 +12,12 @@ use super::{rules::*, *};
 use crate::{
     options::{Action, Options},
     oracle::testing::broken_rule,
-    world::message::Item,
+    world::message::ResponseItem,
 };
 
 /// Oracle with a client and a server whose messages are made by the test.
 struct Scene<'a> {
-    oracle: ServerTalk,
+    oracle: ServerResponses,
     world: &'a mut World,
     link: LinkId,
     report: &'a mut Report,
@@ -25,8 +25,8 @@ struct Scene<'a> {
 }
 
 /// Returns a resource in a response from its name and text.
-fn item((name, text): (&str, &str)) -> Item {
-    Item {
+fn item((name, text): (&str, &str)) -> ResponseItem {
+    ResponseItem {
         name: name.into(),
         version: Text::default(),
         bytes: Some(crate::Toy::bytes(name, text)),
@@ -113,7 +113,7 @@ impl Scene<'_> {
 /// Returns the rule broken in a scene whose server has a valid `r0` of the first type.
 fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
     broken_rule(options, move |world, link, report| {
-        let oracle = ServerTalk::default();
+        let oracle = ServerResponses::default();
         play(&mut Scene { oracle, world, link, report, nonces: 0 });
     })
 }
@@ -223,7 +223,7 @@ fn what_another_view_has_is_found_out() {
         let other = scene.world.has(0, 1)[0]["r0"].clone();
         assert_ne!(other, scene.world.has(0, 0)[0]["r0"]);
         scene.asks(0, &["r0"]);
-        let foreign = Item { bytes: Some(other), ..item(GOOD[0]) };
+        let foreign = ResponseItem { bytes: Some(other), ..item(GOOD[0]) };
         scene.says(Response { resources: vec![foreign], ..response(0, &[]) });
     });
     assert_eq!(found, Some(OWN_VIEW));
@@ -322,12 +322,12 @@ fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_found_out() {
             let bytes = Some(scene.world.has(0, 0)[0]["r0"].clone());
             scene.asks(0, &["r0"]);
             if sent {
-                let first = Item { ttl: TTL.filter(|_| lasting), bytes, ..item(GOOD[0]) };
+                let first = ResponseItem { ttl: TTL.filter(|_| lasting), bytes, ..item(GOOD[0]) };
                 scene.says(Response { resources: vec![first], ..response(0, &[]) });
                 scene.answers(0, &[], None);
             }
             scene.is_well();
-            let beat = Item { bytes: None, ttl: TTL, ..item(GOOD[0]) };
+            let beat = ResponseItem { bytes: None, ttl: TTL, ..item(GOOD[0]) };
             scene.says(Response { resources: vec![beat], ..response(0, &[]) });
         })
     };
@@ -343,7 +343,7 @@ fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_found_out() {
     let found = broken(Options { features, ..incremental() }, |scene| {
         scene.asks(0, &["r0"]);
         let ttl = Some(Duration::from_secs(10));
-        let expiring = Item { ttl, ..item(GOOD[0]) };
+        let expiring = ResponseItem { ttl, ..item(GOOD[0]) };
         scene.says(Response { resources: vec![expiring], ..response(0, &[]) });
     });
     assert_eq!(found, Some(TOLD));

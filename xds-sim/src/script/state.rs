@@ -15,15 +15,15 @@ use xds_core::{
 use super::{
     command::{Command, Printout},
     options::{client_config, server_config},
-    pair::{Event, Pair, Peer, Reachability},
+    pair::{LinkState, LogEntry, Pair, Peer},
     response::{Resource, Wrapper, type_url},
-    watchers::Act,
+    watchers::WatcherAction,
 };
 use crate::{Toy, status_text, wire_text};
 
 /// State of one script.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct ScriptState {
     pair: Pair,
     /// Streams of scripted clients to this project's server.
     streams: BTreeMap<String, xds_core::StreamId>,
@@ -34,13 +34,13 @@ pub(super) struct Stage {
     started: Time,
 }
 
-impl Default for Stage {
+impl Default for ScriptState {
     fn default() -> Self {
         Self::with_client(&[]).unwrap_or_else(|why| unreachable!("no options: {why}"))
     }
 }
 
-impl Stage {
+impl ScriptState {
     fn with_client(options: &[(String, String)]) -> Result<Self, String> {
         let (config, warnings) = client_config(options)?;
         let mut pair = Pair::new(Client::new(config, SEED, Time::ZERO), Peer::Scripted);
@@ -59,7 +59,7 @@ impl Stage {
     /// Returns the output since the last call. Lines of a later instant start with its time.
     pub(super) fn take_output(&mut self) -> Vec<String> {
         let started = std::mem::replace(&mut self.started, self.pair.now());
-        let line = |event: Event| match event.at == started {
+        let line = |event: LogEntry| match event.at == started {
             true => event.text,
             false => format!("[{}] {}", event.at, event.text),
         };
@@ -82,11 +82,11 @@ impl Stage {
             Command::Watch { .. } => drop(self.pair.act(act(command)?)),
             Command::Unwatch(label) => {
                 self.labelled(&label)?;
-                self.pair.act(Act::Unwatch(label));
+                self.pair.act(WatcherAction::Unwatch(label));
             }
             Command::Upon { label, command } => {
                 let watch = self.labelled(&label)?;
-                self.pair.act_later(watch, act(*command)?);
+                self.pair.add_action(watch, act(*command)?);
             }
             Command::Busy(label) => self.pair.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.pair.make_done(self.labelled(&label)?),
@@ -137,14 +137,14 @@ impl Stage {
             Command::Settle(rejected) => self.settle(rejected)?,
             Command::Link(state) => {
                 let state = match state.as_str() {
-                    "up" => Reachability::Up,
-                    "down" => Reachability::Down,
-                    "silent" => Reachability::Silent,
+                    "up" => LinkState::Up,
+                    "down" => LinkState::Down,
+                    "silent" => LinkState::Silent,
                     _ => return Err(format!("a link is up, down or silent, not `{state}`")),
                 };
                 match &self.place {
-                    Some(server) => drop(self.pair.reachable.insert(server.clone(), state)),
-                    None => self.pair.reachability = state,
+                    Some(server) => drop(self.pair.link_states.insert(server.clone(), state)),
+                    None => self.pair.link_state = state,
                 }
             }
             Command::Block => self.pair.block_transport(),
@@ -389,12 +389,12 @@ impl Stage {
 const SEED: u64 = 1;
 
 /// Converts a command to an action that a watcher can perform inside a notice.
-fn act(command: Command) -> Result<Act, String> {
+fn act(command: Command) -> Result<WatcherAction, String> {
     match command {
         Command::Watch { label, type_name, names } => {
-            Ok(Act::Watch { label, type_url: type_url(&type_name), names })
+            Ok(WatcherAction::Watch { label, type_url: type_url(&type_name), names })
         }
-        Command::Unwatch(label) => Ok(Act::Unwatch(label)),
+        Command::Unwatch(label) => Ok(WatcherAction::Unwatch(label)),
         _ => Err("a watcher can only `watch` and `unwatch` in its turn".into()),
     }
 }

@@ -15,7 +15,7 @@ use super::{
     MOST_NAMES, Party, World,
     message::{Response, read_response},
     parts::{Plane, StreamKey},
-    reception::{Reception, says_type},
+    reception::{Reception, has_type_url},
 };
 use crate::{options::Lie, oracle::Rule, situations::Situation};
 
@@ -31,12 +31,12 @@ const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 const ANSWERS: u32 = 400;
 
 /// Maximum number of rogue clients at a time.
-const STRANGERS: usize = 6;
+const MAX_ROGUE_CLIENTS: usize = 6;
 
 /// Number of subscription changes that [`Lie::Churner`] makes in a row.
 const CHANGES: u32 = 120;
 
-/// Number of names that [`Lie::Babbler`] requests, rarely and normally.
+/// Number of names that [`Lie::ExcessiveNames`] requests, rarely and normally.
 const NAMES: usize = 3_000;
 const FEWER: usize = 100;
 
@@ -51,26 +51,26 @@ const LONG: usize = 5_000;
 
 /// A client that violates the protocol.
 #[derive(Debug)]
-pub(super) struct Stranger {
+pub(super) struct RogueClient {
     pub(super) server: usize,
     pub(super) stream: StreamId,
-    manner: Lie,
+    lie: Lie,
     /// Whether its NACKs have an error message of 1 MiB.
     is_verbose: bool,
     variant: Variant,
     /// Number of names that it has requested.
     asked: usize,
     /// Number of responses that it has received.
-    told: u32,
+    responses: u32,
     /// Number of responses of a known type that it has received.
     pub(super) served: u32,
     /// Current instant, and the number of responses received at it.
-    told_now: (Time, u32),
+    responses_now: (Time, u32),
 }
 
 /// Contents of a request.
 #[derive(Default)]
-struct Words {
+struct RequestFields {
     node: Option<String>,
     nonce: String,
     version: String,
@@ -79,7 +79,7 @@ struct Words {
     unsubscribed: Vec<String>,
 }
 
-impl Words {
+impl RequestFields {
     fn named(names: &[&str]) -> Self {
         Self {
             node: Some("stranger".into()),
@@ -123,68 +123,68 @@ impl Words {
 
 impl World {
     /// Opens a stream of a rogue client to a server. Has no effect on a user-defined control plane.
-    pub fn let_stranger_in(&mut self, server: usize, manner: Lie, kind: usize, nth: u32) {
+    pub fn add_rogue_client(&mut self, server: usize, lie: Lie, kind: usize, nth: u32) {
         let is_ours = matches!(self.servers[server].core, Plane::Core(_));
-        if !is_ours || self.strangers.len() >= STRANGERS {
+        if !is_ours || self.rogue_clients.len() >= MAX_ROGUE_CLIENTS {
             return;
         }
         let lane = self.servers[server].lane;
-        self.strike(&[lane], "a stranger speaks");
+        self.fault_occurs(&[lane], "a stranger speaks");
         let variant = self.options.variant;
-        let via = match manner {
-            Lie::Stray => Via::Single { type_url: self.types[kind].clone(), variant },
+        let via = match lie {
+            Lie::WrongType => Via::Single { type_url: self.types[kind].clone(), variant },
             _ => Via::Aggregated(variant),
         };
         let Some(StreamKey::Core(stream)) = self.accept(server, &via) else { return };
-        let told_now = (self.now, 0);
+        let responses_now = (self.now, 0);
         let is_verbose = nth.is_multiple_of(8);
         let asked = 0;
-        let stranger = Stranger {
+        let rogue_client = RogueClient {
             server,
             stream,
-            manner,
+            lie,
             is_verbose,
             variant,
             asked,
-            told: 0,
+            responses: 0,
             served: 0,
-            told_now,
+            responses_now,
         };
-        self.strangers.push(stranger);
-        for message in self.opening(manner, kind, nth) {
-            self.hear_stranger(server, stream, message);
+        self.rogue_clients.push(rogue_client);
+        for message in self.first_requests(lie, kind, nth) {
+            self.send_rogue_request(server, stream, message);
         }
         self.drain_server(server);
-        if !self.is_starved(Party::Server(server)) {
-            self.judge_reception((server, stream), manner, kind, nth);
+        if !self.is_suspended(Party::Server(server)) {
+            self.check_reception((server, stream), lie, kind, nth);
         }
     }
 
     /// Checks a server's treatment of a rogue client's first requests.
-    fn judge_reception(
+    fn check_reception(
         &mut self,
         (server, stream): (usize, StreamId),
-        manner: Lie,
+        lie: Lie,
         kind: usize,
         nth: u32,
     ) {
-        let mut strangers = self.strangers.iter();
-        let stranger = strangers.find(|it| (it.server, it.stream) == (server, stream));
-        let there_is = !self.has(server, 0)[kind].is_empty();
-        let reception = Reception::of(stranger, there_is, &self.options);
-        if let Some(rule) = reception.breaks(manner, nth, &self.options) {
-            self.break_rule(&rule, format!("{}: {reception:?}", manner.as_str()));
+        let mut rogue_clients = self.rogue_clients.iter();
+        let rogue_client = rogue_clients.find(|it| (it.server, it.stream) == (server, stream));
+        let has_resources = !self.has(server, 0)[kind].is_empty();
+        let reception = Reception::of(rogue_client, has_resources, &self.options);
+        if let Some(rule) = reception.breaks(lie, nth, &self.options) {
+            self.break_rule(&rule, format!("{}: {reception:?}", lie.as_str()));
         }
     }
 
-    fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
+    fn send_rogue_request(&mut self, server: usize, stream: StreamId, message: Bytes) {
         self.count_event();
-        let mut of_server = self.strangers.iter();
+        let mut of_server = self.rogue_clients.iter();
         if let Some(it) = of_server.find(|it| (it.server, it.stream) == (server, stream)) {
-            self.takes_effect(it.manner);
+            self.takes_effect(it.lie);
         }
         let now = self.now;
-        let _turn = self.turn_of_server(server, "reads a request of a stranger");
+        let _guard = self.act_as_server(server, "reads a request of a stranger");
         let Some(core) = self.core(server) else { return };
         let before = core.stats().malformed_requests;
         core.handle_event(StreamEvent::Message(stream, message), now);
@@ -194,91 +194,101 @@ impl World {
     }
 
     /// Returns the first requests of a rogue client.
-    fn opening(&mut self, manner: Lie, kind: usize, nth: u32) -> Vec<Bytes> {
+    fn first_requests(&mut self, lie: Lie, kind: usize, nth: u32) -> Vec<Bytes> {
         let variant = self.options.variant;
         let type_urls: Vec<String> =
             self.types.iter().map(|type_url| type_url.as_str().into()).collect();
         let own = type_urls[kind].as_str();
-        let say = |words: Words| words.in_variant(variant, own);
+        let encode = |fields: RequestFields| fields.in_variant(variant, own);
         let other = match variant {
             Variant::StateOfTheWorld => Variant::Incremental,
             Variant::Incremental => Variant::StateOfTheWorld,
         };
-        match manner {
+        match lie {
             Lie::Rejecter => {
-                let all = |type_url: &String| Words::named(&["*"]).in_variant(variant, type_url);
+                let all =
+                    |type_url: &String| RequestFields::named(&["*"]).in_variant(variant, type_url);
                 type_urls.iter().map(all).collect()
             }
             Lie::Churner => {
                 self.note(Situation::Churned);
                 let turns = (0..CHANGES).map(|turn| match turn % 3 {
-                    0 => Words::named(&["r0", "r1", "*"]),
-                    1 => Words {
+                    0 => RequestFields::named(&["r0", "r1", "*"]),
+                    1 => RequestFields {
                         unsubscribed: vec!["r0".into(), "*".into(), "r9".into()],
-                        ..Words::named(&["r1"])
+                        ..RequestFields::named(&["r1"])
                     },
-                    _ => Words { unsubscribed: vec!["r1".into()], ..Words::named(&[]) },
+                    _ => RequestFields {
+                        unsubscribed: vec!["r1".into()],
+                        ..RequestFields::named(&[])
+                    },
                 });
-                turns.map(say).collect()
+                turns.map(encode).collect()
             }
-            Lie::Prophet => {
+            Lie::FutureAck => {
                 self.note(Situation::FutureAnswered);
-                let answer = |nonce: u32, error| Words {
+                let answer = |nonce: u32, error| RequestFields {
                     nonce: nonce.to_string(),
                     version: "of tomorrow".into(),
                     error,
-                    ..Words::named(&["r0", "*"])
+                    ..RequestFields::named(&["r0", "*"])
                 };
-                let first = if nth.is_multiple_of(2) { Some(Words::named(&["*"])) } else { None };
+                let first =
+                    if nth.is_multiple_of(2) { Some(RequestFields::named(&["*"])) } else { None };
                 let answers = (1..6).map(|it| answer(it + nth, (it == 3).then_some(9)));
-                first.into_iter().chain(answers).map(say).collect()
+                first.into_iter().chain(answers).map(encode).collect()
             }
             Lie::Impostor => {
                 self.note(Situation::NodeChanged);
                 let nodes = [Some("one".into()), Some("another".into()), None, Some(String::new())];
-                nodes.map(|node| say(Words { node, ..Words::named(&["*"]) })).into()
+                nodes
+                    .map(|node| encode(RequestFields { node, ..RequestFields::named(&["*"]) }))
+                    .into()
             }
-            Lie::Babbler => {
-                let babble = self.babble(nth);
-                if let Some(stranger) = self.strangers.last_mut() {
-                    stranger.asked = babble.names.len();
+            Lie::ExcessiveNames => {
+                let excessive_request = self.excessive_request(nth);
+                if let Some(rogue_client) = self.rogue_clients.last_mut() {
+                    rogue_client.asked = excessive_request.names.len();
                 }
-                vec![say(babble), say(Words::named(&["r0"]))]
+                vec![encode(excessive_request), encode(RequestFields::named(&["r0"]))]
             }
             Lie::Bilingual => {
                 self.note(Situation::BothVariants);
                 let both = [variant, other, variant, other];
-                let words =
-                    || Words { unsubscribed: vec!["r1".into()], ..Words::named(&["r0", "*"]) };
-                both.map(|variant| words().in_variant(variant, own)).into()
+                let fields = || RequestFields {
+                    unsubscribed: vec!["r1".into()],
+                    ..RequestFields::named(&["r0", "*"])
+                };
+                both.map(|variant| fields().in_variant(variant, own)).into()
             }
-            Lie::Foreigner => {
-                let unknown = if says_type(nth) { UNKNOWN_TYPE } else { "" };
-                let foreign = |names: &[&str]| Words::named(names).in_variant(variant, unknown);
-                vec![foreign(&["x"]), say(Words::named(&["*"])), foreign(&["x", "*"])]
+            Lie::UnknownTypes => {
+                let unknown = if has_type_url(nth) { UNKNOWN_TYPE } else { "" };
+                let foreign =
+                    |names: &[&str]| RequestFields::named(names).in_variant(variant, unknown);
+                vec![foreign(&["x"]), encode(RequestFields::named(&["*"])), foreign(&["x", "*"])]
             }
-            Lie::Stray => {
+            Lie::WrongType => {
                 let next = type_urls.get((kind + 1) % type_urls.len());
                 let next = next.filter(|it| *it != own).map_or(UNKNOWN_TYPE, String::as_str);
-                let stray = Words::named(&["r0"]).in_variant(variant, next);
-                vec![say(Words::named(&["r0"])), stray]
+                let stray = RequestFields::named(&["r0"]).in_variant(variant, next);
+                vec![encode(RequestFields::named(&["r0"])), stray]
             }
             _ if nth.is_multiple_of(2) => vec![vec![0xff; 1 + nth as usize].into(), Bytes::new()],
             _ => {
-                let polite = || Words {
+                let polite = || RequestFields {
                     nonce: "never given".into(),
-                    ..Words::named(&["", "*", "r0", "r0"])
+                    ..RequestFields::named(&["", "*", "r0", "r0"])
                 };
-                vec![say(polite()), say(polite())]
+                vec![encode(polite()), encode(polite())]
             }
         }
     }
 
     /// Returns a request with malformed names.
-    fn babble(&mut self, nth: u32) -> Words {
+    fn excessive_request(&mut self, nth: u32) -> RequestFields {
         let is_rare = (nth / 3).is_multiple_of(4);
         match nth % 3 {
-            0 => Words::named(&[
+            0 => RequestFields::named(&[
                 "",
                 "xdstp:",
                 "xdstp://",
@@ -289,7 +299,7 @@ impl World {
                 "xdstp://apart/no.Type/a?b=1&b=2",
                 "xdstp://apart/no.Type/a?=&&;%zz#%",
             ]),
-            1 => Words::named(&[&"x".repeat(if is_rare { LONGEST } else { LONG })]),
+            1 => RequestFields::named(&[&"x".repeat(if is_rare { LONGEST } else { LONG })]),
             _ => {
                 let count = match (is_rare, (nth / 12).is_multiple_of(4)) {
                     (true, true) => TOO_MANY,
@@ -300,13 +310,17 @@ impl World {
                     self.note(Situation::NamesWithoutEnd);
                 }
                 let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
-                Words { unsubscribed: names[count / 2..].to_vec(), names, ..Words::named(&[]) }
+                RequestFields {
+                    unsubscribed: names[count / 2..].to_vec(),
+                    names,
+                    ..RequestFields::named(&[])
+                }
             }
         }
     }
 
     /// Delivers responses to a rogue client.
-    pub(super) fn tell_stranger(&mut self, server: usize, stream: StreamId) {
+    pub(super) fn serve_rogue_client(&mut self, server: usize, stream: StreamId) {
         let now = self.now;
         let mut frame = Frame::default();
         while let Some(core) = self.core(server)
@@ -315,79 +329,85 @@ impl World {
             if !self.may_take_more(Party::Server(server)) {
                 return;
             }
-            let mut of_server = self.strangers.iter_mut();
-            let Some(stranger) = of_server.find(|it| (it.server, it.stream) == (server, stream))
+            let mut of_server = self.rogue_clients.iter_mut();
+            let Some(rogue_client) =
+                of_server.find(|it| (it.server, it.stream) == (server, stream))
             else {
                 continue;
             };
             self.events += 1;
-            stranger.told += 1;
-            let told_now = if stranger.told_now.0 == now { stranger.told_now.1 + 1 } else { 1 };
-            stranger.told_now = (now, told_now);
-            let (told, manner, variant) = (stranger.told, stranger.manner, stranger.variant);
-            let is_huge = stranger.is_verbose && told == 1;
-            if told_now > ANSWERS {
+            rogue_client.responses += 1;
+            let responses_now = if rogue_client.responses_now.0 == now {
+                rogue_client.responses_now.1 + 1
+            } else {
+                1
+            };
+            rogue_client.responses_now = (now, responses_now);
+            let (responses, lie, variant) =
+                (rogue_client.responses, rogue_client.lie, rogue_client.variant);
+            let is_huge = rogue_client.is_verbose && responses == 1;
+            if responses_now > ANSWERS {
                 return self
-                    .break_rule(&NO_LOOP, format!("{} has {told} answers", manner.as_str()));
+                    .break_rule(&NO_LOOP, format!("{} has {responses} answers", lie.as_str()));
             }
             let Some(response) = read_response(&frame.to_bytes(), variant, &self.types) else {
                 continue;
             };
             if response.kind.is_some() {
-                stranger.served += 1;
-                if manner == Lie::Foreigner {
+                rogue_client.served += 1;
+                if lie == Lie::UnknownTypes {
                     self.note(Situation::ServedBesideUnknownType);
                 }
             }
-            let answer = self.answer_of_stranger(manner, variant, told, is_huge, &response);
+            let answer = self.rogue_answer(lie, variant, responses, is_huge, &response);
             if let Some(answer) = answer {
-                self.hear_stranger(server, stream, answer);
+                self.send_rogue_request(server, stream, answer);
             }
         }
     }
 
-    fn answer_of_stranger(
+    fn rogue_answer(
         &mut self,
-        manner: Lie,
+        lie: Lie,
         variant: Variant,
-        told: u32,
+        responses: u32,
         is_huge: bool,
         response: &Response,
     ) -> Option<Bytes> {
         let own = self.types.get(response.kind?)?.as_str().to_owned();
-        let mut words = Words::named(&[]);
-        words.nonce = response.nonce.as_str().into();
-        match manner {
+        let mut fields = RequestFields::named(&[]);
+        fields.nonce = response.nonce.as_str().into();
+        match lie {
             Lie::Rejecter => {
-                if told > self.types.len() as u32 {
+                if responses > self.types.len() as u32 {
                     self.note(Situation::RejectedAgain);
                 }
-                words.error = Some(if is_huge { LONGEST } else { 9 });
+                fields.error = Some(if is_huge { LONGEST } else { 9 });
                 if is_huge {
                     self.note(Situation::HugeError);
                 }
                 if variant == Variant::StateOfTheWorld {
-                    words.names = vec!["*".into()];
+                    fields.names = vec!["*".into()];
                 }
             }
             // ACK, followed by an unsubscribe or a new subscribe.
-            Lie::Churner if told < CHANGES => {
-                words.version = response.version.as_str().into();
-                match told % 2 {
-                    0 => words.names = vec!["r0".into(), "*".into()],
+            Lie::Churner if responses < CHANGES => {
+                fields.version = response.version.as_str().into();
+                match responses % 2 {
+                    0 => fields.names = vec!["r0".into(), "*".into()],
                     _ => {
-                        words.names = vec!["r1".into()];
-                        words.unsubscribed = vec!["r0".into(), "*".into()];
+                        fields.names = vec!["r1".into()];
+                        fields.unsubscribed = vec!["r0".into(), "*".into()];
                     }
                 }
             }
             _ => return None,
         }
-        Some(words.in_variant(variant, &own))
+        Some(fields.in_variant(variant, &own))
     }
 
     /// Notes that a server has closed a rogue client's stream.
-    pub(super) fn note_sent_away(&mut self, why: &CloseReason) {
+    pub(super) fn note_close_reason(&mut self, why: &CloseReason) {
         match why {
             CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
             CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
@@ -400,19 +420,20 @@ impl World {
     }
 
     /// Number of names requested by each connected rogue client of a server.
-    pub(crate) fn names_of_strangers(&self, server: usize) -> impl Iterator<Item = usize> {
-        let of_server = self.strangers.iter().filter(move |stranger| stranger.server == server);
-        of_server.map(|stranger| stranger.asked)
+    pub(crate) fn rogue_name_counts(&self, server: usize) -> impl Iterator<Item = usize> {
+        let of_server =
+            self.rogue_clients.iter().filter(move |rogue_client| rogue_client.server == server);
+        of_server.map(|rogue_client| rogue_client.asked)
     }
 
     /// Disconnects all rogue clients.
-    pub(super) fn dismiss_strangers(&mut self) {
+    pub(super) fn remove_rogue_clients(&mut self) {
         let now = self.now;
-        for stranger in std::mem::take(&mut self.strangers) {
-            if let Some(core) = self.core(stranger.server) {
-                core.handle_event(StreamEvent::Closed(stranger.stream), now);
+        for rogue_client in std::mem::take(&mut self.rogue_clients) {
+            if let Some(core) = self.core(rogue_client.server) {
+                core.handle_event(StreamEvent::Closed(rogue_client.stream), now);
             }
-            self.drain_server(stranger.server);
+            self.drain_server(rogue_client.server);
         }
     }
 }

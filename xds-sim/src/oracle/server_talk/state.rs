@@ -17,31 +17,31 @@ use super::{
     warming::Warms,
 };
 use crate::{
-    oracle::{Fold, Report, Rule, fold::ALL},
+    oracle::{Report, Rule, SubscriptionState, subscription::ALL},
     situations::Situation,
     world::{
-        Beside, glob_covers, is_alias, is_glob, meaning_of,
-        message::{Item, Names, Request, Response, Text},
+        ResourceExtras, glob_covers, is_alias, is_glob, meaning_of,
+        message::{Names, Request, Response, ResponseItem, Text},
     },
 };
 
 /// One type on one stream.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
-    pub(super) fold: Fold,
+pub(super) struct TypeState {
+    pub(super) subscription: SubscriptionState,
     /// Resources that the client is assumed to have.
     pub(super) sent: BTreeMap<Text, Bytes>,
     /// Resources sent that are no longer subscribed.
     pub(super) left: BTreeSet<Text>,
     /// Removals in a rejected response, which are repeated with the next change.
-    pub(super) retold: BTreeSet<Text>,
+    pub(super) repeated_removals: BTreeSet<Text>,
     /// Resources created or deleted since they were last sent. They may have been restored in
     /// between.
     pub(super) touched: BTreeSet<Text>,
     /// Resource errors sent, by name.
     pub(super) reported: BTreeMap<Text, i32>,
     /// Names about which a response is due.
-    pub(super) owed: BTreeSet<Text>,
+    pub(super) unanswered: BTreeSet<Text>,
     pub(super) newest: Text,
     /// Version of the newest response, and of the last accepted one.
     pub(super) versions: (Text, Text),
@@ -70,7 +70,7 @@ pub(super) struct Talk {
     pub(super) answers: Answers,
     /// Rejected resources that are sent again with the newest change, and did not fit into one
     /// response with it.
-    pub(super) rides: BTreeSet<Text>,
+    pub(super) resent: BTreeSet<Text>,
     /// Endpoints that may be sent again unchanged, because clusters that wait for them were sent.
     pub(super) awaited: BTreeSet<Text>,
     /// State of the world, endpoints only: whether the client may wait for them, because clusters
@@ -83,7 +83,7 @@ pub(super) struct Talk {
     /// Names subscribed after the first response that have not changed since.
     pub(super) named_late: BTreeSet<Text>,
     /// Incremental: names subscribed or unsubscribed by stale requests.
-    said_late: BTreeSet<Text>,
+    changed_late: BTreeSet<Text>,
     /// Incremental: names that were unsubscribed, but are still covered by a wildcard.
     kept: BTreeSet<Text>,
     /// Change of the wildcard subscription.
@@ -125,7 +125,7 @@ pub(in crate::oracle) fn renews(response: &Response) -> bool {
     response.resources.iter().any(|item| item.ttl.is_some())
 }
 
-impl Talk {
+impl TypeState {
     /// Returns the state of the newest response, if there is one.
     pub(super) fn state(&self) -> Option<SyncState> {
         self.has_responded.then_some(match (self.is_answered, self.is_rejected) {
@@ -151,7 +151,7 @@ impl Talk {
     }
 
     /// Handles a request of a client that states these resources.
-    pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
+    pub(super) fn requested(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
         let is_whole = matches!(request.names, Names::Whole(_));
         let is_newest = request.nonce == self.newest;
         self.stir();
@@ -172,31 +172,32 @@ impl Talk {
                 // A rejected heartbeat may be followed by the resource,
                 self.touched.extend(self.beating.iter().cloned());
                 // and rejected removals are repeated.
-                self.retold.extend(self.gone.iter().cloned());
+                self.repeated_removals.extend(self.gone.iter().cloned());
             }
         }
         self.ask_anew(request);
-        self.fold.take(request);
-        self.answers.may_ride |= !self.fold.gained.is_empty() || !self.fold.lost.is_empty();
-        let is_first = self.fold.is_first;
+        self.subscription.take(request);
+        self.answers.may_resend |=
+            !self.subscription.gained.is_empty() || !self.subscription.lost.is_empty();
+        let is_first = self.subscription.is_first;
         self.states_version |= is_first && !request.version.is_empty();
         if is_whole {
-            self.owed.extend(self.fold.gained.iter().cloned());
+            self.unanswered.extend(self.subscription.gained.iter().cloned());
             if self.has_responded {
-                self.named_late.extend(self.fold.gained.iter().cloned());
+                self.named_late.extend(self.subscription.gained.iter().cloned());
             }
         }
-        if self.fold.gained.contains(ALL) && !is_first {
+        if self.subscription.gained.contains(ALL) && !is_first {
             self.whole = Whole::Began;
-        } else if self.fold.lost.contains(ALL) {
+        } else if self.subscription.lost.contains(ALL) {
             self.whole = Whole::Ended;
         }
         self.stated.extend(held.iter().map(|(name, _)| name.clone()));
         if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
             if !is_newest && !request.nonce.is_empty() {
-                self.said_late.extend(subscribe.iter().chain(unsubscribe).cloned());
+                self.changed_late.extend(subscribe.iter().chain(unsubscribe).cloned());
             }
-            self.owed.extend(subscribe.iter().cloned());
+            self.unanswered.extend(subscribe.iter().cloned());
             if !is_first && subscribe.iter().any(|name| name == ALL) {
                 // A new wildcard subscription is sent everything again, regardless of stated
                 // versions (M97).
@@ -204,42 +205,42 @@ impl Talk {
             }
             // A client that keeps a resource by its wildcard is sent the current state (IS14).
             for name in unsubscribe {
-                let Self { fold, owed, touched, sent, reported, kept, .. } = self;
-                if is_glob(name) && owed.remove(name) {
+                let Self { subscription, unanswered, touched, sent, reported, kept, .. } = self;
+                if is_glob(name) && unanswered.remove(name) {
                     // Members due by the glob may be sent to clients that name them.
                     let members = sent.keys().chain(reported.keys());
-                    let is_kept = |own: &&Text| glob_covers(name, own) && fold.covers(own);
+                    let is_kept = |own: &&Text| glob_covers(name, own) && subscription.covers(own);
                     touched.extend(members.filter(is_kept).cloned());
-                } else if is_alias(name) || fold.other_name(name).is_some() {
+                } else if is_alias(name) || subscription.other_name(name).is_some() {
                     // A client that has the resource by its other name may be sent an update.
-                    owed.remove(name);
+                    unanswered.remove(name);
                     touched.extend([name.clone(), meaning_of(name)]);
-                } else if fold.has_all() || fold.covers(name) {
-                    owed.insert(name.clone());
+                } else if subscription.has_all() || subscription.covers(name) {
+                    unanswered.insert(name.clone());
                     kept.insert(name.clone());
                 }
             }
         }
         for (name, bytes) in held {
-            self.owed.remove(&name);
-            if let Some(other) = self.fold.other_name(&name) {
+            self.unanswered.remove(&name);
+            if let Some(other) = self.subscription.other_name(&name) {
                 // The client has the resource of the alias, and may be sent its state.
-                self.owed.remove(&other);
+                self.unanswered.remove(&other);
                 self.touched.extend([name.clone(), other]);
             }
             self.sent.insert(name, bytes);
         }
-        let Self { fold, sent, owed, left, reported, stated, is_narrowed, .. } = self;
+        let Self { subscription, sent, unanswered, left, reported, stated, is_narrowed, .. } = self;
         // A client that received an error may still have the resource.
-        left.extend(reported.keys().filter(|name| !fold.names(name)).cloned());
-        let dropped = sent.keys().filter(|name| !fold.covers(name));
+        left.extend(reported.keys().filter(|name| !subscription.names(name)).cloned());
+        let dropped = sent.keys().filter(|name| !subscription.covers(name));
         *is_narrowed |= dropped.clone().next().is_some();
         left.extend(dropped.cloned());
-        sent.retain(|name, _| fold.covers(name));
-        stated.retain(|name| fold.covers(name));
-        owed.retain(|name| name == "*" || fold.covers(name));
+        sent.retain(|name, _| subscription.covers(name));
+        stated.retain(|name| subscription.covers(name));
+        unanswered.retain(|name| name == "*" || subscription.covers(name));
         if is_first {
-            owed.insert("*".into());
+            unanswered.insert("*".into());
         }
     }
 
@@ -247,14 +248,14 @@ impl Talk {
         &self,
         response: &Response,
         has: &BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
         report: &mut Report,
     ) {
         for item in response.resources.iter().filter(|item| item.bytes.is_none()) {
             let is_held = self.states_version
                 || self.sent.contains_key(&item.name)
                 || self.reported.contains_key(&item.name);
-            let exists = has.contains_key(&item.name) && beside(&item.name).ttl.is_some();
+            let exists = has.contains_key(&item.name) && extras(&item.name).ttl.is_some();
             report.ensure(is_held && exists && item.ttl.is_some(), HEARTBEATS, || {
                 format!("{item:?}")
             });
@@ -264,14 +265,17 @@ impl Talk {
 
     /// Whether the client has subscribed to the wildcard and was sent nothing since.
     pub(super) fn awaits_everything(&self) -> bool {
-        self.whole == Whole::Began || self.fold.has_all() && !self.has_responded
+        self.whole == Whole::Began || self.subscription.has_all() && !self.has_responded
     }
 
     /// Whether a response about a name is due, because it or its glob is newly subscribed.
-    pub(super) fn is_owed(&self, name: &str) -> bool {
-        self.owed.contains(name)
-            || self.fold.other_name(name).is_some_and(|other| self.owed.contains(&other))
-            || self.owed.iter().any(|own| glob_covers(own, name))
+    pub(super) fn must_answer(&self, name: &str) -> bool {
+        self.unanswered.contains(name)
+            || self
+                .subscription
+                .other_name(name)
+                .is_some_and(|other| self.unanswered.contains(&other))
+            || self.unanswered.iter().any(|own| glob_covers(own, name))
     }
 
     /// Whether a response may have been sent as a heartbeat only: for one of its resources, the
@@ -295,33 +299,35 @@ impl Talk {
     pub(super) fn has_news(
         &mut self,
         is_full: bool,
-        said: &BTreeMap<Text, Bytes>,
+        content: &BTreeMap<Text, Bytes>,
         response: &Response,
         now: Time,
         report: &mut Report,
     ) {
         let is_new = |(name, bytes): (&Text, &Bytes)| {
-            self.sent.get(name) != Some(bytes) || self.is_owed(name) || self.touched.contains(name)
+            self.sent.get(name) != Some(bytes)
+                || self.must_answer(name)
+                || self.touched.contains(name)
         };
-        let is_less =
-            is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
+        let is_less = is_full
+            && self.sent.keys().chain(&self.touched).any(|name| !content.contains_key(name));
         // A rejected state has changed if the client unsubscribed parts of it (M107).
         let is_rest = is_full && self.is_rejected && self.is_narrowed;
-        let is_owed = self.owed.contains("*") || (is_full && !self.owed.is_empty());
-        let has_news = said.iter().any(is_new)
+        let must_answer = self.unanswered.contains("*") || (is_full && !self.unanswered.is_empty());
+        let has_news = content.iter().any(is_new)
             || is_less
             || is_rest
-            || is_owed
+            || must_answer
             || !response.removed.is_empty()
             || !response.errors.is_empty()
-            || said.keys().any(|name| self.awaited.contains(name) || self.rides.contains(name));
+            || content.keys().any(|name| self.awaited.contains(name) || self.resent.contains(name));
         let has_news = has_news || self.renews_in_time(response, now);
         let rule = match (self.is_rejected, self.is_crossed) {
             (true, _) => NO_REPETITION,
             (false, true) => STALE,
             (false, false) => NEWS,
         };
-        report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
+        report.ensure(has_news, rule, || format!("{:?} say nothing new", content.keys()));
     }
 
     /// Checks that the first response contains no stated resource that is unchanged, except
@@ -330,20 +336,20 @@ impl Talk {
     pub(super) fn differs(
         &self,
         response: &Response,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
         report: &mut Report,
     ) {
         if self.has_responded {
             return;
         }
-        let is_due = |item: &Item| {
-            self.is_owed(&item.name)
+        let is_due = |item: &ResponseItem| {
+            self.must_answer(&item.name)
                 || self.touched.contains(&item.name)
                 || self.awaited.contains(&item.name)
                 || item.ttl.is_some()
-                || beside(&item.name).error.is_some()
+                || extras(&item.name).error.is_some()
         };
-        let is_again = |item: &&Item| {
+        let is_again = |item: &&ResponseItem| {
             self.stated.contains(&item.name)
                 && self.sent.get(&item.name) == item.bytes.as_ref()
                 && !is_due(item)
@@ -358,17 +364,17 @@ impl Talk {
     }
 
     /// Returns a name about which an incremental client has not received a due response.
-    pub(super) fn unsaid(&self) -> Option<&Text> {
-        self.owed.iter().find(|name| *name != ALL && !is_glob(name))
+    pub(super) fn unanswered_name(&self) -> Option<&Text> {
+        self.unanswered.iter().find(|name| *name != ALL && !is_glob(name))
     }
 
     /// Returns a subscribed resource that was not sent in its current state.
     pub(super) fn lacking<'a>(
         &self,
         has: &'a BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
+        extras: &dyn Fn(&str) -> ResourceExtras,
     ) -> Option<(&'a Text, &'a Bytes)> {
-        let is_due = |name: &str| self.fold.covers(name) && beside(name).error.is_none();
+        let is_due = |name: &str| self.subscription.covers(name) && extras(name).error.is_none();
         let mut expected = has.iter().filter(|(name, _)| is_due(name));
         expected.find(|(name, bytes)| self.sent.get(*name) != Some(bytes))
     }
@@ -376,7 +382,7 @@ impl Talk {
     /// Returns the rule broken by a server that sends nothing about a name that is due.
     pub(super) fn rule_of_silence(&self, name: &Text, exists: bool) -> Rule {
         match exists {
-            _ if self.said_late.contains(name) => COUNTED,
+            _ if self.changed_late.contains(name) => COUNTED,
             _ if self.kept.contains(name) => WHOLE,
             true => ANSWERED,
             false => NONE_IS_TOLD,
@@ -389,7 +395,7 @@ impl Talk {
             NEWLY_NAMED
         } else if self.stated.contains(name) {
             EXACT
-        } else if self.whole == Whole::Began && !self.fold.names(name) {
+        } else if self.whole == Whole::Began && !self.subscription.names(name) {
             WHOLE
         } else {
             REMEMBERED
@@ -398,29 +404,34 @@ impl Talk {
 
     /// Returns the rule broken by a server that sends a resource that is not subscribed or not
     /// current.
-    pub(super) fn rule_of_stranger(&self, name: &Text) -> Rule {
+    pub(super) fn rule_of_unrequested(&self, name: &Text) -> Rule {
         match self.whole {
-            _ if self.fold.covers(name) => FULL_STATE,
-            _ if self.said_late.contains(name) => COUNTED,
+            _ if self.subscription.covers(name) => FULL_STATE,
+            _ if self.changed_late.contains(name) => COUNTED,
             Whole::Ended => WHOLE,
             Whole::AsItWas | Whole::Began => FULL_STATE,
         }
     }
 
-    pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
-        self.awaited.retain(|name| !said.contains_key(name));
-        self.rides.retain(|name| !said.contains_key(name));
+    pub(super) fn take(
+        &mut self,
+        is_full: bool,
+        content: BTreeMap<Text, Bytes>,
+        response: &Response,
+    ) {
+        self.awaited.retain(|name| !content.contains_key(name));
+        self.resent.retain(|name| !content.contains_key(name));
         if is_full {
-            self.owed.clear();
+            self.unanswered.clear();
             self.touched.clear();
-            self.sent = said;
+            self.sent = content;
             // A full state contains everything.
             self.states_version = false;
         } else {
-            for (name, bytes) in said {
-                self.owed.remove(&name);
-                if let Some(other) = self.fold.other_name(&name) {
-                    self.owed.remove(&other);
+            for (name, bytes) in content {
+                self.unanswered.remove(&name);
+                if let Some(other) = self.subscription.other_name(&name) {
+                    self.unanswered.remove(&other);
                     self.touched.remove(&other);
                 }
                 self.touched.remove(&name);
@@ -430,31 +441,33 @@ impl Talk {
         // All members of a newly subscribed glob are sent together.
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
-        self.owed.retain(|own| !is_glob(own) || !told.iter().any(|name| glob_covers(own, name)));
+        self.unanswered
+            .retain(|own| !is_glob(own) || !told.iter().any(|name| glob_covers(own, name)));
         let has_content = response.resources.iter().any(|item| item.bytes.is_some());
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
-            if !self.owed.remove(name) && has_content {
+            if !self.unanswered.remove(name) && has_content {
                 // A response to a subscription, or a new error, is not the change with which a
                 // removal is repeated.
-                self.retold.remove(name);
+                self.repeated_removals.remove(name);
             }
             self.sent.remove(name);
             let own = meaning_of(name);
-            if !self.fold.covers_as_such(&own) {
+            if !self.subscription.covers_as_such(&own) {
                 // A client that subscribes only to the alias is sent updates under the alias.
                 self.sent.remove(&own);
             }
             self.left.remove(name);
             self.touched.remove(name);
         }
-        self.owed.remove("*");
+        self.unanswered.remove("*");
         self.newest.clone_from(&response.nonce);
         (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
         (self.is_narrowed, self.is_crossed) = (false, false);
-        let Self { fold, sent, owed, named_late, said_late, kept, whole, .. } = self;
+        let Self { subscription, sent, unanswered, named_late, changed_late, kept, whole, .. } =
+            self;
         named_late.retain(|name| !sent.contains_key(name));
-        said_late.retain(|name| owed.contains(name) || !fold.covers(name));
-        kept.retain(|name| owed.contains(name));
+        changed_late.retain(|name| unanswered.contains(name) || !subscription.covers(name));
+        kept.retain(|name| unanswered.contains(name));
         if *whole == Whole::Began {
             *whole = Whole::AsItWas;
         }

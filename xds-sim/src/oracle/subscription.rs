@@ -12,7 +12,7 @@ pub(crate) const ALL: &str = "*";
 
 /// A subscription of one type on one stream.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fold {
+pub(crate) struct SubscriptionState {
     /// Whether there was a request.
     pub(crate) was_requested: bool,
     /// Whether there was exactly one request.
@@ -35,7 +35,7 @@ pub(crate) struct Fold {
     pub(crate) lost: BTreeSet<Text>,
 }
 
-impl Fold {
+impl SubscriptionState {
     /// Applies a request.
     pub(crate) fn take(&mut self, request: &Request) {
         self.is_first = !std::mem::replace(&mut self.was_requested, true);
