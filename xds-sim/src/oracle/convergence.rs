@@ -9,7 +9,7 @@ use xds_core::{
     service::Variant,
 };
 
-use super::{Event, Oracle, Report, Rule, server_talk::renews};
+use super::{Event, Oracle, Report, Rule};
 use crate::{
     options::{Action, Feature, Options, Order, ProfileName, Responses, Streams, Transport},
     trace::Phase,
@@ -68,7 +68,7 @@ impl Oracle for Convergence {
                     }
                 }
             }
-            Event::Responded { link, response } if renews(response) => {
+            Event::Responded { link, response } if response.renews() => {
                 self.beats.insert((*link, response.nonce.clone()));
             }
             // Polling clients continue to poll.

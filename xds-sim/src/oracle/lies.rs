@@ -145,7 +145,7 @@ impl LieEffects {
         }
         let asked = world.links(it.client).flat_map(|(_, link)| &link.asked);
         let mut asked = asked.chain(&it.asked);
-        let wants_all = asked.any(super::SubscriptionState::has_all);
+        let wants_all = asked.any(crate::world::subscription::SubscriptionState::has_all);
         let mut watches = world.watches(it.client);
         if wants_all || watches.any(|(_, watch)| watch.name.is_none()) {
             return;

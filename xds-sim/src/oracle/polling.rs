@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use xds_core::types;
 
-use super::{Event, Oracle, Report, Rule, SubscriptionState, client_talk::Wanted};
+use super::{Event, Oracle, Report, Rule, watched_names::WatchedNames};
 use crate::{
     Toy,
     options::{ProfileName, Verdicts},
@@ -13,6 +13,7 @@ use crate::{
     world::{
         LinkId, Party, World, is_alias,
         message::{Names, Request, Response, Text},
+        subscription::SubscriptionState,
     },
 };
 
@@ -192,7 +193,7 @@ impl Polling {
         let it = world.link(link);
         let Some(kind) = request.kind else { return };
         let Names::Whole(names) = &request.names else { return };
-        let wanted = Wanted::of(it.client, it.server, kind, world);
+        let wanted = WatchedNames::of(it.client, it.server, kind, world);
         let named = names.iter().filter(|name| *name != "*");
         let is_whole = named.clone().count() == wanted.names.len()
             && named.clone().all(|name| wanted.names.contains(name));

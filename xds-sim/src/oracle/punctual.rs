@@ -1,4 +1,4 @@
-//! Upper bounds of backoff and does-not-exist timers. `trouble` checks the lower bounds.
+//! Upper bounds of backoff and does-not-exist timers. `connections` checks the lower bounds.
 //!
 //! They apply in the gRPC profile, with one aggregated stream to one server. Backoff is checked by
 //! the requested wake-up time, so late drivers do not matter. Does-not-exist timers are checked

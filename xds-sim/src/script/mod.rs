@@ -27,11 +27,11 @@
 //! [`command`] lists the commands, and [`response`] the contents of a scripted server's responses.
 
 pub mod command;
+mod in_flight;
 mod options;
 pub mod pair;
 pub mod response;
 mod state;
-mod under_way;
 pub mod update;
 mod watchers;
 

@@ -46,7 +46,7 @@ use xds_core::{
 };
 
 use super::{
-    under_way::{Connection, Delivery, Payload},
+    in_flight::{Connection, Delivery, Payload},
     watchers::Watcher,
 };
 use crate::wire_text;

@@ -4,12 +4,11 @@
 //! and only if their hashes are, even if no events were kept.
 
 mod event;
-mod failure;
 mod html;
 mod json;
 mod mermaid;
 mod messages;
-mod printable;
+pub(crate) mod printable;
 mod recorder;
 mod text;
 

@@ -24,10 +24,10 @@ use super::{
 use crate::{
     Toy,
     options::{Action, Fault, Transport},
-    oracle::Event,
     situations::Situation,
     trace::{Description, EventKind},
-    within::{Actor, act_as},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 impl World {
@@ -92,7 +92,7 @@ impl World {
             }
             other => {
                 let what = format!("a world has no use for {other:?}");
-                self.break_rule(&crate::oracle::NO_PANIC, what);
+                self.break_rule(&crate::world::events::NO_PANIC, what);
             }
         }
     }

@@ -10,9 +10,11 @@ use super::{
 };
 use crate::{
     options::{Fault, Ties},
-    oracle,
     situations::Situation,
-    within::{self, Actor, act_as},
+    world::{
+        actor::{self, Actor, act_as},
+        events,
+    },
 };
 
 /// Maximum number of events at one instant; more are a busy loop.
@@ -42,7 +44,7 @@ impl World {
             self.break_rule(&Actor::Scenario.rule(), what);
         }
         if self.is_over() {
-            within::stop();
+            actor::stop();
         }
         let _guard = act_as(Actor::World);
         while !self.is_over() && self.step(end) {}
@@ -99,7 +101,7 @@ impl World {
         self.events += 1;
         self.events_at_instant += 1;
         if self.events_at_instant > ENDLESS {
-            self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
+            self.break_rule(&events::HONEST_TIMEOUTS, "no end of work at one instant".into());
         }
     }
 
@@ -116,7 +118,7 @@ impl World {
                 },
             };
             let what = format!("{actor} always has something to do at one instant");
-            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
+            self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
         !self.is_over()
     }
@@ -147,7 +149,7 @@ impl World {
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
             let what =
                 format!("{actor} was told that it is {}, and is due at that time again", self.now);
-            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
+            self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
     }
 

@@ -12,10 +12,10 @@ use super::{
     texts,
 };
 use crate::{
-    oracle::Event,
     situations::Situation,
     trace::{Description, EventKind, LaneKind},
-    within::{Actor, act_as},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Operations of applications.

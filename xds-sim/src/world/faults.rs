@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     options::{Fault, Lie},
-    oracle::Event,
     situations::Situation,
     trace::{Extent, LaneId},
+    world::events::Event,
 };
 
 /// Time until a transport detects that nothing arrives: the keepalive timeout.
@@ -300,7 +300,7 @@ impl World {
         }
         node.earlier.push(state);
         let incarnation = node.incarnation;
-        let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
+        let core = Self::plane(&self.participants, &self.options, server, incarnation, self.now);
         self.servers[server].core = core;
         self.servers[server].asked.clear();
         let lane = self.servers[server].lane;

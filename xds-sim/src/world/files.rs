@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{
     options::Fault,
-    oracle::Event,
     situations::Situation,
     trace::{Description, EventKind},
-    within::{Actor, act_as},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Time without file events after which a changed file is read.

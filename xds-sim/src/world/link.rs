@@ -9,7 +9,7 @@ use super::{
     message::{Message, Request},
     parts::{BadAnswer, StreamKey},
 };
-use crate::{options::Fault, oracle::SubscriptionState};
+use crate::{options::Fault, world::subscription::SubscriptionState};
 
 /// Index of a channel among all channels of a run, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

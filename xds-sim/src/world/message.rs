@@ -124,6 +124,21 @@ pub struct ResponseItem {
     pub ttl: Option<Duration>,
 }
 
+impl Response {
+    /// Whether a response is a heartbeat and contains nothing else.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        let says_more = !self.removed.is_empty() || !self.errors.is_empty();
+        let mut items = self.resources.iter();
+        !says_more && !self.resources.is_empty() && items.all(|item| item.bytes.is_none())
+    }
+
+    /// Whether a response contains a resource with a TTL. Full states are renewed by sending everything
+    /// again, and so are resources that may have expired at the client.
+    pub(crate) fn renews(&self) -> bool {
+        self.resources.iter().any(|item| item.ttl.is_some())
+    }
+}
+
 /// First field of every xDS resource.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Named {

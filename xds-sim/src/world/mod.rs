@@ -4,14 +4,17 @@
 //! deadline. A core that requests its timeout too late, or not at all, is detected, because no
 //! periodic tick calls it. There are no threads.
 
+mod access;
+pub(crate) mod actor;
+pub(crate) mod admission;
 mod application;
 mod client_side;
 mod clock;
 mod commands;
-mod endings;
+mod draining;
+pub mod events;
 mod faults;
 mod files;
-mod leaving;
 mod link;
 pub mod message;
 mod names;
@@ -19,11 +22,11 @@ mod network;
 mod parts;
 mod polls;
 mod reach;
-pub(crate) mod reception;
 mod rogue_clients;
-mod seeing;
 mod server_side;
 mod store;
+mod stream_ends;
+pub(crate) mod subscription;
 mod texts;
 mod watches;
 
@@ -36,14 +39,15 @@ use std::{
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
+pub(crate) use draining::GRACE;
 pub(crate) use faults::KEEPALIVE;
-pub(crate) use leaving::GRACE;
 pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
 pub(crate) use store::TOO_LONG;
 pub(crate) use watches::Watched;
 
 pub use application::{Application, ControlPlane, Reply};
 pub use link::{Link, LinkId};
+pub(crate) use parts::Participants;
 pub use parts::{BadAnswer, FileState, Party, Reach, ResourceExtras, Resources, Watch};
 
 use self::{
@@ -52,14 +56,15 @@ use self::{
     watches::Watches,
 };
 use crate::{
-    check::{Config, OracleMode},
     effects::Effect,
     options::{Options, Responses, Transport, Versions},
-    oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
     trace::{Header, Keep, LaneKind, Phase, Recorder, Trace, Violation},
-    within::{Actor, act_as},
+    world::{
+        actor::{Actor, act_as},
+        events::{Event, Oracle, Report},
+    },
 };
 
 /// Resource types of a world. The options select how many of the first ones are used.
@@ -70,7 +75,7 @@ const TYPES: [&str; 4] =
 pub struct World {
     options: Options,
     choices: Choices,
-    config: Config,
+    participants: Participants,
     types: Vec<TypeUrl>,
     now: Time,
     order: u64,
@@ -122,9 +127,15 @@ pub(crate) struct FinishedWorld {
 }
 
 impl World {
-    pub(crate) fn new(options: Options, mut choices: Choices, config: &Config, keep: Keep) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        mut choices: Choices,
+        participants: &Participants,
+        oracles: impl FnOnce(&Options) -> Vec<Box<dyn Oracle>>,
+        keep: Keep,
+    ) -> Self {
         let mut options = options;
-        if config.control_plane.is_some() {
+        if participants.control_plane.is_some() {
             // A user-defined control plane supports only streams,
             options.transport = Transport::Streams;
             // one view and content versions,
@@ -137,23 +148,14 @@ impl World {
         let types: Vec<TypeUrl> =
             TYPES.iter().take(options.types as usize).map(|&url| url.into()).collect();
         let seed = u64::from(choices.below("seed of cores", 1 << 16));
-        let oracles = match config.oracle_mode {
-            OracleMode::On => {
-                let own = config.oracles.iter().map(|make| {
-                    let _guard = act_as(Actor::Oracle);
-                    make(&options)
-                });
-                oracle::all(&options).into_iter().chain(own).collect()
-            }
-            OracleMode::Off => Vec::new(),
-        };
+        let oracles = oracles(&options);
         let clients = (0..options.clients as usize).map(|at| ClientNode {
             core: Client::new(
                 names::client_config(&options, &types, at),
                 seed + at as u64,
                 Time::ZERO,
             ),
-            application: config.application.as_ref().map(|make| {
+            application: participants.application.as_ref().map(|make| {
                 let _guard = act_as(Actor::Application);
                 make(at)
             }),
@@ -169,7 +171,7 @@ impl World {
         });
         let clients: Vec<_> = clients.collect();
         let servers = (0..options.servers as usize).map(|at| ServerNode {
-            core: Self::plane(config, &options, at, 0, Time::ZERO),
+            core: Self::plane(participants, &options, at, 0, Time::ZERO),
             lane: recorder.lane(LaneKind::Server, &names::server(at), None),
             deadline: None,
             suspended_until: None,
@@ -191,7 +193,7 @@ impl World {
             truth: vec![StoreState::new(types.len()); options.views.max(1) as usize],
             options,
             choices,
-            config: config.clone(),
+            participants: participants.clone(),
             types,
             now: Time::ZERO,
             order: 0,
@@ -221,8 +223,14 @@ impl World {
         }
     }
 
-    fn plane(config: &Config, options: &Options, at: usize, incarnation: u32, now: Time) -> Plane {
-        match &config.control_plane {
+    fn plane(
+        participants: &Participants,
+        options: &Options,
+        at: usize,
+        incarnation: u32,
+        now: Time,
+    ) -> Plane {
+        match &participants.control_plane {
             Some(make) => {
                 let _guard = act_as(Actor::ControlPlane);
                 Plane::Own(make(at))
@@ -302,16 +310,16 @@ impl World {
             node.application.as_ref()?.agrees_with(&truth).err()
         });
         if let Some(what) = disagrees {
-            self.break_rule(&oracle::APPLICATION, what);
+            self.break_rule(&events::APPLICATION, what);
         }
     }
 
     /// Fails the run because a user-defined rule is broken.
     pub fn fail(&mut self, invariant: &'static str, rule: &'static str, what: impl Into<String>) {
-        self.break_rule(&oracle::Rule { id: invariant, sentence: rule }, what.into());
+        self.break_rule(&events::Rule { id: invariant, sentence: rule }, what.into());
     }
 
-    fn break_rule(&mut self, rule: &oracle::Rule, what: String) {
+    fn break_rule(&mut self, rule: &events::Rule, what: String) {
         let violation = Violation {
             invariant: rule.id,
             rule: rule.sentence,

@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     options::{Fault, Transport},
-    oracle::{Event, StreamEnd},
     situations::Situation,
     trace::{Description, EventKind},
-    within::{Actor, act_as},
+    world::actor::{Actor, act_as},
+    world::events::{Event, StreamEnd},
 };
 
 /// Delivery interval of a network with limited bandwidth, in nanoseconds.

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -32,6 +33,18 @@ pub enum Party {
     Client(usize),
     /// A server.
     Server(usize),
+}
+
+/// Function that creates an object for a participant, by its number.
+pub(crate) type Factory<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
+
+/// User-defined participants of a world.
+#[derive(Clone, Default)]
+pub(crate) struct Participants {
+    /// Control plane of each server; `None` for this project's server.
+    pub(crate) control_plane: Option<Factory<dyn ControlPlane>>,
+    /// Application of each client.
+    pub(crate) application: Option<Factory<dyn Application>>,
 }
 
 /// A client with its state.

@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     options::Fault,
-    oracle::Event,
     situations::Situation,
     trace::{Description, EventKind},
-    within::{Actor, act_as},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Time for which a gateway lets a request wait. It is longer than a server delays an empty first

@@ -13,11 +13,11 @@ use xds_core::{
 
 use super::{
     MOST_NAMES, Party, World,
+    admission::{Reception, has_type_url},
     message::{Response, read_response},
     parts::{Plane, StreamKey},
-    reception::{Reception, has_type_url},
 };
-use crate::{options::Lie, oracle::Rule, situations::Situation};
+use crate::{options::Lie, situations::Situation, world::events::Rule};
 
 const NO_LOOP: Rule = Rule::new(
     "IS4",

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     options::{Fault, Transport},
-    oracle::Event,
     situations::Situation,
-    within::{Actor, ActorGuard, act_as},
+    world::actor::{Actor, ActorGuard, act_as},
+    world::events::Event,
 };
 
 impl World {

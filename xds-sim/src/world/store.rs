@@ -17,7 +17,7 @@ use super::{
     parts::{Plane, ResourceExtras, StoreChange, StoreState},
     texts,
 };
-use crate::{Toy, options::Transport, oracle::Event};
+use crate::{Toy, options::Transport, world::events::Event};
 
 /// Error code for resources that exceed the size limit.
 pub(crate) const TOO_LONG: StatusCode = StatusCode::ResourceExhausted;
@@ -40,7 +40,7 @@ impl World {
 
     /// Sets a resource to a unique text, with a TTL. A user-defined control plane receives no TTL.
     pub fn set_for(&mut self, kind: usize, name: &str, text: &str, ttl: Duration) {
-        let ttl = Some(ttl).filter(|_| self.config.control_plane.is_none());
+        let ttl = Some(ttl).filter(|_| self.participants.control_plane.is_none());
         let text = self.new_text(text);
         self.store(kind, name, StoreChange::Set(Toy::bytes(name, &text), ttl));
     }
@@ -71,7 +71,7 @@ impl World {
     /// Makes servers report an error to clients that name the resource, until it is set or deleted.
     /// Clients keep a resource that they have. Has no effect with a user-defined control plane.
     pub fn set_error(&mut self, kind: usize, name: &str, code: StatusCode) {
-        if self.config.control_plane.is_none() {
+        if self.participants.control_plane.is_none() {
             self.store(kind, name, StoreChange::Error(code));
         }
     }
@@ -216,7 +216,7 @@ impl World {
                 Ok(applied) => self.ask_for_convergence(server, view, changes, applied.sequence),
                 Err(error) => {
                     let what = format!("a change is refused: {error}");
-                    self.break_rule(&crate::oracle::NO_PANIC, what);
+                    self.break_rule(&crate::world::events::NO_PANIC, what);
                 }
             }
         }

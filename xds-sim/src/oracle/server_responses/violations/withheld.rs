@@ -9,7 +9,7 @@ fn looks(scene: &mut Scene<'_>) {
 }
 
 /// Returns the rule broken by a server that has sent nothing to a client that subscribes to a name.
-fn kept_back(
+fn withheld(
     options: Options,
     name: &'static str,
     before: impl Fn(&mut Scene<'_>) + Send + Sync + 'static,
@@ -39,13 +39,13 @@ fn what_is_kept_back_for_no_reason_is_found_out() {
         scene.says(response(0, &GOOD));
         scene.answers(0, &["r0"], None);
     };
-    assert_eq!(kept_back(Options::default(), "r0", |_| {}), Some(REMEMBERED));
-    assert_eq!(kept_back(Options::default(), "r0", blocked), None);
-    assert_eq!(kept_back(Options::default(), "r1", named_late), Some(NEWLY_NAMED));
-    assert_eq!(kept_back(Options::default(), "r9", |_| {}), None);
-    assert_eq!(kept_back(incremental(), "r0", |_| {}), Some(ANSWERED));
-    assert_eq!(kept_back(incremental(), "r0", blocked), None);
-    assert_eq!(kept_back(incremental(), "r9", |_| {}), Some(NONE_IS_TOLD));
+    assert_eq!(withheld(Options::default(), "r0", |_| {}), Some(REMEMBERED));
+    assert_eq!(withheld(Options::default(), "r0", blocked), None);
+    assert_eq!(withheld(Options::default(), "r1", named_late), Some(NEWLY_NAMED));
+    assert_eq!(withheld(Options::default(), "r9", |_| {}), None);
+    assert_eq!(withheld(incremental(), "r0", |_| {}), Some(ANSWERED));
+    assert_eq!(withheld(incremental(), "r0", blocked), None);
+    assert_eq!(withheld(incremental(), "r9", |_| {}), Some(NONE_IS_TOLD));
     println!("covers: IS6 IS7 IS8 IS12");
 }
 
@@ -62,7 +62,7 @@ fn what_is_kept_back_beside_others_is_found_out() {
     };
     for options in [Options::default(), incremental()] {
         let two = Options { clients: 2, ..options };
-        assert_eq!(kept_back(two, "r0", beside_another), Some(AT_ONCE));
+        assert_eq!(withheld(two, "r0", beside_another), Some(AT_ONCE));
     }
     println!("covers: IS25");
 }

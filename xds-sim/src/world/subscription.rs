@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::{
+use super::{
     alias_of, glob_covers, is_alias, is_glob,
     message::{Names, Request, Text},
 };

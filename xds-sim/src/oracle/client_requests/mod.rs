@@ -3,20 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use foldhash::fast::FixedState;
-
-use super::{
-    Event, Oracle, Report, Rule,
-    subscription::{ALL, SubscriptionState},
-};
+use super::{Event, Oracle, Report, Rule, watched_names::WatchedNames};
 use crate::{
     options::{Action, ProfileName, Verdicts},
     situations::Situation,
     world::{
-        LinkId, World, is_alias, meaning_of,
+        LinkId, World, is_alias,
         message::{Names, Request, Response, Text},
+        subscription::{ALL, SubscriptionState},
     },
 };
 
@@ -92,7 +88,7 @@ impl AcceptedVersion {
     /// A version must be the last accepted one, and the client must hold a subscribed resource. An
     /// empty version is permitted if none was accepted, if the accepted one may be outdated or does
     /// not cover a wildcard, or if the client holds nothing.
-    fn may_begin(&self, version: &Text, wanted: &Wanted, held: Holds) -> bool {
+    fn may_begin(&self, version: &Text, wanted: &WatchedNames, held: Holds) -> bool {
         if !version.is_empty() {
             let is_last = *version == self.version || self.unconfirmed.contains(version);
             return is_last && held == Holds::Something;
@@ -219,7 +215,7 @@ impl ClientRequests {
         report.ensure(request.node.is_some() == is_first_of_all, FIRST, || {
             format!("the node is {:?}, first request: {is_first_of_all}", request.node)
         });
-        let wanted = Wanted::of(it.client, it.server, kind, world);
+        let wanted = WatchedNames::of(it.client, it.server, kind, world);
         let mut accepted = self.accepted.remove(&place).unwrap_or_default();
         let requests = self.requests(link, kind);
         let is_whole = matches!(request.names, Names::Whole(_));
@@ -342,50 +338,6 @@ impl ClientRequests {
     }
 }
 
-/// Subscriptions that a client's watches require at a server.
-#[derive(Debug, PartialEq)]
-pub(super) struct Wanted {
-    pub(super) names: BTreeSet<Text>,
-    pub(super) all: bool,
-}
-
-impl Wanted {
-    pub(super) fn of(client: usize, server: usize, kind: usize, world: &World) -> Self {
-        let watched = world.watched(client, kind);
-        let names = watched.names().filter(|name| world.serves(server, name));
-        Self {
-            names: names.cloned().collect(),
-            // A wildcard covers only names without an authority.
-            all: server < 2 && watched.has_all(),
-        }
-    }
-
-    /// Whether exactly the wanted names are subscribed. A client that knows an alias may subscribe
-    /// to either name, or to neither if the wildcard is subscribed.
-    fn is(&self, subscription: &SubscriptionState) -> bool {
-        let mut names = subscription.subscribed.iter().filter(|name| *name != ALL);
-        if names.clone().eq(&self.names) {
-            return true;
-        }
-        let means = |own: &str, name: &str| meaning_of(own) == meaning_of(name);
-        let is_known = |name: &str| is_alias(name) && subscription.covers(&meaning_of(name));
-        names.all(|name| {
-            self.names.iter().any(|own| own == name || is_alias(own) && means(own, name))
-        }) && self.names.iter().all(|own| subscription.subscribed.contains(own) || is_known(own))
-    }
-
-    /// Whether a list has these names, except names unsubscribed by a request that a response
-    /// `crossed`. Incremental changes are checked by their result.
-    fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
-        let Names::Whole(list) = names else { return true };
-        let listed: HashSet<&str, FixedState> =
-            list.iter().map(Text::as_str).filter(|name| *name != "*").collect();
-        let may_miss = |name: &str| crossed.contains(name) || crossed.contains("*");
-        listed.iter().all(|name| self.names.contains(*name))
-            && self.names.iter().all(|name| listed.contains(name.as_str()) || may_miss(name))
-    }
-}
-
 impl TypeRequests {
     /// Checks that a request contains something new, given the subscription that the server
     /// derives.
@@ -394,7 +346,7 @@ impl TypeRequests {
         subscription: &SubscriptionState,
         request: &Request,
         is_answer: bool,
-        wanted: &Wanted,
+        wanted: &WatchedNames,
         crossed: &BTreeSet<Text>,
         report: &mut Report,
     ) {
@@ -453,7 +405,7 @@ impl ClientRequests {
                     format!("on stream {}: {:?}", link.0, requests.unanswered)
                 });
                 if let Some(subscription) = it.asked(kind) {
-                    let wanted = Wanted::of(it.client, it.server, kind, world);
+                    let wanted = WatchedNames::of(it.client, it.server, kind, world);
                     let is_just_that =
                         wanted.is(subscription) && subscription.has_all() == wanted.all;
                     report.ensure(is_just_that, INTEREST, || {

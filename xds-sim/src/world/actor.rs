@@ -12,9 +12,9 @@ use std::{
     thread,
 };
 
-use crate::{
-    oracle::{NO_PANIC, Rule},
-    world::Party,
+use super::{
+    Party,
+    events::{NO_PANIC, Rule},
 };
 
 const SCENARIO: Rule = Rule::new("scenario", "what a scenario asserts holds, and it has an end");

@@ -184,8 +184,8 @@ fn an_interest_that_is_not_what_is_watched_is_found_out() {
     println!("covers: IC10");
 }
 
-fn wanted(all: bool) -> Wanted {
-    Wanted { names: BTreeSet::new(), all }
+fn wanted(all: bool) -> WatchedNames {
+    WatchedNames { names: BTreeSet::new(), all }
 }
 
 #[test]

@@ -2,15 +2,17 @@
 
 use xds_core::Time;
 
+use super::{Config, Failure, Outcome};
 use crate::{
-    check::{Config, Failure, Outcome},
     options::Options,
     oracle::Rule,
     situations::Situations,
     tape::{Choices, Drift, Tape},
     trace::{Header, Keep, Recorder, Trace, Violation},
-    within::{self, Actor, Caught},
-    world::World,
+    world::{
+        World,
+        actor::{self, Actor, Caught},
+    },
 };
 
 /// Result of a run, with its trace.
@@ -28,11 +30,13 @@ pub(crate) fn run(
     config: &Config,
     keep: Keep,
 ) -> RunResult {
-    drop(within::take_reached());
+    drop(actor::take_reached());
     let options = config.options(&mut choices);
     let drawn = choices.taken().len();
     let before = (options.clone(), choices.to_tape());
-    let world = within::catch(Actor::World, || World::new(options, choices, config, keep));
+    let world = actor::catch(Actor::World, || {
+        World::new(options, choices, &config.participants, |it| config.oracles(it), keep)
+    });
     let mut world = match world {
         Caught::Finished(world) => world,
         Caught::Stopped => {
@@ -40,15 +44,15 @@ pub(crate) fn run(
         }
         Caught::Panicked(actor, what) => return without_world(seed, before, config, actor, what),
     };
-    let ended = within::catch(Actor::Scenario, || (config.scenario)(&mut world));
+    let ended = actor::catch(Actor::Scenario, || (config.scenario)(&mut world));
     if let Caught::Panicked(actor, what) = ended {
         world.note_panic(actor, what);
     }
-    if let Caught::Panicked(actor, what) = within::catch(Actor::World, || world.finish_run()) {
+    if let Caught::Panicked(actor, what) = actor::catch(Actor::World, || world.finish_run()) {
         world.note_panic(actor, what);
     }
     let mut ended = world.end();
-    ended.situations.add_own(within::take_reached());
+    ended.situations.add_own(actor::take_reached());
     let mut trace = ended.trace;
     trace.header.seed = seed;
     let tape = ended.choices.to_tape();

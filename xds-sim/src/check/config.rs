@@ -1,26 +1,24 @@
-//! Entry points that make one run or many runs and report failures.
+//! Configuration of runs.
 
 use std::{any::TypeId, env, fmt, sync::Arc};
 
+use super::shrink::Effort;
 use crate::{
     options::{Mixture, Options},
-    oracle::Oracle,
-    run::run,
-    shrink::{Effort, shrink},
-    situations::Situations,
+    oracle::{self, Oracle},
     storm::storm,
-    tape::{Choice, Choices, Drift, Span, Tape},
-    trace::{Keep, Trace, Violation},
-    world::{Application, ControlPlane, World},
+    tape::Choices,
+    world::{
+        Application, ControlPlane, Participants, World,
+        actor::{Actor, act_as},
+    },
 };
-
-/// Constructor called once for each client or server of a run, with its index.
-type Factory<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
 
 /// Constructor of an oracle, called once per run with the options of the run.
 type OracleFactory = Arc<dyn Fn(&Options) -> Box<dyn Oracle> + Send + Sync>;
 
 type Scenario = Arc<dyn Fn(&mut World) + Send + Sync>;
+
 type Adjust = Arc<dyn Fn(&mut Options) + Send + Sync>;
 
 /// Configuration of one or more simulation runs.
@@ -39,10 +37,9 @@ pub struct Config {
     scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,
-    pub(crate) control_plane: Option<Factory<dyn ControlPlane>>,
-    pub(crate) application: Option<Factory<dyn Application>>,
+    pub(crate) participants: Participants,
     pub(crate) oracles: Vec<OracleFactory>,
-    situations: Vec<&'static str>,
+    pub(super) situations: Vec<&'static str>,
 }
 
 /// Inputs needed to reproduce a run.
@@ -88,8 +85,7 @@ impl Config {
             scenario: Arc::new(scenario),
             fixed: None,
             adjust: None,
-            control_plane: None,
-            application: None,
+            participants: Participants::default(),
             oracles: Vec::new(),
             situations: Vec::new(),
         }
@@ -130,7 +126,7 @@ impl Config {
         mut self,
         make: impl Fn(usize) -> Box<dyn ControlPlane> + Send + Sync + 'static,
     ) -> Self {
-        self.control_plane = Some(Arc::new(make));
+        self.participants.control_plane = Some(Arc::new(make));
         self
     }
 
@@ -140,7 +136,7 @@ impl Config {
         mut self,
         make: impl Fn(usize) -> Box<dyn Application> + Send + Sync + 'static,
     ) -> Self {
-        self.application = Some(Arc::new(make));
+        self.participants.application = Some(Arc::new(make));
         self
     }
 
@@ -220,8 +216,8 @@ impl Config {
     /// Returns the inputs needed to reproduce one of the runs.
     pub(crate) fn reproduction(&self) -> Reproduction {
         let is_own = self.scenario_type != type_of(&storm)
-            || self.control_plane.is_some()
-            || self.application.is_some()
+            || self.participants.control_plane.is_some()
+            || self.participants.application.is_some()
             || !self.oracles.is_empty();
         match self.fixed.is_some() || self.adjust.is_some() {
             _ if is_own => Reproduction::Config,
@@ -251,6 +247,20 @@ impl Config {
         self
     }
 
+    /// Creates the oracles of a run with these options.
+    pub(super) fn oracles(&self, options: &Options) -> Vec<Box<dyn Oracle>> {
+        match self.oracle_mode {
+            OracleMode::On => {
+                let own = self.oracles.iter().map(|make| {
+                    let _guard = act_as(Actor::Oracle);
+                    make(options)
+                });
+                oracle::all(options).into_iter().chain(own).collect()
+            }
+            OracleMode::Off => Vec::new(),
+        }
+    }
+
     /// Returns the options of a run. They are drawn from the start of the tape unless they are
     /// fixed.
     ///
@@ -262,7 +272,7 @@ impl Config {
             Some(fixed) => fixed.clone(),
             None => Options::draw(choices),
         };
-        if self.control_plane.is_some() && self.fixed.is_none() {
+        if self.participants.control_plane.is_some() && self.fixed.is_none() {
             options.mixture = Mixture::Alike;
         }
         if let Some(adjust) = &self.adjust {
@@ -290,17 +300,6 @@ fn type_of<T: 'static>(_: &T) -> TypeId {
     TypeId::of::<T>()
 }
 
-impl Failure {
-    /// Returns the choices made after the options were drawn.
-    ///
-    /// With [fixed options](Config::with_fixed_options) they reproduce the run, even when a later
-    /// version of this crate draws more options.
-    #[must_use]
-    pub fn tape_after_options(&self) -> Tape {
-        Tape::from_values(self.tape.values().iter().skip(self.drawn).copied())
-    }
-}
-
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -309,202 +308,5 @@ impl fmt::Debug for Config {
             .field("oracle_mode", &self.oracle_mode)
             .field("effort", &self.effort)
             .finish_non_exhaustive()
-    }
-}
-
-/// Result of one run.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Outcome {
-    /// Seed, if the run was made from one.
-    pub seed: Option<u64>,
-    /// Options of the run.
-    pub options: Options,
-    /// Number of delivered messages and fired timers.
-    pub events: u64,
-    /// Hash of all events. Equal runs have equal hashes.
-    pub hash: u64,
-    /// Values chosen in the run.
-    pub tape: Tape,
-    /// Values chosen in the run, with the question that each one answered.
-    pub choices: Vec<Choice>,
-    /// Evidence that the replayed tape belongs to a different run. The result then says nothing
-    /// about that run.
-    ///
-    /// A tape that ends early is not drift, because shrunk tapes do. A tape with values left over
-    /// is not drift if a rule was broken.
-    pub drift: Option<Drift>,
-    /// Situations that the run reached.
-    pub situations: Situations,
-    /// Failure, if a rule was broken.
-    pub violation: Option<Failure>,
-}
-
-/// A run that broke a rule, with everything needed to reproduce it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Failure {
-    /// Seed, if the run was made from one and has not been shrunk.
-    pub seed: Option<u64>,
-    /// Options of the run.
-    pub options: Options,
-    /// Rule that was broken.
-    pub violation: Violation,
-    /// Values chosen in the run.
-    pub tape: Tape,
-    /// Groups of choices that belong together.
-    pub spans: Vec<Span>,
-    /// Number of choices, at the start of the tape, with which the options were drawn.
-    pub drawn: usize,
-    /// Inputs needed to reproduce the run.
-    pub reproduction: Reproduction,
-    /// Events of the run.
-    pub trace: Trace,
-}
-
-/// Result of many runs in which no rule was broken.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Number of runs.
-    pub runs: u64,
-    /// Number of delivered messages and fired timers in all runs.
-    pub events: u64,
-    /// Situations that the runs reached.
-    pub situations: Situations,
-}
-
-/// Number of newest events kept of a failed run. Only endless runs have more.
-const EVENTS_KEPT: usize = 100_000;
-
-/// Makes the run of a seed. If it breaks a rule, the run is repeated to record its events.
-#[must_use]
-pub fn run_seed(seed: u64, config: &Config) -> Outcome {
-    let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Hash);
-    match ran.broken {
-        None => ran.outcome,
-        Some(broken) => explain(broken, Some(seed), config).unwrap_or(ran.outcome),
-    }
-}
-
-/// Makes the run of a seed and records its events, whether or not it breaks a rule.
-#[must_use]
-pub fn record_seed(seed: u64, config: &Config) -> (Outcome, Trace) {
-    let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Newest(EVENTS_KEPT));
-    (ran.outcome, ran.trace)
-}
-
-/// Makes the run of a tape and records its events, whether or not it breaks a rule.
-#[must_use]
-pub fn record_tape(tape: &Tape, config: &Config) -> (Outcome, Trace) {
-    let ran = run(Choices::from_tape(tape), None, config, Keep::Newest(EVENTS_KEPT));
-    (ran.outcome, ran.trace)
-}
-
-/// Makes the run of a tape.
-#[must_use]
-pub fn replay(tape: &Tape, config: &Config) -> Outcome {
-    record_tape(tape, config).0
-}
-
-/// Repeats a failed run and records its events.
-fn explain(tape: Tape, seed: Option<u64>, config: &Config) -> Option<Outcome> {
-    let mut outcome = replay(&tape, config);
-    outcome.seed = seed;
-    let failure = outcome.violation.as_mut()?;
-    failure.seed = seed;
-    failure.trace.header.seed = seed;
-    Some(outcome)
-}
-
-/// Returns the choices of the run of a tape, if it breaks the rule `invariant`.
-pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(Tape, Vec<Span>)> {
-    let ran = run(Choices::from_tape(tape), None, config, Keep::Nothing);
-    let failure = ran.outcome.violation?;
-    (failure.violation.invariant == invariant).then_some((failure.tape, failure.spans))
-}
-
-/// Makes many runs of a scenario, for use in tests.
-///
-/// `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the environment override the runs of the
-/// configuration.
-///
-/// # Panics
-///
-/// - If a run breaks a rule, or code panics in it. The message has the seed, the options, the rule
-///   and the smallest run found that breaks it.
-/// - If no run reaches a [required situation](Config::with_situation).
-/// - If the configuration was [made for another scenario](Config::new).
-/// - If the environment has an invalid number or tape, or a tape of [another run](Outcome::drift).
-pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Summary {
-    let config = config.of_scenario(scenario);
-    let runs = config.runs;
-    let config = config.with_environment();
-    if let Some(summary) = of_environment(&config) {
-        return summary;
-    }
-    let mut summary = Summary::default();
-    for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
-        summary.add(run_seed(seed, &config), &config);
-    }
-    let situations = config.situations.iter();
-    let missing: Vec<_> = situations.filter(|it| summary.situations.hits_of(it) == 0).collect();
-    assert!(
-        missing.is_empty() || config.runs < runs,
-        "{} runs never came to what they have to come to: {missing:?}",
-        summary.runs
-    );
-    summary
-}
-
-/// Makes only the run of `XDS_SIM_TAPE`, if the environment has it.
-///
-/// # Panics
-///
-/// If the run breaks a rule or the tape has drifted.
-pub(crate) fn of_environment(config: &Config) -> Option<Summary> {
-    let text = env::var("XDS_SIM_TAPE").ok()?;
-    let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-    let outcome = replay(&tape, config);
-    let drift = outcome.drift;
-    let mut summary = Summary::default();
-    summary.add(outcome, config);
-    if let Some(drift) = drift {
-        panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
-    }
-    Some(summary)
-}
-
-impl Summary {
-    pub(crate) fn add(&mut self, outcome: Outcome, config: &Config) {
-        if let Some(failure) = outcome.violation {
-            let mut tries = 0;
-            let smallest = shrink(&failure, config, &mut |progress| tries = progress.tries);
-            let drift = outcome.drift.map(|drift| format!("{drift}\n")).unwrap_or_default();
-            let text = smallest.to_text(Some((&failure, tries)));
-            panic!("{drift}{text}\nas a test:\n\n{}", smallest.to_test());
-        }
-        self.runs += 1;
-        self.events += outcome.events;
-        self.situations.add(&outcome.situations);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number_of;
-
-    #[test]
-    fn seeds_are_numbers_as_people_write_them() {
-        for (text, number) in [
-            ("7", Some(7)),
-            (" 0x5eed ", Some(0x5eed)),
-            ("1_000", Some(1_000)),
-            ("0x", None),
-            ("seven", None),
-            ("-1", None),
-        ] {
-            assert_eq!(number_of(text), number, "{text}");
-        }
     }
 }

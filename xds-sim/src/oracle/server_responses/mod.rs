@@ -8,14 +8,14 @@
 
 mod acceptance;
 mod errors;
-#[cfg(test)]
-mod found_out;
 mod length;
+mod progress;
 mod rules;
-mod standing;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod violations;
 mod warming;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use xds_core::{Time, types};
 
-pub(super) use self::state::{is_heartbeat, renews};
 use self::{
     acceptance::{PendingConvergence, TypeInView},
+    progress::is_gated,
     rules::{
         ALL, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME, ORDER, OWN_VIEW, REMOVED_ONCE,
         SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
     },
-    standing::is_gated,
     state::TypeState,
     warming::Warms,
 };
@@ -146,7 +145,7 @@ impl ServerResponses {
             self.one_content_per_version(kind, response, report);
         }
         let is_ours = world.server(world.link(link).server).is_some();
-        if world.options().order == Order::ByRank && is_ours && !renews(response) {
+        if world.options().order == Order::ByRank && is_ours && !response.renews() {
             let earlier = self.due_before(link, kind, world);
             let has_content = response.resources.iter().any(|item| item.bytes.is_some());
             report.ensure(earlier.is_none() || !has_content, ORDER, || {
@@ -169,7 +168,7 @@ impl ServerResponses {
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
         let extras = |name: &str| world.extras(server, view, kind, name);
         if !world.options().sends_ttls(world.link(link).variant) {
-            report.ensure(!renews(response), TOLD, || format!("{response:?}"));
+            report.ensure(!response.renews(), TOLD, || format!("{response:?}"));
             if content.keys().any(|name| extras(name).ttl.is_some()) {
                 report.note(Situation::TtlUntold);
             }
@@ -178,7 +177,7 @@ impl ServerResponses {
         state.heartbeats(response, has, &extras, report);
         state.versions.0.clone_from(&response.version);
         state.answers.sends(response, &state.sent);
-        if is_heartbeat(response) {
+        if response.is_heartbeat() {
             state.newest.clone_from(&response.nonce);
             (state.is_answered, state.is_rejected, state.has_responded) = (false, false, true);
             state.gone.clear();

@@ -13,10 +13,11 @@ use xds_core::service::Variant;
 
 use super::{ServerResponses, TypeState, rules::LENGTH};
 use crate::{
-    oracle::{Report, subscription::ALL},
+    oracle::Report,
     world::{
         ResourceExtras, TOO_LONG, World, glob_covers, is_glob,
         message::{Response, Text},
+        subscription::ALL,
     },
 };
 

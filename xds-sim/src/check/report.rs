@@ -2,8 +2,8 @@
 
 use std::{fmt::Write as _, thread};
 
-use super::printable::printable;
-use crate::check::{Failure, Reproduction};
+use super::{Failure, Reproduction};
+use crate::trace::printable::printable;
 
 /// Number of newest events shown.
 const LAST_EVENTS: usize = 30;

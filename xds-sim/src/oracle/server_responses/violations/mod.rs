@@ -1,8 +1,8 @@
 //! Tests with servers that break rules.
 
 mod acceptance;
-mod kept_back;
 mod warming;
+mod withheld;
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! Exhaustive enumeration of all runs of a small scenario. Random runs find deep faults;
 //! enumeration proves that no shallow fault remains.
 
+use super::{Config, Summary, of_environment, record_tape, run::run};
 use crate::{
-    check::{Config, Summary, of_environment, record_tape},
-    run::run,
     tape::{Choice, Choices, Tape},
     trace::Keep,
     world::World,

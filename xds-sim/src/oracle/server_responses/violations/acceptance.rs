@@ -1,7 +1,7 @@
 //! Tests with servers that report acceptance wrongly.
 
 use super::*;
-use crate::oracle::server_talk::acceptance::NEWEST;
+use crate::oracle::server_responses::acceptance::NEWEST;
 
 impl Scene<'_> {
     fn judge(&mut self, event: &Event<'_>) {

@@ -3,7 +3,7 @@
 use super::RogueClient;
 use crate::{
     options::{Lie, Options, Order},
-    oracle::Rule,
+    world::events::Rule,
 };
 
 const NODE_ONCE: Rule = Rule::new(

@@ -5,10 +5,8 @@
 //! tape, sets values to zero, and lowers the others. An edit is kept if the run still breaks the
 //! same rule.
 
-use crate::{
-    check::{Config, Failure, breaks, replay},
-    tape::{Span, Tape},
-};
+use super::{Config, Failure, breaks, replay};
+use crate::tape::{Span, Tape};
 
 /// Limit on the work spent on shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use xds_core::{
 };
 
 use self::attempts::{AttemptKey, Attempts};
-use super::{Event, Oracle, Report, Rule, StreamEnd, subscription::ALL};
+use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
     options::{Fault, Feature, ProfileName, Streams, Transport, Verdicts},
     situations::Situation,
@@ -23,6 +23,7 @@ use crate::{
     world::{
         LinkId, Party, World, alias_of,
         message::{Request, Response, Text},
+        subscription::ALL,
     },
 };
 

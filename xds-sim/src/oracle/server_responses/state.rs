@@ -17,11 +17,12 @@ use super::{
     warming::Warms,
 };
 use crate::{
-    oracle::{Report, Rule, SubscriptionState, subscription::ALL},
+    oracle::{Report, Rule},
     situations::Situation,
     world::{
         ResourceExtras, glob_covers, is_alias, is_glob, meaning_of,
         message::{Names, Request, Response, ResponseItem, Text},
+        subscription::{ALL, SubscriptionState},
     },
 };
 
@@ -110,19 +111,6 @@ struct Renewals {
     since: Time,
     ttl: Duration,
     count: u32,
-}
-
-/// Whether a response is a heartbeat and contains nothing else.
-pub(in crate::oracle) fn is_heartbeat(response: &Response) -> bool {
-    let says_more = !response.removed.is_empty() || !response.errors.is_empty();
-    let mut items = response.resources.iter();
-    !says_more && !response.resources.is_empty() && items.all(|item| item.bytes.is_none())
-}
-
-/// Whether a response contains a resource with a TTL. Full states are renewed by sending everything
-/// again, and so are resources that may have expired at the client.
-pub(in crate::oracle) fn renews(response: &Response) -> bool {
-    response.resources.iter().any(|item| item.ttl.is_some())
 }
 
 impl TypeState {
@@ -473,7 +461,7 @@ impl TypeState {
         }
         self.gone.clone_from(&response.removed);
         self.beating.clear();
-        if renews(response) {
+        if response.renews() {
             self.beating.extend(response.resources.iter().map(|item| item.name.clone()));
         }
     }

@@ -20,12 +20,7 @@ use xds_core::{
     types,
 };
 
-use super::{
-    ServerResponses,
-    rules::ACCEPTED,
-    standing::is_gated,
-    state::{TypeState, is_heartbeat},
-};
+use super::{ServerResponses, progress::is_gated, rules::ACCEPTED, state::TypeState};
 use crate::{
     oracle::Report,
     world::{
@@ -58,7 +53,7 @@ impl Answers {
         self.is_unchecked = true;
         self.fresh.clear();
         self.content.clear();
-        if is_heartbeat(response) {
+        if response.is_heartbeat() {
             return;
         }
         for item in &response.resources {

@@ -77,8 +77,11 @@ mod tests {
     use super::*;
     use crate::{
         options::{Action, Actions, Lie, Lies, Options, Transport},
-        oracle::{self, HONEST_TIMEOUTS, NO_PANIC},
-        world::reception,
+        oracle,
+        world::{
+            admission,
+            events::{HONEST_TIMEOUTS, NO_PANIC},
+        },
     };
 
     /// Returns the identifiers of rules that the oracles of any run check.
@@ -93,7 +96,7 @@ mod tests {
         ];
         let oracles = kinds.iter().flat_map(oracle::all);
         let rules = oracles.flat_map(|oracle| oracle.rules()).map(|rule| rule.id);
-        let of_worlds = [NO_PANIC, HONEST_TIMEOUTS].into_iter().chain(reception::RULES);
+        let of_worlds = [NO_PANIC, HONEST_TIMEOUTS].into_iter().chain(admission::RULES);
         rules.chain(of_worlds.map(|rule| rule.id)).collect()
     }
 
