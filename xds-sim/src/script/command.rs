@@ -35,8 +35,8 @@
 //! | `metrics`, `type-stats` | prints the exported metrics, or the counters by type |
 //!
 //! `@SERVER` or `@TYPE` after the verb, as in `end@backup` or `respond@eds`, selects the stream to
-//! that server or for that type for a command of the server or of the network. The default is the
-//! newest stream.
+//! that server or for that type for a command of the server, `settle`, `wants-read` or `link`. The
+//! default is the newest stream. `block` and `unblock` apply to all streams.
 //!
 //! NACKs of a script's client are not paced unless `nack-interval=` is given, so that several
 //! responses can be rejected without a pause.

@@ -70,6 +70,11 @@ impl ScriptState {
         match command {
             Command::Client(options) => *self = Self::with_client(&options)?,
             Command::At { place, command } => {
+                if !selects_stream(&command) {
+                    return Err(format!(
+                        "this command is not for one stream: leave out `@{place}`"
+                    ));
+                }
                 self.place = Some(place);
                 let result = self.perform(*command);
                 self.place = None;
@@ -399,6 +404,38 @@ fn act(command: Command) -> Result<WatcherAction, String> {
     }
 }
 
+/// Whether a command is for one stream, which `@SERVER` or `@TYPE` selects.
+fn selects_stream(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Respond(_)
+            | Command::Update(_)
+            | Command::RespondBytes(_)
+            | Command::Force(_)
+            | Command::ForceUpdate(_)
+            | Command::End { .. }
+            | Command::Unchanged
+            | Command::Undeliverable(_)
+            | Command::Settle(_)
+            | Command::Link(_)
+            | Command::Print(Printout::WantsRead)
+    )
+}
+
 fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::run;
+
+    #[test]
+    fn ignored_values_and_streams_are_rejected() {
+        let why = |script: &str| run(script).unwrap_err().why;
+        assert_eq!(why("client exchange=polls"), "`exchange` is files, not `polls`");
+        assert_eq!(why("client fallback=on"), "`fallback` is off or failover, not `on`");
+        assert_eq!(why("client variant@a=sotw"), "`variant@a` is delta, not `sotw`");
+        assert_eq!(why("block@a"), "this command is not for one stream: leave out `@a`");
+    }
 }
