@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
     #[error(
-        "{} is not served: {}, and --strict and --validate serve only what is valid from the start",
+        "{} is not served: {}; with --strict or --validate the files must be valid at the start",
         .directory.display(), count(*.errors, "error")
     )]
     NotValid { directory: PathBuf, errors: u32 },
@@ -111,16 +111,16 @@ impl Failure {
 
 #[derive(Debug, Error)]
 pub(crate) enum DemoFailure {
-    #[error("no address to listen on: {0}")]
+    #[error("cannot listen: {0}")]
     Listen(io::Error),
-    #[error("the embedded configuration is broken: {0}")]
+    #[error("the embedded configuration is invalid: {0}")]
     Configuration(String),
-    #[error("the server does not take the configuration: {0}")]
+    #[error("the server rejects the configuration: {0}")]
     Refused(String),
     #[error("this did not happen within {} s: {what}", limit.as_secs())]
     TooLate { what: &'static str, limit: Duration },
-    #[error("the server has sent {responses} responses, where {expected} were enough")]
+    #[error("the server has sent {responses} responses instead of {expected}")]
     SentTooMuch { expected: u64, responses: u64 },
-    #[error("the client or the server has ended by itself")]
+    #[error("the client or the server ended unexpectedly")]
     Ended,
 }

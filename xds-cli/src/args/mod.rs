@@ -41,9 +41,9 @@ pub(crate) struct Cli {
     pub(crate) color: ColorChoice,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all went well (for watch and serve also: their time was over, \
-                          whatever came), 1 it did not, 2 wrong usage, 3 the address cannot be \
-                          listened on or resolved, 130 sim run was interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 130 sim run \
+                          was interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -102,7 +102,7 @@ pub(crate) struct ExternalArgs {
     ///
     /// Use TYPE:NAME for one resource, such as cds:xds-cluster for a cluster of the clients'
     /// bootstrap, or TYPE for all resources of a type, such as sds for all secrets.
-    #[arg(long = "elsewhere", value_name = "TYPE[:NAME]")]
+    #[arg(long, alias = "elsewhere", value_name = "TYPE[:NAME]")]
     pub(crate) external: Vec<Subscription>,
 }
 
@@ -216,7 +216,7 @@ pub(crate) struct WatchArgs {
 
 /// TLS options of connections to the servers given on the command line.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "TLS (any of these asks for it, as https:// does)")]
+#[command(next_help_heading = "TLS (each of these options enables it, and so does https://)")]
 pub(crate) struct ChannelArgs {
     /// Use TLS, and verify the server with the system's root certificates.
     #[arg(long, conflicts_with = "bootstrap")]

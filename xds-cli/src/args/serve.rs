@@ -108,7 +108,7 @@ pub(crate) struct ServeArgs {
 
 /// TLS options of the server.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "TLS (files are read again when they change)")]
+#[command(next_help_heading = "TLS (changed files are reloaded)")]
 pub(crate) struct ServerTlsArgs {
     /// Use TLS with this server certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key")]

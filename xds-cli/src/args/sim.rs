@@ -25,7 +25,7 @@ pub(crate) enum SimCommand {
     ///
     /// The exit code is also 1 if 8,000 runs or more never reach one of the expected
     /// situations, or if one kind of fault has no effect in any of them. This is not checked
-    /// with --options or --unjudged.
+    /// with --options or --without-oracles.
     ///
     /// After an interrupt the command finishes the current runs, reports the results and exits with
     /// code 130. A second interrupt stops it at once.
@@ -68,8 +68,8 @@ pub(crate) struct RunArgs {
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Do not check the rules. This measures the speed of client and server alone.
-    #[arg(long)]
-    pub(crate) unjudged: bool,
+    #[arg(long, alias = "unjudged")]
+    pub(crate) without_oracles: bool,
 
     #[command(flatten)]
     pub(crate) fixed: FixedOptions,
@@ -134,7 +134,7 @@ impl FixedOptions {
         let changed = line.changed();
         if !changed.is_empty() {
             let changed = changed.join(", ");
-            print_to_stderr(&format!("xds: not all of these options go together: {changed}"));
+            print_to_stderr(&format!("xds: some of these options cannot be combined: {changed}"));
         }
         let line = if has_tape { line } else { line.with_operations() };
         Config::default().with_fixed_options(line.options)
@@ -209,19 +209,19 @@ pub(crate) struct ShrinkArgs {
 }
 
 fn parse_minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
+    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "the time must be greater than zero".into())
 }
 
 /// Parses a number in the form that `XDS_SIM_SEED` accepts.
 fn parse_number(text: &str) -> Result<u64, String> {
-    number_of(text).ok_or_else(|| "it is no number such as 7, 1_000 or 0x5eed".into())
+    number_of(text).ok_or_else(|| "it is not a number such as 7, 1_000 or 0x5eed".into())
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
     let number = parse_number(text)?;
-    if number > 0 { Ok(number) } else { Err("there has to be one at least".into()) }
+    if number > 0 { Ok(number) } else { Err("the number must be at least one".into()) }
 }
 
 fn parse_options(text: &str) -> Result<OptionLine, String> {
@@ -232,5 +232,5 @@ fn parse_options(text: &str) -> Result<OptionLine, String> {
 }
 
 fn parse_tape(text: &str) -> Result<Arc<Tape>, String> {
-    text.parse().map(Arc::new).map_err(|why| format!("this is no tape: {why}"))
+    text.parse().map(Arc::new).map_err(|why| format!("this is not a tape: {why}"))
 }

@@ -234,7 +234,7 @@ impl FileState {
 
 fn error(path: &Path, key: &Key, owner: &Path) -> String {
     format!(
-        "{}: the {} resource `{}` stands in {} already",
+        "{}: the {} resource `{}` is already defined in {}",
         path.display(),
         type_name(key.type_url.as_str()),
         key.name,
@@ -393,7 +393,7 @@ mod tests {
         // The file that was edited later is rejected, whatever its name.
         directory.expect_error(
             vec![file("a", "one two=5s three"), file("b", "two")],
-            "a: the cds resource `two` stands in b already",
+            "a: the cds resource `two` is already defined in b",
         );
         directory.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
         // The state is accepted once the other file no longer defines the resource.
@@ -409,7 +409,7 @@ mod tests {
         let mut directory = Directory::default();
         let (errors, changed, _) = directory.step(vec![file("b", "one two"), file("a", "one")]);
         assert_eq!(changed, "one");
-        assert_eq!(errors, ["b: the cds resource `one` stands in a already"]);
+        assert_eq!(errors, ["b: the cds resource `one` is already defined in a"]);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Config {
         let scenario_type = type_of(&scenario);
         assert!(
             [scenario_type, type_of(&storm)].contains(&self.scenario_type),
-            "the configuration has a scenario of its own, and another one is given: Config::default() has none to lose"
+            "the configuration has a scenario already: use Config::default() for another one"
         );
         Self { scenario_type, scenario: Arc::new(scenario), ..self.clone() }
     }
@@ -237,7 +237,7 @@ impl Config {
     pub fn with_environment(mut self) -> Self {
         let number = |name| {
             let text = env::var(name).ok()?;
-            Some(number_of(&text).unwrap_or_else(|| panic!("{name}={text} is no number")))
+            Some(number_of(&text).unwrap_or_else(|| panic!("{name}={text} is not a number")))
         };
         self.runs = number("XDS_SIM_RUNS").unwrap_or(self.runs);
         if let Some(seed) = number("XDS_SIM_SEED") {

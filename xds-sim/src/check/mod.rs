@@ -168,7 +168,7 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     let missing: Vec<_> = situations.filter(|it| summary.situations.hits_of(it) == 0).collect();
     assert!(
         missing.is_empty() || config.runs < runs,
-        "{} runs never came to what they have to come to: {missing:?}",
+        "{} runs never reached the required situations: {missing:?}",
         summary.runs
     );
     summary
@@ -187,7 +187,7 @@ pub(crate) fn of_environment(config: &Config) -> Option<Summary> {
     let mut summary = Summary::default();
     summary.add(outcome, config);
     if let Some(drift) = drift {
-        panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
+        panic!("XDS_SIM_TAPE: {drift}; this run breaks no rule");
     }
     Some(summary)
 }

@@ -12,11 +12,10 @@ const LAST_EVENTS: usize = 30;
 const WIDTH: usize = 92;
 
 /// Placeholder for a user-defined configuration in a generated test.
-const OWN_CONFIG: &str = r#"// >>> YOURS: the configuration with which it was found, with its scenario, control plane and application.
+const OWN_CONFIG: &str = r#"// TODO: insert the configuration of the failed run: its scenario, control plane and application.
 fn config() -> Config {
     todo!("Config::new(...).with_control_plane(...).with_application(...)")
 }
-// <<<
 
 "#;
 
@@ -114,9 +113,9 @@ impl Failure {
         out.push_str("//!\n");
         comment(&mut out, "//! ", &printable(&violation.what));
         out.push_str("\nuse xds_sim::{Config, Options, Tape, replay};\n\n");
-        out.push_str("/// What kind of run it is, where it is not as by default.\n");
+        out.push_str("/// Options of the run that differ from the defaults.\n");
         let _ = writeln!(out, "const OPTIONS: &str = {};\n", words(&self.options.differences()));
-        out.push_str("/// The choices of the run after these.\n");
+        out.push_str("/// Choices of the run after the options.\n");
         let tape = self.tape_after_options();
         let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&tape.to_string()));
         let config = match self.reproduction {
@@ -135,7 +134,7 @@ impl Failure {
     if let Some(failure) = outcome.violation {{
         panic!(\"{{}}\", failure.to_text(None));
     }}
-    assert_eq!(outcome.drift, None, \"this is another run by now, and shows nothing\");
+    assert_eq!(outcome.drift, None, \"the tape now leads to another run\");
 }}
 "
         );

@@ -10,14 +10,16 @@ use crate::{
 
 const ENTRIES: Rule = Rule::new(
     "IC35",
-    "what a client holds is bounded by what is watched and what its servers have, whatever these say",
+    "the state that a client stores is bounded by its watches and its servers' resources, whatever the servers send",
 );
-const SUBSCRIPTIONS: Rule =
-    Rule::new("IS24", "what a server holds of its clients is bounded, whatever these say");
+const SUBSCRIPTIONS: Rule = Rule::new(
+    "IS24",
+    "the state that a server stores for its clients is bounded, whatever the clients send",
+);
 
 const NAMES: Rule = Rule::new(
     "IS24",
-    "who asks for more names than a stream may have is sent away, and of what others ask for no more is held",
+    "a stream that subscribes to too many names is closed, and stored names are bounded by the subscriptions",
 );
 
 /// Maximum number of names invented by a lie.

@@ -18,17 +18,17 @@ use crate::{
 
 const CONVERGENCE: Rule = Rule::new(
     "IL1",
-    "once everything works again, each watch holds what its server has, within a bound",
+    "after all faults are repaired, each watch has its server's state within a time limit",
 );
 const ALL_TURN: Rule = Rule::new(
     "IC29",
-    "who cannot reach its first server and lacks something turns to the next one, with all that it watches",
+    "a client that cannot reach its first server and lacks a resource falls back to the next one with all its watches",
 );
-const SILENCE: Rule = Rule::new("IL2", "after the last change the messages come to an end");
+const SILENCE: Rule = Rule::new("IL2", "after the last change, messages stop");
 const NOTHING_LEFT: Rule =
-    Rule::new("IL7", "what was held for watches and streams is let go of when they have gone");
-const CLOSED_STREAMS: Rule = Rule::new("IS23", "a closed stream leaves nothing behind at a server");
-const AFTER_THE_END: Rule = Rule::new("IC39", "after it was shut down a client does nothing");
+    Rule::new("IL7", "the state of watches and streams is released when they end");
+const CLOSED_STREAMS: Rule = Rule::new("IS23", "a server stores nothing for a closed stream");
+const AFTER_THE_END: Rule = Rule::new("IC39", "a client does nothing after it was shut down");
 
 /// Checks the end of a run.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use crate::world::{Watched, World};
 
 const RESOURCES: Rule = Rule::new(
     "IC32",
-    "the resources that a client counts are those that it shows, and, where all are watched by name, those names",
+    "a client's resource counter equals its status and, if all watches are by name, the watched names",
 );
-const GROWTH: Rule = Rule::new("IC32", "what is counted in all never becomes less");
+const GROWTH: Rule = Rule::new("IC32", "total counters never decrease");
 
 /// Checks the metrics of clients.
 #[derive(Debug, Default)]

@@ -24,11 +24,11 @@ use crate::{
 
 const IN_TIME: Rule = Rule::new(
     "IC33",
-    "a resource with a time to live goes when that has passed since it was sent or renewed, and not before",
+    "a resource with a TTL expires when the TTL has passed since it was sent or renewed, and not before",
 );
 const RENEWED: Rule = Rule::new(
     "IS27",
-    "what has a time to live is renewed before it has passed, as long as everything works",
+    "a resource with a TTL is renewed before it expires, unless there is a fault",
 );
 
 /// Indexes of client and type, and the name.

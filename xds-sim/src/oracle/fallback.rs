@@ -12,7 +12,7 @@ use crate::{
 
 const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
     "IC29",
-    "a client turns to the next server only while it knows nothing of something that is watched",
+    "a client falls back to the next server only while the state of a watched resource is unknown",
 );
 
 /// Checks the reasons for fallback. The Envoy profile has other reasons and is not checked.

@@ -13,13 +13,11 @@ use crate::{
     world::{KEEPALIVE, LinkId, World},
 };
 
-const GIVEN_UP: Rule = Rule::new(
-    "IL3",
-    "a stream that goes silent is given up at both ends within the bound of its keepalive",
-);
+const GIVEN_UP: Rule =
+    Rule::new("IL3", "a silent stream is closed at both ends within its keepalive time");
 const COMES_BACK: Rule = Rule::new(
     "IL3",
-    "whoever gave a silent stream up, and still wants something, opens another one within the longest pause",
+    "a client that closed a silent stream and still has watches opens another one within the longest backoff",
 );
 
 /// Checks the treatment of silent streams.

@@ -17,16 +17,16 @@ use crate::world::{World, is_alias, message::Text};
 
 const LATE_COMERS: Rule = Rule::new(
     "IC14",
-    "whoever watches knows what his client knows of the resource, when the watch began or since",
+    "a watcher has its client's state of the resource, from the beginning of the watch on",
 );
 const IN_USE: Rule =
-    Rule::new("IC32", "a value that is told is the one in use, and stays it until more is told");
-const REJECTED: Rule =
-    Rule::new("IC20", "watchers are told that an update was rejected, and what it left them");
-const ENDS: Rule = Rule::new(
-    "IC28",
-    "an error that a watcher was told of stands as long as it does at the client",
+    Rule::new("IC32", "the value last notified is the one in use until the next notification");
+const REJECTED: Rule = Rule::new(
+    "IC20",
+    "watchers are notified of a rejected update and of the value that stays in use",
 );
+const ENDS: Rule =
+    Rule::new("IC28", "an error notified to a watcher lasts as long as it does at the client");
 
 /// Number of watches above which a client is checked only occasionally.
 pub(super) const MAX_WATCHES: usize = 64;

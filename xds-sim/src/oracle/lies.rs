@@ -21,18 +21,18 @@ use crate::{
     },
 };
 
-const TWICE: Rule = Rule::new("IC17", "a response that has a wanted name twice is rejected");
-const UNREQUESTED: Rule =
-    Rule::new("IC13", "what nobody asked for is not held, whatever a response has of it");
+const TWICE: Rule =
+    Rule::new("IC17", "a response that contains a subscribed name twice is rejected");
+const UNREQUESTED: Rule = Rule::new("IC13", "a resource that was not requested is not stored");
 
 const NOTHING: Rule = Rule::new(
     "IC36",
-    "what cannot be read, or is of a type that nobody watches, changes nothing and is answered with nothing",
+    "an undecodable response, or one of a type without watches, changes nothing and is not answered",
 );
-const APART: Rule = Rule::new("IC36", "a response changes nothing of another type than its own");
+const APART: Rule = Rule::new("IC36", "a response changes no other type");
 const SILENT: Rule = Rule::new(
     "IC36",
-    "a response changes nothing that it says nothing of, but for what a full state lacks",
+    "a response changes only the resources it contains, except those absent from a full state",
 );
 
 /// Checks the effect of lies.
@@ -140,7 +140,7 @@ impl LieEffects {
         if let Some(name) = repeated(response).find(is_wanted) {
             report.ensure(acks == self.before.0, TWICE, || format!("{name} comes twice"));
             if nacks > self.before.1 {
-                report.note(Situation::RejectedForRepetition);
+                report.note(Situation::DuplicateRejected);
             }
         }
         let asked = world.links(it.client).flat_map(|(_, link)| &link.asked);

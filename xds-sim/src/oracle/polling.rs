@@ -19,31 +19,26 @@ use crate::{
 
 const WHOLE: Rule = Rule::new(
     "IC7",
-    "a request that stands for itself states the node, all that is watched, and a version that its server gave out",
+    "an independent request states the node, all watched names, and a version that its server sent",
 );
 const ANSWER: Rule = Rule::new(
     "IS31",
-    "a request is answered when there is another state of what it asks for than the one that it states, with all of it",
+    "a request is answered with the full state when that differs from the stated version",
 );
-const HELD: Rule = Rule::new(
-    "IS31",
-    "a request is held only while there is nothing that its client does not know",
-);
-const NO_FLAPPING: Rule = Rule::new(
-    "IS31",
-    "the same state of the same names has one version, whichever server gives it out",
-);
+const HELD: Rule =
+    Rule::new("IS31", "a request is held only while its client has the current state");
+const NO_FLAPPING: Rule =
+    Rule::new("IS31", "the same state of the same names has one version at all servers");
 
 const OWN_VERSION: Rule = Rule::new(
     "IC7",
-    "who polls states the version that it accepted last from the same server, unless it let go of something since",
+    "a polling client states the version last accepted from the same server, unless it released a resource since",
 );
 const IN_PART: Rule = Rule::new(
     "IC7",
-    "who uses a part of what it rejects states no version until it has accepted one, as it holds none whole",
+    "a client that uses a part of a rejected response states no version until it accepts one",
 );
-const NO_NEWS: Rule =
-    Rule::new("IL2", "once there is nothing new, who polls is answered nothing any more");
+const NO_NEWS: Rule = Rule::new("IL2", "a polling client is not sent a state that it has");
 
 /// Resources that a request covers.
 type Contents = BTreeMap<Text, Bytes>;

@@ -22,11 +22,11 @@ use crate::{
 
 const PAUSES_END: Rule = Rule::new(
     "IC26",
-    "a server that is wanted is tried again when the pause is over that its failures in a row have led to",
+    "a needed server is retried when the backoff of its consecutive failures is over",
 );
 const FOUND_MISSING: Rule = Rule::new(
     "IC25",
-    "what does not come is found missing as soon as it was waited for as long as is configured",
+    "a resource that does not arrive is reported missing as soon as the configured timeout has passed",
 );
 
 /// Maximum of gRPC's first backoff with jitter, and of all of its backoffs.

@@ -19,16 +19,15 @@ use crate::{
 
 const TOLD: Rule = Rule::new(
     "IC27",
-    "that a server cannot be reached is told to everybody who relies on it, beside a value or in the place of one",
+    "an unreachable server is reported to all watchers that depend on it, as an ambient error or instead of a value",
 );
-const ONCE: Rule =
-    Rule::new("IC27", "who was told that a server cannot be reached is not told the same again");
+const ONCE: Rule = Rule::new("IC27", "an unreachable server is reported once to each watcher");
 const CLEARED: Rule = Rule::new(
     "IC28",
-    "trouble beside a value is told to be over once the server answers, or keeps silent for long enough",
+    "an ambient connectivity error is cleared when the server responds, or after enough silence",
 );
 const NOT_BEFORE: Rule =
-    Rule::new("IC28", "trouble beside a value is not told to be over while it goes on");
+    Rule::new("IC28", "an ambient connectivity error is not cleared while it lasts");
 
 /// Client, and the type that the stream carries.
 type ConnectionKey = (usize, Option<usize>);

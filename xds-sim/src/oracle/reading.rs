@@ -15,12 +15,9 @@ use crate::{
     },
 };
 
-const WHOLE: Rule =
-    Rule::new("IS32", "what a file says as a whole is what its readers use, as far as it is valid");
-const LAST_GOOD: Rule =
-    Rule::new("IS32", "a file that cannot be read changes nothing of what is used");
-const TOLD: Rule =
-    Rule::new("IS32", "that a file cannot be read is counted, as trouble of its server");
+const WHOLE: Rule = Rule::new("IS32", "the readers of a file use its whole valid content");
+const LAST_GOOD: Rule = Rule::new("IS32", "an unreadable file changes no resource in use");
+const TOLD: Rule = Rule::new("IS32", "an unreadable file is counted as a failure of its server");
 
 /// Checks clients that read files, if one server serves each name.
 #[derive(Debug, Default)]

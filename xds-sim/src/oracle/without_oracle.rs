@@ -49,23 +49,23 @@ const fn by_other_tests(
 pub const RULES_WITHOUT_ORACLE: &[RuleWithoutOracle] = &[
     by_comparison(
         "IC37",
-        "a client that is handed the same at the same times hands out the same, byte for byte",
+        "a client with the same inputs at the same times has the same outputs, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
     by_comparison(
         "IS34",
-        "a server that is handed the same at the same times hands out the same, byte for byte",
+        "a server with the same inputs at the same times has the same outputs, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
     by_comparison(
         "IL4",
-        "one scenario comes to the same in either variant of the protocol",
+        "a scenario has the same result in both variants of the protocol",
         "xds-sim/tests/variants.rs",
     ),
     by_other_tests(
         "IL6",
-        "who is served by a relay sees what it would see of its server",
-        "no server of a world has a client of its own",
+        "a client of a relay sees the same as a client of the relay's server",
+        "the servers of a world are not clients of other servers",
         &["tests/relay/transparent.rs"],
     ),
 ];

@@ -91,7 +91,7 @@ pub fn run(script: &str) -> Result<ScriptOutput, ScriptError> {
         let line = script.lines().count();
         return Err(ScriptError {
             line,
-            why: "the last commands lack their line of dashes".into(),
+            why: "the last commands are not followed by a line of dashes".into(),
         });
     }
     Ok(outcome)

@@ -104,18 +104,18 @@ pub(super) fn send(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         Lie::LongName => {
             let length = if nth.is_multiple_of(16) { LONGEST } else { LONG };
             forged.names.extend(["x".repeat(length), String::new()]);
-            world.note(Situation::LiedOfNames);
+            world.note(Situation::ForgedNames);
         }
         Lie::MalformedName => {
             forged.names.extend(MALFORMED.map(String::from));
-            world.note(Situation::LiedOfNames);
+            world.note(Situation::ForgedNames);
         }
         Lie::OtherVariant => {
             variant = match variant {
                 Variant::StateOfTheWorld => Variant::Incremental,
                 Variant::Incremental => Variant::StateOfTheWorld,
             };
-            world.note(Situation::LiedOfVariant);
+            world.note(Situation::ForgedVariant);
         }
         _ => {}
     }

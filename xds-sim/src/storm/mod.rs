@@ -57,7 +57,7 @@ const ABRUPT: u32 = 250;
 const SEVERAL: usize = 500;
 
 /// Rule broken by a client that accepts a watch after it was shut down.
-const AFTER_THE_END: &str = "a client that was shut down does nothing any more, and takes no watch";
+const AFTER_THE_END: &str = "a client that was shut down does nothing and accepts no watch";
 
 /// Repairs all faults, waits until all participants agree, and ends all watches.
 ///

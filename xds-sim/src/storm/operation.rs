@@ -238,7 +238,7 @@ impl Operation {
                 let is_rare = (self.nth, self.kind, self.client) == (NUMBERS - 1, 0, 0)
                     && world.options().responses == Responses::Long;
                 if is_rare {
-                    world.note(Situation::NamesByTheThousand);
+                    world.note(Situation::ThousandsWatched);
                 }
                 let many = if is_rare { THOUSANDS } else { MANY };
                 let first = world.options().names;

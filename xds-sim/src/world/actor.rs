@@ -17,12 +17,10 @@ use super::{
     events::{NO_PANIC, Rule},
 };
 
-const SCENARIO: Rule = Rule::new("scenario", "what a scenario asserts holds, and it has an end");
-const APPLICATION: Rule =
-    Rule::new("application", "an application does not panic, whatever it is told");
-const CONTROL_PLANE: Rule =
-    Rule::new("control plane", "a control plane does not panic, whatever it is asked");
-const ORACLE: Rule = Rule::new("oracle", "an oracle judges whatever happens, and does not panic");
+const SCENARIO: Rule = Rule::new("scenario", "the assertions of a scenario hold, and it ends");
+const APPLICATION: Rule = Rule::new("application", "an application does not panic");
+const CONTROL_PLANE: Rule = Rule::new("control plane", "a control plane does not panic");
+const ORACLE: Rule = Rule::new("oracle", "an oracle does not panic");
 const WORLD: Rule = Rule::new("world", "the simulation itself does not panic");
 
 /// Owner of the code that is running.
@@ -136,7 +134,7 @@ pub(crate) fn catch<T>(first: Actor, part: impl FnOnce() -> T) -> Caught<T> {
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
 /// Installs a panic hook that records panics within runs instead of printing them, because

@@ -6,17 +6,15 @@ use crate::{
     world::events::Rule,
 };
 
-const NODE_ONCE: Rule = Rule::new(
-    "IS19",
-    "a node is stated once; what a later request says of it is handled as configured",
-);
+const NODE_ONCE: Rule =
+    Rule::new("IS19", "a node is stated once; a node in a later request is handled as configured");
 const UNKNOWN_APART: Rule = Rule::new(
     "IS21",
-    "what is asked of a type that is not served is handled as configured, and other types go on",
+    "a request for a type that is not served is handled as configured, and other types are not affected",
 );
 const OF_ONE_TYPE: Rule = Rule::new(
     "IS22",
-    "a stream that is for one type ends when another one is asked for, and one for all when none is said",
+    "a single-type stream is closed on a request for another type, and an aggregated one on a request without a type",
 );
 
 /// Rules checked here.

@@ -91,7 +91,7 @@ impl World {
                 );
             }
             other => {
-                let what = format!("a world has no use for {other:?}");
+                let what = format!("a world does not handle {other:?}");
                 self.break_rule(&crate::world::events::NO_PANIC, what);
             }
         }
@@ -253,7 +253,7 @@ impl World {
         let strange = self.clients[at].core.stats().unsolicited;
         self.clients[at].core.handle_event(event, self.now);
         if self.clients[at].core.stats().unsolicited > strange {
-            self.note(Situation::UnknownTypePassedOver);
+            self.note(Situation::UnknownTypeIgnored);
         }
         self.emit(&Event::Read { link, response: message.response() });
         while let Some(output) = self.clients[at].core.poll_output() {
@@ -290,14 +290,14 @@ impl World {
             Notice::Ambient(Some(error))
                 if has_value && matches!(error.kind(), WatchErrorKind::Unavailable(_)) =>
             {
-                self.note(Situation::TroubleBesideValue);
+                self.note(Situation::AmbientConnectivityError);
             }
             Notice::Changed(Err(error)) => match error.kind() {
                 WatchErrorKind::DoesNotExist(_) => self.note(Situation::NotReceivedInTime),
-                WatchErrorKind::Timeout(_) => self.note(Situation::SilenceIsTrouble),
+                WatchErrorKind::Timeout(_) => self.note(Situation::TimeoutIsTransient),
                 _ => {}
             },
-            Notice::Changed(Ok(_)) if is_by_alias => self.note(Situation::HeardByAlias),
+            Notice::Changed(Ok(_)) if is_by_alias => self.note(Situation::NotifiedByAlias),
             _ => {}
         }
         self.action(at, watch);
@@ -318,7 +318,7 @@ impl World {
     fn action(&mut self, at: usize, watch: WatchId) {
         let known = self.clients[at].watches.get_mut(watch);
         let Some(action) = known.and_then(|known| known.action.take()) else { return };
-        self.note(Situation::WatchFromWithinNotice);
+        self.note(Situation::WatchInsideNotice);
         self.takes_effect(Action::WatchInNotice);
         match action {
             NoticeAction::Watch { kind, name } => {
@@ -357,11 +357,11 @@ impl World {
         let nacks = self.clients[at].core.stats().nacks;
         // The update may have been discarded with its stream.
         match self.clients[at].core.settle(update, refused, now) {
-            Ok(()) => self.note(Situation::VerdictFromOutside),
-            Err(_) => self.note(Situation::VerdictForNothing),
+            Ok(()) => self.note(Situation::ExternalVerdict),
+            Err(_) => self.note(Situation::LateVerdict),
         }
         if is_refused && self.clients[at].core.stats().nacks > nacks {
-            self.note(Situation::RefusedFromOutside);
+            self.note(Situation::RejectedExternally);
         }
         self.drain_client(at);
     }

@@ -40,7 +40,7 @@ impl World {
     pub fn run_until(&mut self, end: Time) {
         self.waits += 1;
         if self.waits > ENDLESS_WAITS {
-            let what = "it waits without end".into();
+            let what = "it waits endlessly".into();
             self.break_rule(&Actor::Scenario.rule(), what);
         }
         if self.is_over() {
@@ -101,7 +101,7 @@ impl World {
         self.events += 1;
         self.events_at_instant += 1;
         if self.events_at_instant > ENDLESS {
-            self.break_rule(&events::HONEST_TIMEOUTS, "no end of work at one instant".into());
+            self.break_rule(&events::HONEST_TIMEOUTS, "endless work at one instant".into());
         }
     }
 

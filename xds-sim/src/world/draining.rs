@@ -32,7 +32,7 @@ impl World {
         let lane = node.lane;
         let mut links = node.links.iter().map(|(_, link)| &self.links[link.at()]);
         if links.any(|link| link.to_client.under_way > 0 || link.to_server.under_way > 0) {
-            self.note(Situation::GoesAwayInMidSentence);
+            self.note(Situation::DrainedWithMessagesInFlight);
         }
         self.begin(&[lane], "goes away");
         self.drain_server(server);

@@ -31,12 +31,10 @@ impl Rule {
 
 pub(crate) const NO_PANIC: Rule =
     Rule::new("IC36", "no input makes a state machine or an application panic");
-pub(crate) const APPLICATION: Rule = Rule::new(
-    "application",
-    "once everything works again, an application has come to the right view",
-);
+pub(crate) const APPLICATION: Rule =
+    Rule::new("application", "after all faults are repaired, an application has the current state");
 pub(crate) const HONEST_TIMEOUTS: Rule =
-    Rule::new("IC38", "handling what is due makes progress: nothing is due for ever");
+    Rule::new("IC38", "handling a timeout makes progress: nothing stays due forever");
 
 /// Cause of a stream's end, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -123,7 +123,7 @@ impl World {
     pub fn block_all(&mut self, nth: usize, lasting: Duration) {
         let links = self.open_links();
         if links.len() > 1 {
-            self.note(Situation::Clogged);
+            self.note(Situation::AllBlocked);
         }
         for (at, link) in links.iter().enumerate() {
             let place = u32::try_from((at * 7 + nth) % links.len()).unwrap_or_default();
@@ -144,10 +144,10 @@ impl World {
         let is_open = of_client().any(|link| link.is_open);
         let is_told = of_client().any(|link| link.to_client.under_way > 0);
         if is_open {
-            self.note(Situation::MovedInMidStream);
+            self.note(Situation::MovedWhileConnected);
         }
         if is_told {
-            self.note(Situation::MovedWithResponseUnderWay);
+            self.note(Situation::MovedWithResponseInFlight);
         }
         self.changes += 1;
         let lane = self.clients[client].lane;
@@ -416,7 +416,7 @@ impl World {
                 let lanes = self.lanes_of(link);
                 self.finish(&lanes, "half-open");
                 if self.links[link.at()].is_known_to_client {
-                    self.note(Situation::HalfOpenGivenUp);
+                    self.note(Situation::HalfOpenClosed);
                 }
                 self.reset(link, 14);
             }

@@ -177,7 +177,7 @@ impl World {
         }
         self.count_event();
         if why == FileRead::Periodic {
-            self.note(Situation::FileSeenLate);
+            self.note(Situation::FileReadLate);
         }
         match found.clone() {
             Ok(bytes) => {

@@ -123,7 +123,7 @@ impl World {
             }
             BadAnswer::Unusable => Answer::Unusable("the body breaks off"),
             BadAnswer::ForeignBody => {
-                self.note(Situation::ForeignBody);
+                self.note(Situation::WrongContentType);
                 Answer::Unusable("the body is of another type")
             }
             BadAnswer::Unchanged => Answer::Unchanged,
@@ -203,7 +203,7 @@ impl World {
                 self.links[link.at()].to_client.inbox.push_back(message);
             }
             Answer::Unchanged => {
-                self.note(Situation::NothingNew);
+                self.note(Situation::Unchanged);
                 self.recorder.local(self.now, lane, b"unchanged", || {
                     Description::new(EventKind::Transport, format!("{channel}: nothing new"))
                 });

@@ -21,7 +21,7 @@ use crate::{options::Lie, situations::Situation, world::events::Rule};
 
 const NO_LOOP: Rule = Rule::new(
     "IS4",
-    "who rejects everything, or changes its mind for ever, is not answered for ever at one instant",
+    "a client that rejects everything, or changes its subscription endlessly, is not answered endlessly at one instant",
 );
 
 /// A type that neither clients nor servers know.
@@ -226,7 +226,7 @@ impl World {
                 turns.map(encode).collect()
             }
             Lie::FutureAck => {
-                self.note(Situation::FutureAnswered);
+                self.note(Situation::FutureAck);
                 let answer = |nonce: u32, error| RequestFields {
                     nonce: nonce.to_string(),
                     version: "of tomorrow".into(),
@@ -307,7 +307,7 @@ impl World {
                     (false, _) => FEWER,
                 };
                 if is_rare {
-                    self.note(Situation::NamesWithoutEnd);
+                    self.note(Situation::ThousandsRequested);
                 }
                 let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
                 RequestFields {
@@ -356,7 +356,7 @@ impl World {
             if response.kind.is_some() {
                 rogue_client.served += 1;
                 if lie == Lie::UnknownTypes {
-                    self.note(Situation::ServedBesideUnknownType);
+                    self.note(Situation::ServedDespiteUnknownType);
                 }
             }
             let answer = self.rogue_answer(lie, variant, responses, is_huge, &response);
@@ -411,10 +411,10 @@ impl World {
         match why {
             CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
             CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
-            CloseReason::ForeignTypeUrl { .. } => self.note(Situation::ForeignTypeRefused),
+            CloseReason::ForeignTypeUrl { .. } => self.note(Situation::WrongTypeRefused),
             CloseReason::MissingTypeUrl => self.note(Situation::MissingTypeRefused),
             CloseReason::UnknownType { .. } => self.note(Situation::UnknownTypeRefused),
-            CloseReason::NodeChanged => self.note(Situation::OtherNodeRefused),
+            CloseReason::NodeChanged => self.note(Situation::ChangedNodeRefused),
             _ => {}
         }
     }

@@ -96,11 +96,11 @@ impl World {
                 }
                 ServerOutput::Observed(observation) => match observation {
                     Observation::UnknownType { .. } if !self.options.are_servers_strict() => {
-                        self.note(Situation::UnknownTypeHeld);
+                        self.note(Situation::UnknownTypeAccepted);
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
-                    Observation::ResourceTooLong { .. } => self.note(Situation::TooLongTold),
-                    Observation::Held { .. } => self.note(Situation::HeldTooLong),
+                    Observation::ResourceTooLong { .. } => self.note(Situation::TooLongReported),
+                    Observation::Held { .. } => self.note(Situation::WithheldTooLong),
                     _ => {}
                 },
                 _ => {}

@@ -33,10 +33,10 @@ impl World {
             it.is_cut = true;
             let (responses, requests) = (it.to_client.under_way, it.to_server.under_way);
             if responses > 0 {
-                self.note(Situation::ResetWithResponseUnderWay);
+                self.note(Situation::ResetWithResponseInFlight);
             }
             if requests > 0 {
-                self.note(Situation::ResetWithAnswerUnderWay);
+                self.note(Situation::ResetWithRequestInFlight);
             }
             let lanes = self.lanes_of(*link);
             self.fault_occurs(&lanes, "reset");
@@ -68,8 +68,8 @@ impl World {
         self.changes += 1;
         if code == 0 {
             self.note(match self.links[link.at()].has_spoken {
-                true => Situation::EndedWellAfterResponse,
-                false => Situation::EndedWellBeforeResponse,
+                true => Situation::EndedOkAfterResponse,
+                false => Situation::EndedOkBeforeResponse,
             });
         }
         let lanes = self.lanes_of(link);

@@ -54,16 +54,16 @@ impl DemoSteps {
         let mut setup = DemoSetup::set(FILES).await?;
         let address = setup.address;
         narrator.paragraph(&format!(
-            "Proxies such as Envoy, and gRPC programs, get their configuration while they run: a\n\
-             management server sends them resources over one gRPC stream that stays open, and they\n\
-             answer each response with \"accepted\" (ACK) or \"rejected, because ...\" (NACK). That\n\
-             protocol is called xDS. Here are one of each, in one process, on {address}."
+            "Proxies such as Envoy, and gRPC programs, receive their configuration at run time: a\n\
+             management server sends resources over a long-lived gRPC stream. The client answers each\n\
+             response with an ACK (accepted) or a NACK (rejected, with a reason). This protocol is\n\
+             called xDS. The demo runs a server and a client in one process, on {address}."
         ))?;
         narrator
             .step(
-                "A client starts. It knows one name, the listener `shop`. Each resource that arrives\n\
-                 tells it which to ask for next: the routes, then the clusters (how to reach a service),\n\
-                 then their endpoints (where it is).",
+                "A client starts. It knows one name, the listener `shop`. Each resource refers to the\n\
+                 next ones to request: the routes, then the clusters (how to reach a service), then\n\
+                 their endpoints (its addresses).",
             )
             .await?;
         setup.follow("shop");
@@ -74,31 +74,29 @@ impl DemoSteps {
             .await?;
         let steps = Self { narrator, setup, state };
         steps.narrator.show(
-            "What the client has:",
+            "The client's resources:",
             &view::tree(&steps.state.resources, steps.narrator.style),
         )?;
         steps.show_server(
-            "What the server knows: lds are listeners, rds routes, cds clusters, eds endpoints.",
+            "The server's view of the client (lds: listeners, rds: routes, cds: clusters, eds: endpoints):",
         )?;
         Ok(steps)
     }
 
     async fn scale_up(&mut self) -> Result<(), Failure> {
-        self.narrator
-            .step("The cart service is scaled up: its endpoints in the configuration become three.")
-            .await?;
+        self.narrator.step("The cart service is scaled up to three endpoints.").await?;
         self.setup.edit(&[("endpoints.yaml", edit!("endpoints-cart-grown.yaml"))]).await?;
         self.settle("The client:", "the new endpoint arrives", |state| {
             let cart = state.json(types::CLUSTER_LOAD_ASSIGNMENT, "cart");
             cart.is_some_and(|it| facts::endpoints(it).len() == 3) && all_acked(state)
         })
         .await?;
-        self.show_server("The server sent endpoints only; nothing else had changed.")
+        self.show_server("The server sent only endpoints, because nothing else had changed.")
     }
 
     async fn remove_service(&mut self) -> Result<(), Failure> {
         self.narrator
-            .step("The reviews are switched off: their route, cluster and endpoints are deleted.")
+            .step("The reviews service is removed: its route, cluster and endpoints are deleted.")
             .await?;
         self.setup
             .edit(&[
@@ -118,20 +116,20 @@ impl DemoSteps {
                 && all_acked(state)
         })
         .await?;
-        self.show_server("The client asks for two clusters now, and for the endpoints of two.")
+        self.show_server("The client now subscribes to two clusters and their endpoints.")
     }
 
     async fn break_cluster(&mut self) -> Result<(), Failure> {
         self.narrator
             .step(
-                "An update with a slip in it. `catalog` gets another load balancing policy, which is fine;\n\
-                 `cart` is to connect within 0 s, which nobody can.",
+                "An update with a mistake. `catalog` gets another load balancing policy, which is valid.\n\
+                 `cart` gets a connect timeout of 0 s, which is invalid.",
             )
             .await?;
         let responses_before = self.state.responses();
         self.setup.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
         self.settle(
-            "The client uses the good one, rejects the bad one, and keeps what it had of that:",
+            "The client uses the valid cluster, rejects the invalid one, and keeps its previous version:",
             "the bad cluster is rejected and the good one used",
             |state| {
                 state.problem(types::CLUSTER, "cart").is_some()
@@ -141,7 +139,7 @@ impl DemoSteps {
             },
         )
         .await?;
-        self.show_server("The server has the reason, and knows which version is in use.")?;
+        self.show_server("The server received the reason, and knows which version is in use.")?;
         self.check_silence(responses_before + 1).await
     }
 
@@ -153,8 +151,8 @@ impl DemoSteps {
         }
         self.narrator.show(
             &format!(
-                "To send the same again would only have it rejected again. So the server waits for a change:\n\
-                 it has sent {expected} responses, the rejected one included, and none in the {} ms since.",
+                "The same response would be rejected again, so the server waits for a change. It has sent\n\
+                 {expected} responses, including the rejected one, and none in the {} ms since.",
                 SILENCE.as_millis()
             ),
             "",
@@ -162,7 +160,7 @@ impl DemoSteps {
     }
 
     async fn repair_cluster(&mut self) -> Result<(), Failure> {
-        self.narrator.step("The slip is repaired.").await?;
+        self.narrator.step("The mistake is fixed.").await?;
         self.setup.edit(&[("clusters.yaml", edit!("clusters-repaired.yaml"))]).await?;
         self.settle("The client:", "the repaired cluster is accepted", |state| {
             let cart = state.json(types::CLUSTER, "cart").and_then(facts::connect_timeout);
@@ -177,7 +175,7 @@ impl DemoSteps {
     async fn end(self) -> Result<(), Failure> {
         self.setup.end().await;
         self.narrator.paragraph(
-            "That is all. Now with files, in two terminals:\n\
+            "This is the end of the demo. To try it with files, use two terminals:\n\
              \x20 xds serve examples/config --listen 127.0.0.1:18000\n\
              \x20 xds watch --server 127.0.0.1:18000 lds cds eds:api",
         )

@@ -141,7 +141,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         select! {
             () = stop.requested() => break Ok(()),
             why = output::reader_gone(), if is_printing => {
-                tracing::warn!("{why}; serving goes on, and nothing more is printed");
+                tracing::warn!("{why}; the server continues to serve without output");
                 is_printing = false;
             }
             Some(reload) = followed.next() => {
@@ -169,7 +169,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 }
             }
             result = &mut serving => return match result {
-                Ok(Ok(())) => Err(Failure::Serving("it has ended by itself".to_owned())),
+                Ok(Ok(())) => Err(Failure::Serving("it ended unexpectedly".to_owned())),
                 Ok(Err(why)) => Err(Failure::Serving(why.to_string())),
                 Err(why) => Err(Failure::Serving(why.to_string())),
             },

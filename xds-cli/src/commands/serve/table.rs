@@ -47,8 +47,7 @@ impl ServePrinter for Table {
                 let word = self.err.notable("not ready");
                 let files = named(files);
                 output::print_to_stderr(&format!(
-                    "{word}: clients wait, and nothing is served, until each of these has been valid \
-                     once: {files}"
+                    "{word}: nothing is served until each of these files has been valid once: {files}"
                 ));
                 Ok(())
             }
@@ -57,9 +56,12 @@ impl ServePrinter for Table {
             }
             ServeEvent::FileError(error) => {
                 let kept = match error.kept {
-                    0 => "nothing of it is served".to_owned(),
+                    0 => "none of its resources is served".to_owned(),
                     kept => {
-                        format!("its last good state stays: {}", count(kept as u64, "resource"))
+                        format!(
+                            "its last valid state stays in use: {}",
+                            count(kept as u64, "resource")
+                        )
                     }
                 };
                 let (error, reason) = (self.err.bad("error"), escaped(&error.error));
@@ -79,7 +81,10 @@ impl ServePrinter for Table {
                 let (error, why) = (self.err.bad("error"), reason(rejected));
                 let stays = match resources {
                     0 => "nothing is served".to_owned(),
-                    _ => format!("what is served stays: {}", count(resources as u64, "resource")),
+                    _ => format!(
+                        "the served state is unchanged: {}",
+                        count(resources as u64, "resource")
+                    ),
                 };
                 output::print_to_stderr(&format!("{error}: {why}\n       {stays}"));
                 Ok(())
@@ -117,7 +122,7 @@ fn named(files: &[PathBuf]) -> String {
 fn reason(rejected: &Rejected) -> String {
     match rejected {
         Rejected::Dangling(dangling) => {
-            format!("{} would lead nowhere", count(*dangling as u64, "reference"))
+            format!("{} would be dangling", count(*dangling as u64, "reference"))
         }
         Rejected::Removal(Removal { removed, served, allowed, first }) => {
             let mut names = escaped(&first.join(", "));

@@ -41,7 +41,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     // Runs with fixed options do not reach all situations.
     let is_fixed = args.fixed.options.is_some();
     let mut config = mem::take(&mut args.fixed).config(false);
-    if args.unjudged {
+    if args.without_oracles {
         config.oracle_mode = OracleMode::Off;
     }
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
@@ -63,14 +63,14 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         grouped_count(sum.runs, "seed"),
         args.seed,
         match sum.broken.is_empty() {
-            _ if args.unjudged => style.quiet("not judged"),
+            _ if args.without_oracles => style.quiet("oracles off"),
             true => style.good("no violation"),
             false => style.bad(&*violations),
         },
     ))?;
     output::print(&speed(sum.events, took, jobs))?;
     output::print(&format!("hash of all traces: {:016x}", sum.hash))?;
-    if !args.unjudged {
+    if !args.without_oracles {
         output::print(&situations(&sum.situations, !is_fixed))?;
         output::print(&effects(sum.situations.effects(), !is_fixed))?;
     }
@@ -81,7 +81,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     }
     match () {
         () if interrupt.is_requested() => Err(Failure::Interrupted),
-        () if args.unjudged || is_fixed => Ok(()),
+        () if args.without_oracles || is_fixed => Ok(()),
         () => require_full_coverage(&sum),
     }
 }
@@ -100,8 +100,8 @@ fn require_full_coverage(sum: &RunResults) -> Result<(), Failure> {
     let missing = sum.situations.missing().map(|it| format!("{:?}", it.as_str()));
     let idle = sum.situations.effects().missing().map(|it| it.to_string());
     let reports = [
-        missing_text("never came to", "situation", missing.collect()),
-        missing_text("never saw", "effect", idle.collect()),
+        missing_text("never reached", "situation", missing.collect()),
+        missing_text("never had", "effect", idle.collect()),
     ];
     let missing_text: Vec<_> = reports.into_iter().flatten().collect();
     match missing_text.is_empty() {
@@ -222,11 +222,11 @@ fn speed(events: u64, took: Duration, jobs: u64) -> String {
 }
 
 fn situations(situations: &Situations, are_required: bool) -> String {
-    table("situations come to", situations.iter(), are_required)
+    table("situations reached", situations.iter(), are_required)
 }
 
 fn effects(effects: &Effects, are_required: bool) -> String {
-    table("what took effect", effects.iter(), are_required)
+    table("effects", effects.iter(), are_required)
 }
 
 /// Formats how often each situation or effect occurred.
@@ -238,7 +238,7 @@ fn table(
     let rows: Vec<_> = rows.collect();
     let missing = rows.iter().filter(|(_, hits)| *hits == 0).count();
     let demand = match missing > 0 && are_required {
-        true => format!(" ({} have to come to all)", grouped_count(Situations::ENOUGH_RUNS, "run")),
+        true => format!(" (all are required in {})", grouped_count(Situations::ENOUGH_RUNS, "run")),
         false => String::new(),
     };
     let mut text = format!("{title}, {} of {}{demand}:", rows.len() - missing, rows.len());
@@ -280,13 +280,13 @@ mod tests {
         assert_eq!(error_text(few + 1, &[], &[]), None);
         assert_eq!(
             error_text(few + 1, &[Situation::IdleClose], &[]).as_deref(),
-            Some("8,000 runs never came to 1 situation: \"idle stream closed\"")
+            Some("8,000 runs never reached 1 situation: \"idle stream closed\"")
         );
         let two = error_text(few + 1, &[Situation::IdleClose, Situation::StaleNonce], &[]).unwrap();
-        assert!(two.starts_with("8,000 runs never came to 2 situations: "), "{two}");
+        assert!(two.starts_with("8,000 runs never reached 2 situations: "), "{two}");
         assert_eq!(
             error_text(few + 1, &[], &[Fault::Reset.into(), Fault::End.into()]).as_deref(),
-            Some("8,000 runs never saw 2 effects: fault reset, fault end")
+            Some("8,000 runs never had 2 effects: fault reset, fault end")
         );
     }
 }

@@ -70,7 +70,7 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
 
 /// Describes a replayed tape that led to another run than the recorded one.
 fn another_run(drift: Drift) -> String {
-    format!("{drift}; this one breaks no rule")
+    format!("{drift}; this run breaks no rule")
 }
 
 fn print_drift(drift: Option<Drift>) {

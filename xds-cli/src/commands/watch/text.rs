@@ -96,9 +96,9 @@ fn lines(event: &WatchEvent, style: Style) -> String {
         }
         EventKind::Ambient(Some(problem)) => {
             let reason = escaped(&problem.reason);
-            format!("{} {subject}  stays in use, though: {reason}", style.bad("!"))
+            format!("{} {subject}  in use, but has an error: {reason}", style.bad("!"))
         }
-        EventKind::Ambient(None) => format!("{} {subject}  all is well again", style.good("!")),
+        EventKind::Ambient(None) => format!("{} {subject}  error resolved", style.good("!")),
     }
 }
 
@@ -118,7 +118,10 @@ fn push_fields(out: &mut String, old: &ResourceState, new: &ResourceState) {
         let _ = write!(out, "\n{INDENT}and {more} more");
     }
     if differences.is_empty() {
-        let _ = write!(out, "\n{INDENT}only in what is not shown: secrets, unknown fields");
+        let _ = write!(
+            out,
+            "\n{INDENT}changes only in fields that are not shown: secrets, unknown fields"
+        );
     }
 }
 
@@ -174,7 +177,7 @@ mod tests {
         );
         assert!(
             shown(Some("a"), EventKind::Changed { old: Some(new.clone()), new })
-                .ends_with("only in what is not shown: secrets, unknown fields")
+                .ends_with("changes only in fields that are not shown: secrets, unknown fields")
         );
     }
 

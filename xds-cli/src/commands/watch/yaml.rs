@@ -41,9 +41,9 @@ fn document(event: &WatchEvent, time: &str) -> String {
             format!("# {time} removed {subject}: {}", escaped(&problem.reason))
         }
         EventKind::Ambient(Some(problem)) => {
-            format!("# {time} still in use {subject}: {}", escaped(&problem.reason))
+            format!("# {time} in use with an error {subject}: {}", escaped(&problem.reason))
         }
-        EventKind::Ambient(None) => format!("# {time} well again {subject}"),
+        EventKind::Ambient(None) => format!("# {time} error resolved {subject}"),
         EventKind::Error(problem) => {
             format!("# {time} missing {subject}: {}", escaped(&problem.reason))
         }
@@ -106,7 +106,7 @@ mod tests {
         );
         assert_eq!(
             shown(None, EventKind::Ambient(Some("away".to_owned().into()))),
-            "# 12:00:00.000 still in use cds *: away"
+            "# 12:00:00.000 in use with an error cds *: away"
         );
     }
 }

@@ -30,22 +30,21 @@ use crate::{
 
 const WAITS: Rule = Rule::new(
     "IC34",
-    "nothing further is read on a link while a watcher is busy with what was read there",
+    "a stream is not read while a watcher handles a notice from its last response",
 );
 const READS_ON: Rule = Rule::new(
     "IC34",
-    "a link on which nobody was told anything, or all are done with it, is read, whoever else is busy",
+    "a stream is read if no watcher handles a notice from it, even if other watchers are busy",
 );
 const ANSWERS: Rule = Rule::new(
     "IC34",
-    "what was read is answered while watchers are busy, unless answers are to wait for them",
+    "a response is answered while watchers are busy, unless configured otherwise",
 );
 const NACKS_APART: Rule = Rule::new(
     "IC34",
     "a NACK waits until the client's interval has passed since the last one of its type on the stream, and an ACK does not wait",
 );
-const ASKS: Rule =
-    Rule::new("IC34", "what somebody begins to watch is asked for while others are busy");
+const ASKS: Rule = Rule::new("IC34", "a new watch is requested while other watchers are busy");
 
 /// Default minimum interval between NACKs.
 const NACK_INTERVAL: Duration = Duration::from_secs(1);

@@ -24,41 +24,35 @@ use crate::{
     },
 };
 
-const UNREQUESTED: Rule =
-    Rule::new("IC13", "what nobody asked for, or a response is silent about, stays as it was");
-const OTHERS: Rule =
-    Rule::new("IC30", "what servers say changes nothing of another authority than their own");
+const UNREQUESTED: Rule = Rule::new(
+    "IC13",
+    "a response changes no resource that it does not contain or that was not requested",
+);
+const OTHERS: Rule = Rule::new("IC30", "a response changes no resource of another authority");
 const PARTS: Rule =
-    Rule::new("IC18", "the valid resources of a response are used, whatever comes beside them");
+    Rule::new("IC18", "the valid resources of a response are used, even if others are invalid");
 const REMOVALS: Rule =
-    Rule::new("IC19", "a removal counts, also in a response that is rejected for something else");
-const RECREATED: Rule = Rule::new(
-    "IC23",
-    "what is gone ends its use and not the interest in it: it is used when it comes again",
+    Rule::new("IC19", "a removal takes effect, even in a response that is rejected");
+const RECREATED: Rule = Rule::new("IC23", "a removed resource is used again when it is recreated");
+const LAST_GOOD: Rule = Rule::new(
+    "IC20",
+    "after a rejected update the last valid value stays in use, or none, as configured",
 );
-const LAST_GOOD: Rule =
-    Rule::new("IC20", "a rejected update leaves the last good value in use, or none by policy");
-const ABSENCE: Rule = Rule::new(
-    "IC21",
-    "absence from a full state deletes what was received before, and nothing else",
-);
-const NO_ABSENCE: Rule =
-    Rule::new("IC22", "absence from a response that is no full state deletes nothing");
-const VERDICT: Rule = Rule::new(
-    "IC3",
-    "a response is rejected exactly if something is wrong with what is wanted of it",
-);
+const ABSENCE: Rule =
+    Rule::new("IC21", "absence from a full state deletes received resources, and nothing else");
+const NO_ABSENCE: Rule = Rule::new("IC22", "absence from a partial response deletes nothing");
+const VERDICT: Rule =
+    Rule::new("IC3", "a response is rejected if and only if a subscribed part of it is invalid");
 const HELD_VERSIONS: Rule = Rule::new(
     "IC8",
-    "a new incremental stream states the versions of what is in use, and of nothing else",
+    "a new incremental stream states the versions of all resources in use, and no others",
 );
 
 const REPORTED: Rule = Rule::new(
     "IC31",
-    "an error that a server reports of a resource is remembered, and ends its use only if it is one of the resource and the policy says so",
+    "a reported resource error is stored, and ends the use of the resource only if it is permanent and the policy says so",
 );
-const RENEWED: Rule =
-    Rule::new("IC33", "a heartbeat changes nothing but how long a resource lasts");
+const RENEWED: Rule = Rule::new("IC33", "a heartbeat changes only the expiry time of a resource");
 
 const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
@@ -186,7 +180,7 @@ impl CacheModel {
         if nacks == 1 {
             self.rejected.insert(place, link);
             if has(&|_, content| matches!(content, NamedContent::Valid(_))) {
-                report.note(Situation::GoodBesideBad);
+                report.note(Situation::ValidAndInvalid);
             }
         } else if self.rejected.remove(&place).is_some_and(|before| before != link) {
             report.note(Situation::NackThenReconnectThenAck);
@@ -396,7 +390,7 @@ impl Oracle for CacheModel {
                 {
                     Self::stated(link, kind, versions, world, report);
                     if !versions.is_empty() {
-                        report.note(Situation::HeldVersionsStated);
+                        report.note(Situation::InitialVersionsStated);
                     }
                 }
             }

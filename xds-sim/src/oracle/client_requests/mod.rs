@@ -29,31 +29,30 @@ const NEWEST_NONCE: Rule = Rule::new(
 );
 const NONCE_KEPT: Rule = Rule::new(
     "IC12",
-    "who wants a type again on a stream on which it wanted nothing of it any more goes on with its nonce",
+    "a client that subscribes to a type again on the same stream continues with its nonce",
 );
 const FIRST: Rule = Rule::new(
     "IC5",
     "the first request of a type has no nonce, and the first one of a stream states the node",
 );
-const OWN_NONCES: Rule = Rule::new("IC6", "a nonce stays with its stream, its type and its server");
+const OWN_NONCES: Rule = Rule::new("IC6", "a nonce is used only on its stream and for its type");
 const VERSIONS_FIRST: Rule =
-    Rule::new("IC9", "versions held are stated in the first request of a type only");
+    Rule::new("IC9", "initial resource versions are stated only in the first request of a type");
 const NO_ACCIDENT: Rule =
-    Rule::new("IC11", "nothing subscribes to everything unless somebody watches everything");
-const WHOLE_LIST: Rule =
-    Rule::new("IC7", "every list of names is all that is watched at the moment when it is made");
+    Rule::new("IC11", "a client subscribes to the wildcard only if it has a wildcard watch");
+const WHOLE_LIST: Rule = Rule::new("IC7", "a list of names contains all currently watched names");
 const LAST_VERSION: Rule = Rule::new(
     "IC7",
-    "a subscription begins with the version that was accepted last from that server, and with none only where that would say too much",
+    "a subscription begins with the version last accepted from that server, or with none if the client no longer has that state",
 );
 const STANDING_VERSION: Rule = Rule::new(
     "IC7",
-    "a request that answers nothing states the version that was accepted last on its stream, or that it began with",
+    "a spontaneous request states the version last accepted on its stream, or the initial one",
 );
 const INTEREST: Rule =
-    Rule::new("IC10", "at rest, what a server takes to be subscribed is just what is watched");
-const AUTHORITY: Rule = Rule::new("IC30", "a name is asked for at the servers of its authority");
-const NEWS: Rule = Rule::new("IC40", "a request says something that the server does not know");
+    Rule::new("IC10", "at rest, the subscriptions at a server equal the watches");
+const AUTHORITY: Rule = Rule::new("IC30", "a name is requested from the servers of its authority");
+const NEWS: Rule = Rule::new("IC40", "a request contains something new for the server");
 
 /// Checks requests.
 #[derive(Debug, Default)]
@@ -251,7 +250,7 @@ impl ClientRequests {
             );
             accepted.begin(&request.version);
             if is_first && !request.version.is_empty() {
-                report.note(Situation::VersionsStatedAgain);
+                report.note(Situation::VersionStatedOnReconnect);
             }
         }
         let answered = match requests.unanswered.front() {

@@ -29,42 +29,39 @@ use crate::{
 
 const PATIENCE: Rule = Rule::new(
     "IC24",
-    "a resource is found missing only after it was asked for on a stream for as long as it is waited for",
+    "a resource is reported missing only after it was requested on a stream for the whole timeout",
 );
-const NOT_CACHED: Rule = Rule::new("IC25", "what is in use is never found missing for its silence");
+const NOT_CACHED: Rule =
+    Rule::new("IC25", "a resource in use is never reported missing because of silence");
 const SILENCE: Rule = Rule::new(
     "IC25",
-    "that a resource does not come means that it does not exist, unless its server would have said so",
+    "the timeout of a resource means that it does not exist, unless its server reports nonexistence itself",
 );
-const ANSWERED_ERROR: Rule = Rule::new(
-    "IC31",
-    "whatever a server says of a resource, an error included, ends the wait for it",
-);
+const ANSWERED_ERROR: Rule =
+    Rule::new("IC31", "any response about a resource, including an error, stops its timer");
 const BACKOFF: Rule = Rule::new(
     "IC26",
-    "one attempt at a time to reach a server, and pauses between those that fail that grow to a bound",
+    "one connection attempt at a time per server, with bounded exponential backoff between failures",
 );
 const FAILED: Rule = Rule::new(
     "IC27",
-    "watchers of what one server alone has hear of trouble only when that has failed since its last response",
+    "watchers of a resource with one server are notified of connectivity errors only if it has failed since its last response",
 );
 const REASON: Rule = Rule::new(
     "IC29",
-    "watchers hear of trouble only when all servers of what they watch have failed since their last response",
+    "watchers are notified of connectivity errors only if all servers of the resource have failed since their last response",
 );
 const FALLBACK: Rule = Rule::new(
     "IC29",
-    "the next server is asked only while the one before it fails, and not any more once that answers",
+    "the next server is used only while the previous one fails, and no longer once that responds",
 );
-const TURNS: Rule = Rule::new(
-    "IL5",
-    "clients turn to the next server no more often than the one before it begins to fail",
-);
+const TURNS: Rule =
+    Rule::new("IL5", "clients fall back no more often than the previous server begins to fail");
 const HOW_LONG: Rule = Rule::new(
     "IC25",
-    "a resource is waited for 15 s, or 30 s where its server would have said that there is none",
+    "the timeout of a resource is 15 s, or 30 s if its server reports nonexistence itself",
 );
-const IDLE: Rule = Rule::new("IC10", "a stream of which nothing is wanted is given up in time");
+const IDLE: Rule = Rule::new("IC10", "a stream without subscriptions is closed in time");
 
 /// Minimum of gRPC's first backoff, with jitter. Later ones grow by a factor of 1.6.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
@@ -151,7 +148,7 @@ impl Connections {
                 format!("client-{client} turns to server-1 while server-0 is well")
             });
             if world.links(client).any(|(_, link)| link.responses_under_way() > 0) {
-                report.note(Situation::FallbackWhileResponseUnderWay);
+                report.note(Situation::FallbackWithResponseInFlight);
             }
         }
         let was_idle = self.unwatched_undrained.contains(&client);

@@ -170,7 +170,7 @@ impl ServerResponses {
         if !world.options().sends_ttls(world.link(link).variant) {
             report.ensure(!response.renews(), TOLD, || format!("{response:?}"));
             if content.keys().any(|name| extras(name).ttl.is_some()) {
-                report.note(Situation::TtlUntold);
+                report.note(Situation::TtlOmitted);
             }
         }
         state.is_short_enough(kind, response, world, report);

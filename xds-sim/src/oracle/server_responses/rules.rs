@@ -4,104 +4,97 @@ use crate::oracle::Rule;
 
 pub(super) const UNIQUE_NONCE: Rule =
     Rule::new("IS1", "every response has a nonce of its own on its stream, whatever its version");
-pub(super) const STALE: Rule =
-    Rule::new("IS2", "a request that answers an older response than the newest is not answered");
+pub(super) const STALE: Rule = Rule::new("IS2", "a request with a stale nonce is ignored");
 pub(super) const COUNTED: Rule = Rule::new(
     "IS3",
-    "a change of an incremental subscription counts, whichever response its request answers",
+    "a change of an incremental subscription takes effect even if its nonce is stale",
 );
-pub(super) const NEWLY_NAMED: Rule = Rule::new(
-    "IS6",
-    "what is newly named is sent, though its version is the one that others were sent",
-);
+pub(super) const NEWLY_NAMED: Rule =
+    Rule::new("IS6", "a newly subscribed name is sent, even if the version has not changed");
 pub(super) const EXACT: Rule = Rule::new(
     "IS13",
-    "who comes back is sent what differs from what it states to have, removals included, and nothing else",
+    "a returning client is sent exactly the differences from its stated versions, including removals",
 );
 pub(super) const WHOLE: Rule = Rule::new(
     "IS14",
-    "a subscription to everything begins and ends as the protocol says, and a name that leaves it is answered",
+    "a wildcard begins and ends as the protocol says, and a name that remains covered by it is answered",
 );
 pub(super) const NO_REPETITION: Rule = Rule::new(
     "IS4",
-    "what was rejected is not sent again until a resource of it or the subscription changes",
+    "a rejected response is not sent again until a resource or the subscription changes",
 );
-pub(super) const NEWS: Rule = Rule::new("IS5", "a response has news for its client");
+pub(super) const NEWS: Rule = Rule::new("IS5", "a response contains something new for its client");
 pub(super) const ANSWERED: Rule =
-    Rule::new("IS7", "every name that is newly subscribed is answered, also if nothing changed");
+    Rule::new("IS7", "every newly subscribed name is answered, even if nothing changed");
 pub(super) const REMEMBERED: Rule =
-    Rule::new("IS8", "what is created later is sent to whom has subscribed to it before");
+    Rule::new("IS8", "a resource created later is sent to earlier subscribers");
 pub(super) const FULL_STATE: Rule = Rule::new(
     "IS9",
-    "a response in full state has all that exists of what is subscribed, and nothing that never did",
+    "a full-state response contains all subscribed resources that exist, and no others",
 );
 pub(super) const LEFT_OUT: Rule =
-    Rule::new("IS10", "what is gone is left out of a response in full state");
+    Rule::new("IS10", "a full-state response omits deleted resources");
 pub(super) const NONE_IS_TOLD: Rule = Rule::new(
     "IS12",
-    "who subscribes to a name that does not exist is told so, in the incremental variant",
+    "an incremental client that subscribes to a nonexistent name is sent its removal",
 );
-pub(super) const OWN_VIEW: Rule = Rule::new(
-    "IS20",
-    "no client is told of what another view has than the one that it is let see, but for what it has had",
-);
+pub(super) const OWN_VIEW: Rule =
+    Rule::new("IS20", "a client is sent only resources of its view, except those it already has");
 pub(super) const REMOVED_ONCE: Rule =
-    Rule::new("IS11", "a removal is told once, and only of names that were subscribed to or sent");
+    Rule::new("IS11", "a removal is sent once, and only for names that were subscribed or sent");
 pub(super) const SAME_VERSION: Rule =
-    Rule::new("IS15", "under one version of a resource or of a state there is one content");
+    Rule::new("IS15", "one version of a resource or state has one content");
 pub(super) const ONE_AT_A_TIME: Rule =
-    Rule::new("IS16", "of a type, one response at most waits for its answer on a stream");
+    Rule::new("IS16", "at most one response of a type is unanswered on a stream");
 pub(super) const ORDER: Rule = Rule::new(
     "IS17",
-    "of what can be sent at once on a stream, what is referred to goes before what refers to it",
+    "resources that can be sent at once are sent in the order of the references: targets first",
 );
 pub(super) const ALL_GONE: Rule =
-    Rule::new("IS10", "at rest, nobody has been left with what is gone and could be told so");
+    Rule::new("IS10", "at rest, no client has a deleted resource whose removal could be sent");
 pub(super) const HEARTBEATS: Rule = Rule::new(
     "IS27",
-    "a heartbeat renews what has a time to live, exists, and was sent to its client before",
+    "a heartbeat renews an existing resource with a TTL that was sent to the client",
 );
-pub(super) const TOLD: Rule = Rule::new(
-    "IS27",
-    "only clients that know of times to live are told of them, and sent heartbeats",
-);
+pub(super) const TOLD: Rule =
+    Rule::new("IS27", "only clients that support TTLs are sent TTLs and heartbeats");
 pub(super) const ERRORS: Rule = Rule::new(
     "IS28",
-    "an error of a resource is told to whom names it, once for each change, and not beside the resource",
+    "a resource error is sent to clients that name the resource, once per change, instead of the resource",
 );
-pub(super) const ALL_ACCEPTED: Rule = Rule::new(
-    "IS30",
-    "at rest, a server takes all it has sent to be accepted, as its clients have it",
-);
+pub(super) const ALL_ACCEPTED: Rule =
+    Rule::new("IS30", "at rest, a server's status shows everything as accepted");
 pub(super) const AT_ONCE: Rule = Rule::new(
     "IS25",
-    "what a client lacks is sent as soon as its stream takes it, however slow or silent others are",
+    "a missing resource is sent as soon as the stream accepts it, however slow other streams are",
 );
 pub(super) const WARM: Rule = Rule::new(
     "IS18",
-    "who asks for endpoints after a cluster has changed is sent all of them, changed or not: somebody warms it",
+    "a request for endpoints after a cluster change is answered with all endpoints, so that the client can warm the cluster",
 );
 pub(super) const LENGTH: Rule = Rule::new(
     "IS26",
-    "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
+    "responses are split below the size limit; a resource that is too long causes an error and no reconnect loop",
 );
-pub(super) const ACCEPTED: Rule =
-    Rule::new("IS29", "whoever asks is told exactly when all live streams have accepted a version");
+pub(super) const ACCEPTED: Rule = Rule::new(
+    "IS29",
+    "convergence is reported exactly when all live streams have accepted a version",
+);
 pub(super) const LEAVES: Rule = Rule::new(
     "IS33",
-    "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
+    "a draining server ends a stream after the outstanding ACK, or after the grace period",
 );
 pub(super) const AFTER_ACKS: Rule = Rule::new(
     "IS17",
-    "where that is wanted, listeners and routes are sent after what they may refer to was accepted",
+    "with ACK gating, listeners and routes are sent after the resources they may refer to were accepted",
 );
 pub(super) const NOT_FOR_EVER: Rule = Rule::new(
     "IS17",
-    "what waits for another type to be accepted does not wait for ever, unless that is wanted",
+    "waiting for the ACK of another type ends after the timeout, unless configured otherwise",
 );
 pub(super) const SO_FAR: Rule = Rule::new(
     "IS30",
-    "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
+    "a server's status shows the answer to the newest response of each stream and type, with the sent and accepted versions",
 );
 
 /// All rules for servers on streams.

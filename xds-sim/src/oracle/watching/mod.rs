@@ -24,32 +24,23 @@ use crate::{
     },
 };
 
-const OWN_NAME: Rule =
-    Rule::new("IC13", "a watch is told of what it asks for, and of nothing else");
-const VALUE_FIRST: Rule = Rule::new("IC14", "what is wrong beside a value is told after the value");
+const OWN_NAME: Rule = Rule::new("IC13", "a watch is notified only of its own resources");
+const VALUE_FIRST: Rule = Rule::new("IC14", "an ambient error is notified only after a value");
 const ASKED_ANEW: Rule = Rule::new(
     "IC15",
-    "what a server was told that nobody wants is asked for anew when somebody does, and not served from memory",
+    "an unsubscribed resource is requested again for a new watch, and not served from the cache",
 );
-const NO_REPETITION: Rule = Rule::new(
-    "IC16",
-    "a value is not told again unless something else was told or held in between",
-);
-const SAME_WORD: Rule = Rule::new(
-    "IC16",
-    "what is wrong with a resource is not told again unless something else was told in between",
-);
-const CLEARED_ONCE: Rule =
-    Rule::new("IC28", "an error beside a value is cleared only if it stands");
-const SAME_TRUTH: Rule =
-    Rule::new("IC32", "at rest, a watcher holds what the client says that it has");
-const NEWEST_ONLY: Rule = Rule::new(
-    "IC35",
-    "of what has come to pass since it was last told, a watch is told the newest",
-);
-const SILENCE: Rule = Rule::new("IC39", "nothing is said of a watch that has ended");
+const NO_REPETITION: Rule =
+    Rule::new("IC16", "a value is not notified again unless another state came in between");
+const SAME_WORD: Rule =
+    Rule::new("IC16", "an error is not notified again unless another notice came in between");
+const CLEARED_ONCE: Rule = Rule::new("IC28", "an ambient error is cleared only if there is one");
+const SAME_TRUTH: Rule = Rule::new("IC32", "at rest, a watcher has the client's state");
+const NEWEST_ONLY: Rule =
+    Rule::new("IC35", "a watch is notified only of the newest state since its last notice");
+const SILENCE: Rule = Rule::new("IC39", "an ended watch is not notified");
 const HIDDEN: Rule =
-    Rule::new("IC27", "watchers are told of connections only where that is wanted");
+    Rule::new("IC27", "watchers are notified of connectivity errors only if configured");
 
 /// Checks notices.
 #[derive(Debug, Default)]
