@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_and_is_used_is_found_out() {
+    fn what_has_expired_and_is_used_is_detected() {
         let woken = |left: Duration| {
             broken_rule(Options::default(), move |world, _, report| {
                 let at = world.now().after(left);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_too_early_or_while_everything_works_is_found_out() {
+    fn what_expires_too_early_or_while_everything_works_is_detected() {
         let goes = move |name: &'static str, left: Duration, phase: Phase| {
             let error = expired(name);
             broken_rule(Options::default(), move |world, _, report| {

@@ -120,6 +120,7 @@ mod fallback;
 mod half_open;
 mod holding;
 mod lies;
+mod polled_version;
 mod polling;
 mod punctual;
 mod reachability;

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use xds_core::types;
 
-use super::{Event, Oracle, Report, Rule, watched_names::WatchedNames};
+use super::{
+    Event, Oracle, Report, Rule,
+    polled_version::{HasGood, PolledVersion, Read},
+    watched_names::WatchedNames,
+};
 use crate::{
-    Toy,
-    options::{ProfileName, Verdicts},
     trace::Phase,
     world::{
-        LinkId, Party, World, is_alias,
+        LinkId, Party, World,
         message::{Names, Request, Response, Text},
         subscription::SubscriptionState,
     },
@@ -60,101 +62,6 @@ pub(super) struct Polling {
 
 /// Indexes of client, server and type.
 type PollKey = (usize, usize, usize);
-
-/// Accepted responses from a server.
-#[derive(Debug, Default)]
-struct PolledVersion {
-    /// Version accepted last.
-    version: Text,
-    /// Responses read since. Only the next request shows whether they were accepted.
-    unconfirmed: Vec<Read>,
-    /// Whether all watched names have been requested.
-    is_asked: bool,
-    /// Whether the client may have released a resource of that version, or replaced it with another
-    /// server's. It then states no version.
-    // RJ-01, FB-08
-    is_invalidated: bool,
-    /// Whether a part of a response that was rejected since is certainly in use.
-    is_mixed: bool,
-}
-
-#[derive(Debug)]
-struct Read {
-    version: Text,
-    /// Whether all names watched when the response was read had been requested.
-    is_whole: bool,
-    has_good: HasGood,
-}
-
-/// Whether a resource of a response is used although the response is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HasGood {
-    No,
-    Maybe,
-    Surely,
-}
-
-impl HasGood {
-    fn of(response: &Response, link: LinkId, kind: usize, world: &World) -> Self {
-        let (it, options) = (world.link(link), world.options());
-        let mut good = response.resources.iter().filter(|item| {
-            item.bytes.as_ref().is_some_and(|bytes| !Toy::is_invalid(bytes, options))
-        });
-        let uses = good.clone().any(|item| {
-            let is_asked =
-                it.asked(kind).is_some_and(|subscription| subscription.covers(&item.name));
-            let is_watched = world.watched(it.client, kind).covers(&item.name);
-            is_asked && is_watched && world.serves(it.server, &item.name) && !is_alias(&item.name)
-        });
-        let is_told_at_once =
-            options.verdicts == Verdicts::AtOnce && options.lies.iter().next().is_none();
-        match uses && is_told_at_once && options.profile == ProfileName::Grpc {
-            true => Self::Surely,
-            // A rejection may also end the use of a resource.
-            false if good.next().is_some() || options.drops_cached() => Self::Maybe,
-            false => Self::No,
-        }
-    }
-}
-
-impl PolledVersion {
-    /// Notes that some resources may not be in use any more.
-    fn invalidate(&mut self) {
-        self.is_invalidated = true;
-        self.unconfirmed.iter_mut().for_each(|read| read.is_whole = false);
-    }
-
-    /// Applies a request. Returns false if it states a wrong version.
-    fn take(&mut self, request: &Request) -> bool {
-        if request.error.is_none() {
-            return self.states(request);
-        }
-        // The rejected response is not accepted.
-        let has_good = self.unconfirmed.pop().map_or(HasGood::No, |rejected| rejected.has_good);
-        self.is_invalidated |= has_good != HasGood::No;
-        let is_right = self.states(request);
-        self.unconfirmed.clear();
-        self.is_mixed |= has_good == HasGood::Surely;
-        // The rejection may have ended the use of an accepted resource.
-        self.is_invalidated = true;
-        is_right
-    }
-
-    fn states(&mut self, request: &Request) -> bool {
-        if request.version.is_empty() {
-            return self.is_invalidated || self.version.is_empty() || !self.unconfirmed.is_empty();
-        }
-        let mut unconfirmed = self.unconfirmed.iter();
-        if let Some(at) = unconfirmed.position(|read| read.version == request.version) {
-            let is_whole =
-                self.unconfirmed.drain(..=at).next_back().is_some_and(|read| read.is_whole);
-            self.version = request.version.clone();
-            self.is_invalidated &= !is_whole;
-            self.is_mixed = false;
-        }
-        request.version == self.version
-    }
-}
 
 #[derive(Debug)]
 struct Stated {
@@ -334,6 +241,7 @@ impl Oracle for Polling {
 mod tests {
     use super::*;
     use crate::{
+        Toy,
         options::{Options, Streams, Transport},
         oracle::testing::broken_rule,
         world::message::ResponseItem,
@@ -461,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_stand_for_itself_is_found_out() {
+    fn a_request_that_does_not_stand_for_itself_is_detected() {
         let asked = |name: &'static str, node: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 let event = Event::Requested { link, request: &asks(name, node) };
@@ -474,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_what_there_is_is_found_out() {
+    fn an_answer_that_is_not_what_there_is_is_detected() {
         let answered = |text: &'static str, again: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 for version in [Some("1"), again].into_iter().flatten() {
@@ -490,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_held_though_there_is_something_is_found_out() {
+    fn a_request_that_is_held_though_there_is_something_is_detected() {
         let found = broken(|oracle, link, world, report| {
             let event = Event::Requested { link, request: &asks("r0", Some("client-0")) };
             oracle.on_event(&event, world, report);
@@ -500,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_where_nothing_is_new_is_found_out() {
+    fn an_answer_where_nothing_is_new_is_detected() {
         let found = broken(|oracle, link, world, report| {
             let response = &says("good", "1");
             let (rest, content) = (Event::Rest, Event::Responded { link, response });

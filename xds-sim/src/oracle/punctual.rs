@@ -256,7 +256,7 @@ mod tests {
 
     /// Regression test: the stream has not ended, so the client requests no wake-up.
     #[test]
-    fn a_client_that_does_not_come_back_is_found_out() {
+    fn a_client_that_does_not_come_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Punctual::of(world.options()).expect("it is simple");
             oracle.on_event(&Event::Opening { link }, world, report);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_for_too_long_is_found_out() {
+    fn what_is_waited_for_for_too_long_is_detected() {
         let told = errors_told(Options::default(), |world| {
             world.watch(0, 1, Some("r9"));
             world.advance(Duration::from_secs(40));

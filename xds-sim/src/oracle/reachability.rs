@@ -214,7 +214,7 @@ mod tests {
     use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
     #[test]
-    fn trouble_that_nobody_is_told_of_is_found_out() {
+    fn trouble_that_nobody_is_told_of_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Reachability::default();
             oracle.on_event(
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_over_and_not_taken_back_is_found_out() {
+    fn trouble_that_is_over_and_not_taken_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_silent_that_is_not_taken_back_is_found_out() {
+    fn trouble_of_the_silent_that_is_not_taken_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.asked.insert(link, world.now());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_taken_back_too_early_is_found_out() {
+    fn trouble_that_is_taken_back_too_early_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             let (watch, _) = world.watches(0).next().expect("there is one");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_told_twice_is_found_out() {
+    fn trouble_that_is_told_twice_is_detected() {
         let reported = errors_told(Options::default(), |world| {
             world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
             world.watch(0, 0, Some("r0"));

@@ -66,19 +66,19 @@ fn a_request_that_answers_nothing_states_the_version_that_was_accepted() {
 }
 
 #[test]
-fn a_nonce_that_never_came_is_found_out() {
+fn a_nonce_that_never_came_is_detected() {
     assert_eq!(found(request("elsewhere", "1", None)), Some("IC6"));
     println!("covers: IC6");
 }
 
 #[test]
-fn an_answer_to_nothing_is_found_out() {
+fn an_answer_to_nothing_is_detected() {
     assert_eq!(found(request("n1", "1", Some(3))), Some("IC1"));
     println!("covers: IC1");
 }
 
 #[test]
-fn a_response_without_an_answer_is_found_out() {
+fn a_response_without_an_answer_is_detected() {
     let found = judgement(|world, link, report| {
         let mut oracle = ClientRequests::default();
         let read = response("n1", "1");
@@ -133,20 +133,20 @@ fn the_first_request_of_a_stream_states_the_node() {
 }
 
 #[test]
-fn a_request_that_says_nothing_new_is_found_out() {
+fn a_request_that_says_nothing_new_is_detected() {
     assert_eq!(found(request("n1", "1", None)), Some("IC40"));
     println!("covers: IC40");
 }
 
 #[test]
-fn a_list_that_is_not_all_that_is_watched_is_found_out() {
+fn a_list_that_is_not_all_that_is_watched_is_detected() {
     let names = Names::Whole(vec!["r0".into(), "r9".into()]);
     let said = Request { names, ..request("n2", "2", None) };
     assert_eq!(found_as(Options::default(), said), Some(WHOLE_LIST));
 }
 
 #[test]
-fn versions_and_names_of_others_in_a_later_request_are_found_out() {
+fn versions_and_names_of_others_in_a_later_request_are_detected() {
     let incremental = Options { variant: Variant::Incremental, ..Options::default() };
     let change = |subscribe: &[&str], versions: Vec<(Text, Text)>| {
         let subscribe = subscribe.iter().copied().map(Text::from).collect();
@@ -164,7 +164,7 @@ fn versions_and_names_of_others_in_a_later_request_are_found_out() {
 }
 
 #[test]
-fn an_interest_that_is_not_what_is_watched_is_found_out() {
+fn an_interest_that_is_not_what_is_watched_is_detected() {
     let found = judgement(|world, link, report| {
         let watch = world.watches(0).next().expect("there is one").0;
         let mut oracle = ClientRequests::default();

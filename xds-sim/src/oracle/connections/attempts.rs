@@ -1,6 +1,10 @@
-//! Record of a client's attempts to reach a server.
+//! Records of a client's streams, and of its attempts to reach a server.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::Time;
+
+use crate::world::{World, message::Text};
 
 /// Client, server, and the type that the stream carries.
 pub(super) type AttemptKey = (usize, usize, Option<usize>);
@@ -39,4 +43,27 @@ impl Attempts {
         self.has_recovered_unseen |= self.is_failing && !is_seen;
         self.is_failing = false;
     }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct StreamRecord {
+    pub(super) began: Time,
+    pub(super) is_open: bool,
+    pub(super) has_responded: bool,
+    pub(super) since: BTreeMap<(usize, Text), Time>,
+    /// Names in the server's responses since they were subscribed.
+    pub(super) answered: BTreeSet<(usize, Text)>,
+    /// Time of each wildcard subscription. Resources of other servers that are not in its response
+    /// are missing after the does-not-exist timeout.
+    pub(super) all_since: BTreeMap<usize, Time>,
+}
+
+/// Whether the client has watches that belong to the channel.
+pub(super) fn is_wanted((client, server, only): AttemptKey, world: &World) -> bool {
+    let mut watches = world.watches(client).map(|(_, watch)| watch);
+    watches.any(|watch| {
+        let name = watch.name.as_deref();
+        only.is_none_or(|kind| kind == watch.kind)
+            && name.is_none_or(|name| world.serves(server, name))
+    })
 }

@@ -14,7 +14,7 @@ use xds_core::{
     client::{EntryState, Notice, ResourceStatus, WatchErrorKind},
 };
 
-use self::attempts::{AttemptKey, Attempts};
+use self::attempts::{AttemptKey, Attempts, StreamRecord, is_wanted};
 use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
     options::{Fault, Feature, ProfileName, Streams, Transport, Verdicts},
@@ -93,19 +93,6 @@ pub(super) struct Connections {
     phase: Option<Phase>,
 }
 
-#[derive(Debug, Default)]
-struct StreamRecord {
-    began: Time,
-    is_open: bool,
-    has_responded: bool,
-    since: BTreeMap<(usize, Text), Time>,
-    /// Names in the server's responses since they were subscribed.
-    answered: BTreeSet<(usize, Text)>,
-    /// Time of each wildcard subscription. Resources of other servers that are not in its response
-    /// are missing after the does-not-exist timeout.
-    all_since: BTreeMap<usize, Time>,
-}
-
 /// Returns the does-not-exist timeout.
 fn timeout(world: &World) -> Duration {
     match world.options().features.contains(Feature::TransientTimer) {
@@ -117,16 +104,6 @@ fn timeout(world: &World) -> Duration {
 fn place(link: LinkId, world: &World) -> AttemptKey {
     let it = world.link(link);
     (it.client, it.server, it.only)
-}
-
-/// Whether the client has watches that belong to the channel.
-fn is_wanted((client, server, only): AttemptKey, world: &World) -> bool {
-    let mut watches = world.watches(client).map(|(_, watch)| watch);
-    watches.any(|watch| {
-        let name = watch.name.as_deref();
-        only.is_none_or(|kind| kind == watch.kind)
-            && name.is_none_or(|name| world.serves(server, name))
-    })
 }
 
 /// Iterates over the servers of a name, or of the wildcard.

@@ -131,7 +131,7 @@ fn told(
 }
 
 #[test]
-fn what_is_found_missing_without_a_reason_is_found_out() {
+fn what_is_found_missing_without_a_reason_is_detected() {
     let error = missing();
     assert!(matches!(error.kind(), WatchErrorKind::DoesNotExist(_)), "{error}");
     assert_eq!(told(Options::default(), &error, |_, _| {}), Some(PATIENCE));
@@ -173,7 +173,7 @@ fn what_another_server_had_is_waited_for_from_when_everything_was_asked_for() {
 }
 
 #[test]
-fn trouble_of_a_server_that_is_well_is_found_out() {
+fn trouble_of_a_server_that_is_well_is_detected() {
     let unavailable = errors_told(Options::default(), |world| {
         world.set_reach(0, Reach::Refused, Duration::from_secs(10));
         world.watch(0, 0, Some("r0"));
@@ -187,7 +187,7 @@ fn trouble_of_a_server_that_is_well_is_found_out() {
 }
 
 #[test]
-fn an_attempt_beside_another_or_before_its_time_is_found_out() {
+fn an_attempt_beside_another_or_before_its_time_is_detected() {
     let found = broken_rule(Options::default(), |world, link, report| {
         let mut oracle = Connections::default();
         oracle.opening(link, world, report);
@@ -206,7 +206,7 @@ fn an_attempt_beside_another_or_before_its_time_is_found_out() {
 }
 
 #[test]
-fn who_turns_or_stays_away_without_a_reason_is_found_out() {
+fn who_turns_or_stays_away_without_a_reason_is_detected() {
     let two = Options { servers: 2, ..Options::default() };
     let turned = |world: &mut World, link: LinkId| {
         world.set_reach(0, Reach::Refused, Duration::from_secs(100));
@@ -286,7 +286,7 @@ fn who_comes_back_to_a_server_turns_to_it_once() {
 }
 
 #[test]
-fn a_stream_that_is_kept_for_nothing_is_found_out() {
+fn a_stream_that_is_kept_for_nothing_is_detected() {
     let found = broken_rule(Options::default(), |world, link, report| {
         let mut oracle = Connections::default();
         oracle.streams.insert(link, StreamRecord { is_open: true, ..StreamRecord::default() });

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_could_be_split_is_found_out() {
+    fn a_response_that_could_be_split_is_detected() {
         const ASKED: &[&str] = &["r0", "r1", "r2"];
         let long = [("r0", 100), ("r1", 100), ("r2", 100)];
         for (variant, kind) in [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_who_names_it_is_found_out() {
+    fn what_is_too_long_for_who_names_it_is_detected() {
         let says = |asked| {
             let response = response(ENDPOINTS, &[("r0", 500)]);
             judged(short(Variant::Incremental), ENDPOINTS, asked, response)
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_told_that_something_is_too_long_is_found_out() {
+    fn who_is_not_told_that_something_is_too_long_is_detected() {
         let told = |code: Option<i32>, is_had: bool| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", &"x".repeat(500));

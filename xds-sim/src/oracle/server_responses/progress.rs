@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_for_ever_is_found_out() {
+    fn what_is_held_back_for_ever_is_detected() {
         let held = |order| {
             let options = Options { order, ..Options::default() };
             judgement_with(options, |world, _, report| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_a_rejection_for_an_acceptance_is_found_out() {
+    fn a_server_that_takes_a_rejection_for_an_acceptance_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
             let shown = world.server(0).and_then(|server| {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_shows_another_version_is_found_out() {
+    fn a_server_that_shows_another_version_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = told(world, link);
             let state = oracle.state(link, 0);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_does_not_wait_for_its_cluster_is_found_out() {
+    fn a_listener_that_does_not_wait_for_its_cluster_is_detected() {
         let options = Options { order: Order::OnlyAfterAcks, ..Options::default() };
         let found = judgement_with(options, |world, link, report| {
             let mut oracle = told(world, link);

@@ -65,7 +65,7 @@ fn response(nonce: &str, names: &[&str], world: &World) -> Response {
 
 /// A message on a stream.
 #[derive(Clone)]
-enum Said {
+enum Step {
     Asked(Request),
     /// A response with this nonce and these names.
     Sent(&'static str, &'static [&'static str]),
@@ -73,10 +73,10 @@ enum Said {
     Removed(&'static str, &'static [&'static str]),
 }
 
-use Said::{Asked, Removed, Sent};
+use Step::{Asked, Removed, Sent};
 
 /// Returns the rule broken by an exchange that ends at rest. The server has `r0` and `r1`.
-fn broken(variant: Variant, state: &[Said]) -> Option<&'static str> {
+fn broken(variant: Variant, state: &[Step]) -> Option<&'static str> {
     let options = Options { variant, ..Options::default() };
     let state = state.to_vec();
     judgement_with(options, move |world, link, report| {
@@ -115,16 +115,16 @@ fn broken(variant: Variant, state: &[Said]) -> Option<&'static str> {
     })
 }
 
-fn broken_whole(state: &[Said]) -> Option<&'static str> {
+fn broken_whole(state: &[Step]) -> Option<&'static str> {
     broken(Variant::StateOfTheWorld, state)
 }
 
-fn broken_changes(state: &[Said]) -> Option<&'static str> {
+fn broken_changes(state: &[Step]) -> Option<&'static str> {
     broken(Variant::Incremental, state)
 }
 
 #[test]
-fn who_answers_a_stale_request_is_found_out() {
+fn who_answers_a_stale_request_is_detected() {
     let state = [
         Asked(whole("", &["r0"])),
         Sent("1", &["r0"]),
@@ -141,7 +141,7 @@ fn who_answers_a_stale_request_is_found_out() {
 }
 
 #[test]
-fn who_does_not_count_a_change_that_crossed_a_response_is_found_out() {
+fn who_does_not_count_a_change_that_crossed_a_response_is_detected() {
     let state = [
         Asked(change("", &["r0"], &[])),
         Sent("1", &["r0"]),
@@ -166,7 +166,7 @@ fn who_does_not_count_a_change_that_crossed_a_response_is_found_out() {
 }
 
 #[test]
-fn who_is_silent_about_a_new_name_is_found_out() {
+fn who_is_silent_about_a_new_name_is_detected() {
     let state = [Asked(whole("", &["r0"])), Sent("1", &["r0"]), Asked(whole("1", &["r0", "r1"]))];
     assert_eq!(broken_whole(&state), Some("IS6"));
     let sent = [&state[..], &[Sent("2", &["r0", "r1"]), Asked(whole("2", &["r0", "r1"]))]];
@@ -175,10 +175,10 @@ fn who_is_silent_about_a_new_name_is_found_out() {
 }
 
 #[test]
-fn who_does_not_tell_exactly_what_differs_is_found_out() {
+fn who_does_not_tell_exactly_what_differs_is_detected() {
     let stated = [Asked(return_with(&[("r0", VERSION), ("r1", "old"), ("r9", "old")]))];
     let exact = [Sent("1", &["r1"]), Asked(change("1", &[], &[])), Removed("2", &["r9"])];
-    let told = |content: &[Said]| {
+    let told = |content: &[Step]| {
         broken_changes(&[&stated[..], content, &[Asked(change("2", &[], &[]))]].concat())
     };
     assert_eq!(told(&exact), None);
@@ -194,7 +194,7 @@ fn who_does_not_tell_exactly_what_differs_is_found_out() {
 }
 
 #[test]
-fn who_is_silent_about_a_name_that_leaves_the_whole_is_found_out() {
+fn who_is_silent_about_a_name_that_leaves_the_whole_is_detected() {
     let state = [
         Asked(change("", &["*", "r0"], &[])),
         Sent("1", &["r0", "r1"]),
@@ -208,7 +208,7 @@ fn who_is_silent_about_a_name_that_leaves_the_whole_is_found_out() {
 }
 
 #[test]
-fn who_misses_where_the_whole_begins_or_ends_is_found_out() {
+fn who_misses_where_the_whole_begins_or_ends_is_detected() {
     let begins =
         [Asked(change("", &["r0"], &[])), Sent("1", &["r0"]), Asked(change("1", &["*"], &[]))];
     assert_eq!(broken_changes(&begins), Some("IS14"), "the rest is not sent");

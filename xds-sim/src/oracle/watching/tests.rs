@@ -17,9 +17,9 @@ use crate::{
 
 /// Records errors.
 #[derive(Clone, Default)]
-struct ErrorCollector(Arc<Mutex<Vec<WatchError>>>);
+struct NoticeCollector(Arc<Mutex<Vec<WatchError>>>);
 
-impl Application for ErrorCollector {
+impl Application for NoticeCollector {
     fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, notice: &Notice) {
         if let Notice::Changed(Err(error)) = notice {
             self.0.lock().expect("nobody panics with it").push(error.clone());
@@ -29,7 +29,7 @@ impl Application for ErrorCollector {
 
 /// Returns the error of a resource that does not exist.
 fn missing() -> WatchError {
-    let collector = ErrorCollector::default();
+    let collector = NoticeCollector::default();
     let notified_watches = collector.clone();
     let config = Config::new(|world: &mut World| {
         world.watch(0, 0, Some("r0"));
@@ -43,7 +43,7 @@ fn missing() -> WatchError {
 }
 
 #[test]
-fn what_is_told_twice_to_be_missing_is_found_out() {
+fn what_is_told_twice_to_be_missing_is_detected() {
     let error = missing();
     let found = judgement(move |world, _, report| {
         let mut oracle = Watching::default();
@@ -78,7 +78,7 @@ fn value(name: &str, text: &str) -> Notice {
 }
 
 #[test]
-fn what_a_watch_cannot_be_told_is_found_out() {
+fn what_a_watch_cannot_be_told_is_detected() {
     let record = |notices| record(Options::default(), notices);
     let well = || Notice::Ambient(None);
     assert_eq!(record(vec![value("r0", "good")]), None);
@@ -92,7 +92,7 @@ fn what_a_watch_cannot_be_told_is_found_out() {
 }
 
 #[test]
-fn who_tells_of_connections_where_nobody_wants_to_hear_is_found_out() {
+fn who_tells_of_connections_where_nobody_wants_to_hear_is_detected() {
     let errors = errors_told(Options::default(), |world| {
         world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
         world.watch(0, 0, Some("r0"));
@@ -106,7 +106,7 @@ fn who_tells_of_connections_where_nobody_wants_to_hear_is_found_out() {
 }
 
 #[test]
-fn what_is_told_after_the_end_is_found_out() {
+fn what_is_told_after_the_end_is_detected() {
     let found = broken_rule(Options::default(), |world, _, report| {
         let (watch, _) = world.watches(0).next().expect("there is one");
         let notice = &value("r0", "good");
@@ -118,7 +118,7 @@ fn what_is_told_after_the_end_is_found_out() {
 }
 
 #[test]
-fn a_watcher_that_was_not_told_of_what_its_client_has_is_found_out() {
+fn a_watcher_that_was_not_told_of_what_its_client_has_is_detected() {
     let found = |delay: Duration| {
         let options = Options { read_gate: ReadGate::Off, ..Options::default() };
         broken_rule(options, move |world, _, report| {

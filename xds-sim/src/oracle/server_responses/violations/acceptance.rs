@@ -3,7 +3,7 @@
 use super::*;
 use crate::oracle::server_responses::acceptance::NEWEST;
 
-impl Scene<'_> {
+impl StreamCase<'_> {
     fn judge(&mut self, event: &Event<'_>) {
         self.oracle.on_event(event, self.world, self.report);
     }
@@ -42,38 +42,38 @@ impl Scene<'_> {
 const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
 #[test]
-fn a_server_that_takes_what_was_sent_or_rejected_to_be_accepted_is_found_out() {
+fn a_server_that_takes_what_was_sent_or_rejected_to_be_accepted_is_detected() {
     for variant in VARIANTS {
-        let answers = |answer: fn(&mut Scene<'_>)| {
-            broken(of(variant), move |scene| {
-                scene.asks(0, &["r0"]);
-                scene.is_told();
-                answer(scene);
-                scene.is_well();
-                scene.is_drained();
+        let answers = |answer: fn(&mut StreamCase<'_>)| {
+            broken(of(variant), move |case| {
+                case.asks(0, &["r0"]);
+                case.is_told();
+                answer(case);
+                case.is_well();
+                case.is_drained();
             })
         };
-        assert_eq!(answers(|scene| scene.accepts()), None);
+        assert_eq!(answers(|case| case.accepts()), None);
         assert_eq!(answers(|_| {}), Some(ACCEPTED));
-        assert_eq!(answers(|scene| scene.rejects()), Some(ACCEPTED));
+        assert_eq!(answers(|case| case.rejects()), Some(ACCEPTED));
     }
     println!("covers: IS29");
 }
 
 #[test]
-fn a_server_that_waits_for_who_has_accepted_all_there_is_is_found_out() {
+fn a_server_that_waits_for_who_has_accepted_all_there_is_is_detected() {
     for variant in VARIANTS {
-        let found = broken(of(variant), |scene| {
-            scene.asks(0, &["r0"]);
-            scene.is_told();
-            scene.accepts();
+        let found = broken(of(variant), |case| {
+            case.asks(0, &["r0"]);
+            case.is_told();
+            case.accepts();
             // The server has not received that ACK.
-            scene.world.set(0, "r0", "better");
-            scene.is_told();
-            scene.is_drained();
-            scene.is_well();
-            scene.accepts();
-            scene.is_drained();
+            case.world.set(0, "r0", "better");
+            case.is_told();
+            case.is_drained();
+            case.is_well();
+            case.accepts();
+            case.is_drained();
         });
         assert_eq!(found, Some(ACCEPTED));
     }
@@ -82,55 +82,55 @@ fn a_server_that_waits_for_who_has_accepted_all_there_is_is_found_out() {
 
 #[test]
 fn nobody_waits_for_what_was_rejected_and_is_gone() {
-    let found = broken(of(Variant::StateOfTheWorld), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.is_told();
-        scene.rejects();
-        scene.world.delete(0, "r0");
-        scene.world.advance(Duration::from_secs(1));
+    let found = broken(of(Variant::StateOfTheWorld), |case| {
+        case.asks(0, &["r0"]);
+        case.is_told();
+        case.rejects();
+        case.world.delete(0, "r0");
+        case.world.advance(Duration::from_secs(1));
         // The resource was dropped and is subscribed again.
-        scene.oracle.state(scene.link, 0).sent.clear();
-        scene.is_drained();
+        case.oracle.state(case.link, 0).sent.clear();
+        case.is_drained();
     });
     assert_eq!(found, None);
     println!("covers: IS29");
 }
 
 #[test]
-fn a_server_that_counts_who_is_not_there_is_found_out() {
-    let found = broken(of(Variant::StateOfTheWorld), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.is_told();
-        scene.accepts();
-        scene.oracle.state(scene.link, 0).subscription.was_requested = false;
-        scene.is_drained();
+fn a_server_that_counts_who_is_not_there_is_detected() {
+    let found = broken(of(Variant::StateOfTheWorld), |case| {
+        case.asks(0, &["r0"]);
+        case.is_told();
+        case.accepts();
+        case.oracle.state(case.link, 0).subscription.was_requested = false;
+        case.is_drained();
     });
     assert_eq!(found, Some(ACCEPTED));
     println!("covers: IS29");
 }
 
 #[test]
-fn who_is_told_too_early_or_never_is_found_out() {
+fn who_is_told_too_early_or_never_is_detected() {
     let told = |after: Option<Duration>| {
-        broken(of(Variant::StateOfTheWorld), move |scene| {
-            scene.asks(0, &["r0"]);
-            scene.world.set(0, "r0", "better");
-            scene.is_asked();
-            scene.is_well();
+        broken(of(Variant::StateOfTheWorld), move |case| {
+            case.asks(0, &["r0"]);
+            case.world.set(0, "r0", "better");
+            case.is_asked();
+            case.is_well();
             if let Some(after) = after {
-                scene.world.advance(after);
+                case.world.advance(after);
             }
-            scene.tells();
+            case.tells();
         })
     };
     assert_eq!(told(Some(Duration::from_secs(1))), None);
     assert_eq!(told(None), Some(ACCEPTED));
-    let found = broken(of(Variant::StateOfTheWorld), |scene| {
-        scene.is_asked();
-        scene.is_drained();
+    let found = broken(of(Variant::StateOfTheWorld), |case| {
+        case.is_asked();
+        case.is_drained();
     });
     assert_eq!(found, Some(ACCEPTED), "all have accepted it, and nobody is told");
-    let found = broken(of(Variant::StateOfTheWorld), |scene| scene.tells());
+    let found = broken(of(Variant::StateOfTheWorld), |case| case.tells());
     assert_eq!(found, Some(ACCEPTED), "nobody asked");
     println!("covers: IS29");
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Oracle with a client and a server whose messages are made by the test.
-struct Scene<'a> {
+struct StreamCase<'a> {
     oracle: ServerResponses,
     world: &'a mut World,
     link: LinkId,
@@ -45,7 +45,7 @@ fn response(kind: usize, items: &[(&str, &str)]) -> Response {
     }
 }
 
-impl Scene<'_> {
+impl StreamCase<'_> {
     fn asks(&mut self, kind: usize, names: &[&str]) {
         let names = names.iter().copied().map(Text::from).collect();
         let names = match self.world.options().variant {
@@ -110,11 +110,14 @@ impl Scene<'_> {
     }
 }
 
-/// Returns the rule broken in a scene whose server has a valid `r0` of the first type.
-fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
+/// Returns the rule broken in a case whose server has a valid `r0` of the first type.
+fn broken(
+    options: Options,
+    play: impl Fn(&mut StreamCase<'_>) + Send + Sync + 'static,
+) -> Option<Rule> {
     broken_rule(options, move |world, link, report| {
         let oracle = ServerResponses::default();
-        play(&mut Scene { oracle, world, link, report, nonces: 0 });
+        play(&mut StreamCase { oracle, world, link, report, nonces: 0 });
     })
 }
 
@@ -129,51 +132,51 @@ fn incremental() -> Options {
 const GOOD: [(&str, &str); 1] = [("r0", "good")];
 
 #[test]
-fn a_nonce_that_is_used_again_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.answers(0, &["r0"], None);
-        scene.world.set(0, "r0", "better");
-        scene.is_well();
-        scene.says_as(1, response(0, &[("r0", "better")]));
+fn a_nonce_that_is_used_again_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.answers(0, &["r0"], None);
+        case.world.set(0, "r0", "better");
+        case.is_well();
+        case.says_as(1, response(0, &[("r0", "better")]));
     });
     assert_eq!(found, Some(UNIQUE_NONCE));
     println!("covers: IS1");
 }
 
 #[test]
-fn what_was_rejected_and_comes_again_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.answers(0, &["r0"], Some(3));
-        scene.is_well();
-        scene.says(response(0, &GOOD));
+fn what_was_rejected_and_comes_again_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.answers(0, &["r0"], Some(3));
+        case.is_well();
+        case.says(response(0, &GOOD));
     });
     assert_eq!(found, Some(NO_REPETITION));
     println!("covers: IS4");
 }
 
 #[test]
-fn what_was_accepted_and_comes_again_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.answers(0, &["r0"], None);
-        scene.is_well();
-        scene.says(response(0, &GOOD));
+fn what_was_accepted_and_comes_again_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.answers(0, &["r0"], None);
+        case.is_well();
+        case.says(response(0, &GOOD));
     });
     assert_eq!(found, Some(NEWS));
     println!("covers: IS5");
 }
 
 #[test]
-fn a_name_that_is_not_answered_is_found_out() {
+fn a_name_that_is_not_answered_is_detected() {
     let ends_without = |name: &'static str| {
-        broken(incremental(), move |scene| {
-            scene.asks(0, &[name]);
-            scene.ends_up();
+        broken(incremental(), move |case| {
+            case.asks(0, &[name]);
+            case.ends_up();
         })
     };
     assert_eq!(ends_without("r0"), Some(ANSWERED));
@@ -182,22 +185,22 @@ fn a_name_that_is_not_answered_is_found_out() {
 }
 
 #[test]
-fn what_is_never_sent_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.ends_up();
+fn what_is_never_sent_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.ends_up();
     });
     assert_eq!(found, Some(REMEMBERED));
     println!("covers: IS8");
 }
 
 #[test]
-fn a_full_state_that_lacks_something_or_has_too_much_is_found_out() {
+fn a_full_state_that_lacks_something_or_has_too_much_is_detected() {
     let says = |items: &'static [(&str, &str)]| {
-        broken(Options::default(), move |scene| {
-            scene.world.set(0, "r1", "good");
-            scene.asks(0, &["r0", "r1", "r9"]);
-            scene.says(response(0, items));
+        broken(Options::default(), move |case| {
+            case.world.set(0, "r1", "good");
+            case.asks(0, &["r0", "r1", "r9"]);
+            case.says(response(0, items));
         })
     };
     assert_eq!(says(&[("r0", "good"), ("r1", "good")]), None);
@@ -208,36 +211,36 @@ fn a_full_state_that_lacks_something_or_has_too_much_is_found_out() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_found_out() {
-    let found = broken(incremental(), |scene| {
-        scene.world.set(0, "r1", "good");
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &[("r0", "good"), ("r1", "good")]));
+fn what_nobody_asked_for_is_detected() {
+    let found = broken(incremental(), |case| {
+        case.world.set(0, "r1", "good");
+        case.asks(0, &["r0"]);
+        case.says(response(0, &[("r0", "good"), ("r1", "good")]));
     });
     assert_eq!(found, Some(FULL_STATE));
 }
 
 #[test]
-fn what_another_view_has_is_found_out() {
-    let found = broken(Options { views: 2, ..incremental() }, |scene| {
-        let other = scene.world.has(0, 1)[0]["r0"].clone();
-        assert_ne!(other, scene.world.has(0, 0)[0]["r0"]);
-        scene.asks(0, &["r0"]);
+fn what_another_view_has_is_detected() {
+    let found = broken(Options { views: 2, ..incremental() }, |case| {
+        let other = case.world.has(0, 1)[0]["r0"].clone();
+        assert_ne!(other, case.world.has(0, 0)[0]["r0"]);
+        case.asks(0, &["r0"]);
         let foreign = ResponseItem { bytes: Some(other), ..item(GOOD[0]) };
-        scene.says(Response { resources: vec![foreign], ..response(0, &[]) });
+        case.says(Response { resources: vec![foreign], ..response(0, &[]) });
     });
     assert_eq!(found, Some(OWN_VIEW));
     println!("covers: IS20");
 }
 
 #[test]
-fn a_removal_that_is_told_twice_or_of_what_is_there_is_found_out() {
+fn a_removal_that_is_told_twice_or_of_what_is_there_is_detected() {
     let removes = |name: &'static str, times: u32| {
-        broken(incremental(), move |scene| {
-            scene.asks(0, &[name]);
+        broken(incremental(), move |case| {
+            case.asks(0, &[name]);
             for _ in 0..times {
-                scene.says(Response { removed: vec![name.into()], ..response(0, &[]) });
-                scene.answers(0, &[], None);
+                case.says(Response { removed: vec![name.into()], ..response(0, &[]) });
+                case.answers(0, &[], None);
             }
         })
     };
@@ -253,15 +256,15 @@ fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
     let with_aliases =
         Options { actions: [Action::WatchAlias].into_iter().collect(), ..incremental() };
     let removes = |asked: &'static [&'static str]| {
-        broken(with_aliases.clone(), move |scene| {
-            scene.asks(0, asked);
-            scene.says(response(0, &GOOD));
-            scene.answers(0, &[], None);
-            scene.world.delete(0, "r0");
-            scene.asks(0, &["also-r0"]);
+        broken(with_aliases.clone(), move |case| {
+            case.asks(0, asked);
+            case.says(response(0, &GOOD));
+            case.answers(0, &[], None);
+            case.world.delete(0, "r0");
+            case.asks(0, &["also-r0"]);
             for name in ["also-r0", "r0"] {
-                scene.says(Response { removed: vec![name.into()], ..response(0, &[]) });
-                scene.answers(0, &[], None);
+                case.says(Response { removed: vec![name.into()], ..response(0, &[]) });
+                case.answers(0, &[], None);
             }
         })
     };
@@ -272,15 +275,15 @@ fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
 }
 
 #[test]
-fn a_version_of_two_things_is_found_out() {
+fn a_version_of_two_things_is_detected() {
     for options in [Options::default(), incremental()] {
-        let found = broken(options, |scene| {
-            scene.asks(0, &["r0"]);
-            scene.says(response(0, &GOOD));
-            scene.answers(0, &["r0"], None);
-            scene.world.set(0, "r0", "better");
-            scene.is_well();
-            scene.says(response(0, &[("r0", "better")]));
+        let found = broken(options, |case| {
+            case.asks(0, &["r0"]);
+            case.says(response(0, &GOOD));
+            case.answers(0, &["r0"], None);
+            case.world.set(0, "r0", "better");
+            case.is_well();
+            case.says(response(0, &[("r0", "better")]));
         });
         assert_eq!(found, Some(SAME_VERSION));
     }
@@ -288,47 +291,47 @@ fn a_version_of_two_things_is_found_out() {
 }
 
 #[test]
-fn a_response_before_the_last_one_was_answered_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.world.set(0, "r0", "better");
-        scene.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
+fn a_response_before_the_last_one_was_answered_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.world.set(0, "r0", "better");
+        case.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
     });
     assert_eq!(found, Some(ONE_AT_A_TIME));
     println!("covers: IS16");
 }
 
 #[test]
-fn endpoints_before_the_clusters_that_are_due_are_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.world.set(1, "r0", "good");
-        scene.asks(0, &["r0"]);
-        scene.asks(1, &["r0"]);
-        scene.says(response(1, &GOOD));
+fn endpoints_before_the_clusters_that_are_due_are_detected() {
+    let found = broken(Options::default(), |case| {
+        case.world.set(1, "r0", "good");
+        case.asks(0, &["r0"]);
+        case.asks(1, &["r0"]);
+        case.says(response(1, &GOOD));
     });
     assert_eq!(found, Some(ORDER));
     println!("covers: IS17");
 }
 
 #[test]
-fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_found_out() {
+fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_detected() {
     const TTL: Option<Duration> = Some(Duration::from_secs(10));
     let beats = |lasting: bool, sent: bool| {
-        broken(incremental(), move |scene| {
+        broken(incremental(), move |case| {
             if lasting {
-                scene.world.set_for(0, "r0", "good", Duration::from_secs(10));
+                case.world.set_for(0, "r0", "good", Duration::from_secs(10));
             }
-            let bytes = Some(scene.world.has(0, 0)[0]["r0"].clone());
-            scene.asks(0, &["r0"]);
+            let bytes = Some(case.world.has(0, 0)[0]["r0"].clone());
+            case.asks(0, &["r0"]);
             if sent {
                 let first = ResponseItem { ttl: TTL.filter(|_| lasting), bytes, ..item(GOOD[0]) };
-                scene.says(Response { resources: vec![first], ..response(0, &[]) });
-                scene.answers(0, &[], None);
+                case.says(Response { resources: vec![first], ..response(0, &[]) });
+                case.answers(0, &[], None);
             }
-            scene.is_well();
+            case.is_well();
             let beat = ResponseItem { bytes: None, ttl: TTL, ..item(GOOD[0]) };
-            scene.says(Response { resources: vec![beat], ..response(0, &[]) });
+            case.says(Response { resources: vec![beat], ..response(0, &[]) });
         })
     };
     assert_eq!(beats(true, true), None);
@@ -338,28 +341,28 @@ fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_found_out() {
 }
 
 #[test]
-fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_found_out() {
+fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_detected() {
     let features = [crate::options::Feature::WithoutTtl].into_iter().collect();
-    let found = broken(Options { features, ..incremental() }, |scene| {
-        scene.asks(0, &["r0"]);
+    let found = broken(Options { features, ..incremental() }, |case| {
+        case.asks(0, &["r0"]);
         let ttl = Some(Duration::from_secs(10));
         let expiring = ResponseItem { ttl, ..item(GOOD[0]) };
-        scene.says(Response { resources: vec![expiring], ..response(0, &[]) });
+        case.says(Response { resources: vec![expiring], ..response(0, &[]) });
     });
     assert_eq!(found, Some(TOLD));
 }
 
 #[test]
-fn an_error_that_is_none_or_is_told_twice_is_found_out() {
+fn an_error_that_is_none_or_is_told_twice_is_detected() {
     let tells = |is_so: bool, times: u32| {
-        broken(incremental(), move |scene| {
+        broken(incremental(), move |case| {
             if is_so {
-                scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+                case.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
             }
-            scene.asks(0, &["r0"]);
+            case.asks(0, &["r0"]);
             for _ in 0..times {
-                scene.says(Response { errors: vec![("r0".into(), 7)], ..response(0, &[]) });
-                scene.answers(0, &[], None);
+                case.says(Response { errors: vec![("r0".into(), 7)], ..response(0, &[]) });
+                case.answers(0, &[], None);
             }
         })
     };
@@ -370,20 +373,20 @@ fn an_error_that_is_none_or_is_told_twice_is_found_out() {
 }
 
 #[test]
-fn an_error_that_is_not_told_is_found_out() {
+fn an_error_that_is_not_told_is_detected() {
     let drained = |variant, names: &'static [&'static str], is_told: bool| {
-        broken(of(variant), move |scene| {
-            scene.asks(0, names);
-            scene.says(response(0, &GOOD));
-            scene.answers(0, names, None);
-            scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+        broken(of(variant), move |case| {
+            case.asks(0, names);
+            case.says(response(0, &GOOD));
+            case.answers(0, names, None);
+            case.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
             if is_told {
                 let errors = vec![("r0".into(), 7)];
-                scene.says(Response { errors, version: "w".into(), ..response(0, &[]) });
-                scene.answers(0, names, None);
+                case.says(Response { errors, version: "w".into(), ..response(0, &[]) });
+                case.answers(0, names, None);
             }
             // The real server has not seen these messages, so it is not queried about acceptance.
-            scene.oracle.drained(0, scene.world, scene.report);
+            case.oracle.drained(0, case.world, case.report);
         })
     };
     for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
@@ -395,16 +398,16 @@ fn an_error_that_is_not_told_is_found_out() {
 }
 
 #[test]
-fn a_resource_that_is_sent_though_its_error_stands_is_found_out() {
+fn a_resource_that_is_sent_though_its_error_stands_is_detected() {
     let sends = |names: &'static [&'static str]| {
-        broken(incremental(), move |scene| {
-            scene.asks(0, names);
-            scene.says(response(0, &GOOD));
-            scene.answers(0, &[], None);
-            scene.is_well();
-            scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
-            scene.asks(0, names);
-            scene.says(response(0, &GOOD));
+        broken(incremental(), move |case| {
+            case.asks(0, names);
+            case.says(response(0, &GOOD));
+            case.answers(0, &[], None);
+            case.is_well();
+            case.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+            case.asks(0, names);
+            case.says(response(0, &GOOD));
         })
     };
     assert_eq!(sends(&["*"]), None, "it is not named");
@@ -413,30 +416,30 @@ fn a_resource_that_is_sent_though_its_error_stands_is_found_out() {
 }
 
 #[test]
-fn a_server_that_waits_for_an_answer_at_rest_is_found_out() {
-    let found = broken(Options::default(), |scene| {
-        scene.ends_up();
-        scene.is_well();
-        scene.world.set(0, "r0", "better");
-        scene.world.advance(Duration::from_millis(1));
-        scene.ends_up();
+fn a_server_that_waits_for_an_answer_at_rest_is_detected() {
+    let found = broken(Options::default(), |case| {
+        case.ends_up();
+        case.is_well();
+        case.world.set(0, "r0", "better");
+        case.world.advance(Duration::from_millis(1));
+        case.ends_up();
     });
     assert_eq!(found, Some(ALL_ACCEPTED));
     println!("covers: IS30");
 }
 
 #[test]
-fn a_server_that_leaves_before_an_answer_is_found_out() {
+fn a_server_that_leaves_before_an_answer_is_detected() {
     let leaves = |answered: bool| {
-        broken(Options::default(), move |scene| {
-            scene.asks(0, &["r0"]);
-            scene.says(response(0, &GOOD));
+        broken(Options::default(), move |case| {
+            case.asks(0, &["r0"]);
+            case.says(response(0, &GOOD));
             if answered {
-                scene.answers(0, &["r0"], None);
+                case.answers(0, &["r0"], None);
             }
-            scene.world.go_away(0, Duration::from_secs(4));
-            let event = Event::EndedAtServer { link: scene.link };
-            scene.oracle.on_event(&event, scene.world, scene.report);
+            case.world.go_away(0, Duration::from_secs(4));
+            let event = Event::EndedAtServer { link: case.link };
+            case.oracle.on_event(&event, case.world, case.report);
         })
     };
     assert_eq!(leaves(true), None);

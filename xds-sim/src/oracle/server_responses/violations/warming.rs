@@ -3,16 +3,16 @@
 use super::*;
 
 /// Sends a changed cluster to a client that has its endpoints.
-fn is_sent_a_changed_cluster(scene: &mut Scene<'_>) {
+fn is_sent_a_changed_cluster(case: &mut StreamCase<'_>) {
     for kind in [0, 1] {
-        scene.world.set(kind, "r0", "good");
-        scene.asks(kind, &["r0"]);
-        scene.says(response(kind, &GOOD));
-        scene.answers(kind, &["r0"], None);
+        case.world.set(kind, "r0", "good");
+        case.asks(kind, &["r0"]);
+        case.says(response(kind, &GOOD));
+        case.answers(kind, &["r0"], None);
     }
-    scene.world.set(0, "r0", "better");
-    scene.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
-    scene.is_well();
+    case.world.set(0, "r0", "better");
+    case.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
+    case.is_well();
 }
 
 /// Kind of the client's next request for endpoints.
@@ -24,23 +24,23 @@ enum Asks {
 }
 
 #[test]
-fn who_does_not_send_endpoints_again_is_found_out() {
+fn who_does_not_send_endpoints_again_is_detected() {
     let drained = |asks: Asks, is_sent: bool| {
-        broken(Options::default(), move |scene| {
-            is_sent_a_changed_cluster(scene);
+        broken(Options::default(), move |case| {
+            is_sent_a_changed_cluster(case);
             let names = Names::Whole(vec!["r0".into()]);
             match asks {
                 Asks::Never => {}
                 // Its last ACK was for the endpoints.
-                Asks::Again => scene.hears(1, "2", None, names),
-                Asks::WithError => scene.hears(1, "2", Some(3), names),
+                Asks::Again => case.hears(1, "2", None, names),
+                Asks::WithError => case.hears(1, "2", Some(3), names),
             }
             if is_sent {
-                scene.says(response(1, &GOOD));
-                scene.answers(1, &["r0"], None);
+                case.says(response(1, &GOOD));
+                case.answers(1, &["r0"], None);
             }
             // The real server has not seen these messages, so it is not queried about acceptance.
-            scene.oracle.drained(0, scene.world, scene.report);
+            case.oracle.drained(0, case.world, case.report);
         })
     };
     assert_eq!(drained(Asks::Again, false), Some(WARM));
@@ -51,15 +51,15 @@ fn who_does_not_send_endpoints_again_is_found_out() {
 }
 
 #[test]
-fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_found_out() {
+fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_detected() {
     let says = |items: &'static [&'static [(&str, &str)]]| {
-        broken(Options::default(), move |scene| {
-            scene.world.set(1, "r1", "good");
-            is_sent_a_changed_cluster(scene);
-            scene.hears(1, "2", None, Names::Whole(vec!["r0".into(), "r1".into()]));
+        broken(Options::default(), move |case| {
+            case.world.set(1, "r1", "good");
+            is_sent_a_changed_cluster(case);
+            case.hears(1, "2", None, Names::Whole(vec!["r0".into(), "r1".into()]));
             for items in items {
-                scene.says(response(1, items));
-                scene.answers(1, &["r0", "r1"], None);
+                case.says(response(1, items));
+                case.answers(1, &["r0", "r1"], None);
             }
         })
     };
@@ -73,24 +73,24 @@ fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_found_out
 
 /// Renewed endpoints before the request count as a response to it only if all of them are renewed.
 #[test]
-fn endpoints_that_are_left_out_of_what_is_renewed_are_found_out() {
+fn endpoints_that_are_left_out_of_what_is_renewed_are_detected() {
     let drained = |names: &'static [&'static str]| {
-        broken(Options::default(), move |scene| {
-            scene.world.set(0, "r0", "good");
-            scene.asks(0, &["r0"]);
-            scene.says(response(0, &GOOD));
-            scene.answers(0, &["r0"], None);
-            scene.world.set_for(1, "r0", "good", Duration::from_secs(60));
-            scene.world.set(1, "r1", "good");
-            scene.asks(1, names);
-            scene.says(response(1, &[("r0", "good 1"), ("r1", "good")][..names.len()]));
-            scene.answers(1, names, None);
-            scene.world.set(0, "r0", "better");
-            scene.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
-            scene.says(response(1, &[("r0", "good 1")]));
-            scene.answers(1, names, None);
-            scene.is_well();
-            scene.oracle.drained(0, scene.world, scene.report);
+        broken(Options::default(), move |case| {
+            case.world.set(0, "r0", "good");
+            case.asks(0, &["r0"]);
+            case.says(response(0, &GOOD));
+            case.answers(0, &["r0"], None);
+            case.world.set_for(1, "r0", "good", Duration::from_secs(60));
+            case.world.set(1, "r1", "good");
+            case.asks(1, names);
+            case.says(response(1, &[("r0", "good 1"), ("r1", "good")][..names.len()]));
+            case.answers(1, names, None);
+            case.world.set(0, "r0", "better");
+            case.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
+            case.says(response(1, &[("r0", "good 1")]));
+            case.answers(1, names, None);
+            case.is_well();
+            case.oracle.drained(0, case.world, case.report);
         })
     };
     assert_eq!(drained(&["r0"]), None);

@@ -4,40 +4,40 @@ use super::*;
 
 /// Checks the server as drained. The real server has not seen these messages, so it is not queried
 /// about acceptance.
-fn looks(scene: &mut Scene<'_>) {
-    scene.oracle.drained(0, scene.world, scene.report);
+fn looks(case: &mut StreamCase<'_>) {
+    case.oracle.drained(0, case.world, case.report);
 }
 
 /// Returns the rule broken by a server that has sent nothing to a client that subscribes to a name.
 fn withheld(
     options: Options,
     name: &'static str,
-    before: impl Fn(&mut Scene<'_>) + Send + Sync + 'static,
+    before: impl Fn(&mut StreamCase<'_>) + Send + Sync + 'static,
 ) -> Option<Rule> {
-    broken(options, move |scene| {
-        before(scene);
-        scene.asks(0, &[name]);
-        looks(scene);
+    broken(options, move |case| {
+        before(case);
+        case.asks(0, &[name]);
+        looks(case);
     })
 }
 
 #[test]
-fn what_is_kept_back_for_no_reason_is_found_out() {
-    let sent = broken(Options::default(), |scene| {
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.answers(0, &["r0"], None);
-        looks(scene);
+fn what_is_kept_back_for_no_reason_is_detected() {
+    let sent = broken(Options::default(), |case| {
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.answers(0, &["r0"], None);
+        looks(case);
     });
     assert_eq!(sent, None);
-    let blocked = |scene: &mut Scene<'_>| {
-        scene.world.block_responses(scene.link, Duration::from_secs(1));
+    let blocked = |case: &mut StreamCase<'_>| {
+        case.world.block_responses(case.link, Duration::from_secs(1));
     };
-    let named_late = |scene: &mut Scene<'_>| {
-        scene.world.set(0, "r1", "good");
-        scene.asks(0, &["r0"]);
-        scene.says(response(0, &GOOD));
-        scene.answers(0, &["r0"], None);
+    let named_late = |case: &mut StreamCase<'_>| {
+        case.world.set(0, "r1", "good");
+        case.asks(0, &["r0"]);
+        case.says(response(0, &GOOD));
+        case.answers(0, &["r0"], None);
     };
     assert_eq!(withheld(Options::default(), "r0", |_| {}), Some(REMEMBERED));
     assert_eq!(withheld(Options::default(), "r0", blocked), None);
@@ -50,15 +50,15 @@ fn what_is_kept_back_for_no_reason_is_found_out() {
 }
 
 #[test]
-fn what_is_kept_back_beside_others_is_found_out() {
-    let beside_another = |scene: &mut Scene<'_>| {
-        assert!(scene.world.watch(1, 0, Some("r0")).is_some());
-        scene.world.advance(Duration::from_secs(1));
-        let own = scene.link;
-        let other = scene.world.open_links().into_iter().find(|link| *link != own);
-        scene.link = other.expect("the other client has a stream");
-        scene.asks(0, &["r9"]);
-        scene.link = own;
+fn what_is_kept_back_beside_others_is_detected() {
+    let beside_another = |case: &mut StreamCase<'_>| {
+        assert!(case.world.watch(1, 0, Some("r0")).is_some());
+        case.world.advance(Duration::from_secs(1));
+        let own = case.link;
+        let other = case.world.open_links().into_iter().find(|link| *link != own);
+        case.link = other.expect("the other client has a stream");
+        case.asks(0, &["r9"]);
+        case.link = own;
     };
     for options in [Options::default(), incremental()] {
         let two = Options { clients: 2, ..options };
