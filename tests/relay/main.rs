@@ -190,8 +190,8 @@ fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
     world.set(marked("1", CacheControl::DoNotKeep));
     let one = world.client("one");
     let first = watch(&mut world, one, "a");
-    let notices: Vec<_> = world.downstream.notices.drain(..).collect();
-    let [(_, _, Notice::Changed(Ok(resource)))] = &notices[..] else { panic!("{notices:?}") };
+    let received: Vec<_> = world.downstream.notices.drain(..).collect();
+    let [(_, _, Notice::Changed(Ok(resource)))] = &received[..] else { panic!("{received:?}") };
     assert_eq!(resource.cache_control, CacheControl::DoNotKeep);
 
     world.downstream.client(one).unwatch(first, world.now);
