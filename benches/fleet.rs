@@ -11,7 +11,7 @@ use criterion::{BenchmarkGroup, measurement::WallTime};
 use tokio::runtime::Runtime;
 use xds_benches::ratio::Ratios;
 
-use self::fleets::{Bare, CONNECTIONS, Ours, Verdict};
+use self::fleets::{Answer, Bare, CONNECTIONS, Ours};
 
 const RESOURCES: usize = 10_000;
 const OURS: &str = "ours";
@@ -54,5 +54,5 @@ fn measure_bare(
     frame: &Bytes,
 ) {
     let mut bare = runtime.block_on(Bare::open(clients));
-    ratios.measure(group, BARE, || (), |()| runtime.block_on(bare.round(frame, &Verdict::Ack)));
+    ratios.measure(group, BARE, || (), |()| runtime.block_on(bare.round(frame, &Answer::Ack)));
 }

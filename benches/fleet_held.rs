@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use xds_benches::ratio::{is_test_run, print_ratio};
 
 use self::{
-    fleets::{Bare, CONNECTIONS, Ours, Verdict, connect, subscription},
+    fleets::{Answer, Bare, CONNECTIONS, Ours, connect, subscription},
     wire::{DELTA_AGGREGATED, FrameClient},
 };
 
@@ -41,7 +41,7 @@ fn main() {
         .expect("a machine with sockets");
     if let Ok(server) = env::var(CLIENTS_OF) {
         let server = server.parse().expect("an address and a greeting");
-        return runtime.block_on(be_clients(server));
+        return runtime.block_on(run_clients(server));
     }
     let clients = if is_test_run() { 64 } else { 1_008 };
     println!("{clients} streams over {CONNECTIONS} connections, {RESOURCES} resources");
@@ -150,7 +150,7 @@ impl Drop for Clients {
 /// Runs the clients as the parent process commands, until its input ends.
 ///
 /// Clients of bare tonic are sent no response, and wait like clients that have one.
-async fn be_clients(server: SocketAddr) {
+async fn run_clients(server: SocketAddr) {
     let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let lines = stdin().lock().lines().map_while(Result::ok);
@@ -169,7 +169,7 @@ async fn be_clients(server: SocketAddr) {
             clients.spawn(async move {
                 let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first).await;
                 loop {
-                    client.answer(&Verdict::Ack).await;
+                    client.answer(&Answer::Ack).await;
                 }
             });
         }

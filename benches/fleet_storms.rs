@@ -15,7 +15,7 @@ use xds_benches::{frames, ratio::Ratios};
 use xds_core::proto::DeltaDiscoveryResponse;
 
 use self::{
-    fleets::{Bare, CONNECTIONS, Fleet, Greeting, Ours, Verdict, connect, subscription},
+    fleets::{Answer, Bare, CONNECTIONS, FirstRequest, Fleet, Ours, connect, subscription},
     wire::{DELTA_AGGREGATED, FrameClient},
 };
 
@@ -67,7 +67,7 @@ fn measure_rejections(
         |()| {
             runtime.block_on(async {
                 ours.change().await;
-                ours.fleet.answer(&Verdict::Nack).await;
+                ours.fleet.answer(&Answer::Nack).await;
                 nacks += clients as u64;
                 ours.until(|stats| stats.nacks >= nacks).await;
             });
@@ -79,8 +79,8 @@ fn measure_rejections(
     drop(ours);
 
     let mut bare = runtime.block_on(Bare::open(clients));
-    for (name, verdict) in [(BARE_ACCEPTED, Verdict::Ack), (BARE_REJECTED, Verdict::Nack)] {
-        ratios.measure(group, name, || (), |()| runtime.block_on(bare.round(&last, &verdict)));
+    for (name, answer_kind) in [(BARE_ACCEPTED, Answer::Ack), (BARE_REJECTED, Answer::Nack)] {
+        ratios.measure(group, name, || (), |()| runtime.block_on(bare.round(&last, &answer_kind)));
     }
 }
 
@@ -94,7 +94,7 @@ fn measure_slow_reader(
     // The slow client has its own connection, which is all it can block. It has ACKed once.
     let slow = runtime.block_on(async {
         let channels = connect(ours.address, 1).await;
-        Fleet::open(&channels, 1, Greeting::Everything).await
+        Fleet::open(&channels, 1, FirstRequest::Everything).await
     });
     let mut acks = 2 * clients as u64 + 1;
     ratios.measure(
@@ -104,7 +104,7 @@ fn measure_slow_reader(
         |()| {
             runtime.block_on(async {
                 ours.change().await;
-                ours.fleet.answer(&Verdict::Ack).await;
+                ours.fleet.answer(&Answer::Ack).await;
                 ours.until(|stats| stats.acks >= acks).await;
                 acks += clients as u64;
             });
@@ -122,7 +122,7 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
         request.initial_resource_versions = held.into_iter().collect();
         let first = Bytes::from(request.encode_to_vec());
         let mut one = Fleet::storm(&ours.channels, 1, &first).await;
-        let frame = one.answer(&Verdict::Ack).await;
+        let frame = one.answer(&Answer::Ack).await;
         ours.until(|stats| stats.acks >= 1).await;
         (first, frame)
     });
@@ -131,14 +131,14 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
 
     let acks = core::cell::Cell::new(1);
     let fleet = core::cell::RefCell::new(Fleet(Vec::new()));
-    let disperse = || {
+    let disconnect_all = || {
         fleet.borrow_mut().0.clear();
         runtime.block_on(ours.until(|stats| stats.streams == 0));
     };
-    ratios.measure(group, RETURNED, disperse, |()| {
+    ratios.measure(group, RETURNED, disconnect_all, |()| {
         runtime.block_on(async {
             let mut all = Fleet::storm(&ours.channels, clients, &first).await;
-            all.answer(&Verdict::Ack).await;
+            all.answer(&Answer::Ack).await;
             acks.set(acks.get() + clients as u64);
             ours.until(|stats| stats.acks >= acks.get()).await;
             fleet.replace(all);
@@ -148,8 +148,8 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
     ours.fleet.0.clear();
 
     let bare = core::cell::RefCell::new(runtime.block_on(Bare::start()));
-    let disperse = || {
-        bare.borrow_mut().disperse();
+    let disconnect_all = || {
+        bare.borrow_mut().disconnect_all();
         // The server must notice that the clients are gone.
         runtime.block_on(async {
             for _ in 0..1_000 {
@@ -157,7 +157,7 @@ fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime
             }
         });
     };
-    ratios.measure(group, BARE_RETURNED, disperse, |()| {
+    ratios.measure(group, BARE_RETURNED, disconnect_all, |()| {
         runtime.block_on(bare.borrow_mut().storm(clients, &first, &frame));
     });
 }

@@ -54,17 +54,21 @@ pub(crate) struct Fleet(pub(crate) Vec<FrameClient>);
 
 impl Fleet {
     /// Opens the streams of the clients one after the other.
-    pub(crate) async fn open(channels: &[Channel], clients: usize, greeting: Greeting) -> Self {
+    pub(crate) async fn open(
+        channels: &[Channel],
+        clients: usize,
+        first_request: FirstRequest,
+    ) -> Self {
         let mut fleet = Vec::new();
         for client in 0..clients {
             let channel = channels[client % channels.len()].clone();
             // Servers may withhold response headers until they know the client.
             let first = subscription(client).encode_to_vec();
             let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first.into()).await;
-            if greeting == Greeting::Everything {
+            if first_request == FirstRequest::Everything {
                 // One after the other, because unread responses of one stream use up the
                 // flow-control window of the whole connection.
-                client.answer(&Verdict::Ack).await;
+                client.answer(&Answer::Ack).await;
             }
             fleet.push(client);
         }
@@ -82,10 +86,10 @@ impl Fleet {
     }
 
     /// Reads one response per client and answers it.
-    pub(crate) async fn answer(&mut self, verdict: &Verdict) -> Bytes {
+    pub(crate) async fn answer(&mut self, answer_kind: &Answer) -> Bytes {
         let mut last = Bytes::new();
         for client in &mut self.0 {
-            last = client.answer(verdict).await;
+            last = client.answer(answer_kind).await;
         }
         last
     }
@@ -93,13 +97,13 @@ impl Fleet {
 
 /// Response to a new client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Greeting {
+pub(crate) enum FirstRequest {
     Nothing,
     Everything,
 }
 
 /// Answer of a client to a response.
-pub(crate) enum Verdict {
+pub(crate) enum Answer {
     Ack,
     /// Rejection with a reason of about 200 bytes.
     Nack,
@@ -107,14 +111,12 @@ pub(crate) enum Verdict {
 
 impl FrameClient {
     /// Reads one response and answers it.
-    pub(crate) async fn answer(&mut self, verdict: &Verdict) -> Bytes {
+    pub(crate) async fn answer(&mut self, answer_kind: &Answer) -> Bytes {
         let frame = self.frame().await;
         let response = DeltaDiscoveryResponse::decode(frame.clone()).expect("a response");
-        let error_detail = match verdict {
-            Verdict::Ack => None,
-            Verdict::Nack => {
-                Some(Status { code: 3, message: "x".repeat(200), ..Status::default() })
-            }
+        let error_detail = match answer_kind {
+            Answer::Ack => None,
+            Answer::Nack => Some(Status { code: 3, message: "x".repeat(200), ..Status::default() }),
         };
         let request = DeltaDiscoveryRequest {
             type_url: types::CLUSTER_LOAD_ASSIGNMENT.into(),
@@ -158,7 +160,7 @@ impl Ours {
     /// Starts a server with clients that have all resources.
     pub(crate) async fn open(resources: usize, clients: usize) -> Self {
         let mut ours = Self::start(resources).await;
-        ours.fleet = Fleet::open(&ours.channels, clients, Greeting::Everything).await;
+        ours.fleet = Fleet::open(&ours.channels, clients, FirstRequest::Everything).await;
         ours.until(|stats| stats.acks >= clients as u64).await;
         ours
     }
@@ -166,7 +168,7 @@ impl Ours {
     /// Makes a change and waits until all clients have ACKed it. Returns a response as it was sent.
     pub(crate) async fn round(&mut self) -> Bytes {
         let sequence = self.change().await;
-        let last = self.fleet.answer(&Verdict::Ack).await;
+        let last = self.fleet.answer(&Answer::Ack).await;
         // Waits once, because polling a counter would be measured too.
         let type_url = types::CLUSTER_LOAD_ASSIGNMENT;
         let accepted = self.handle.converged(ViewName::default(), type_url, sequence).await;
@@ -214,7 +216,7 @@ impl Bare {
 
     pub(crate) async fn open(clients: usize) -> Self {
         let mut bare = Self::start().await;
-        bare.fleet = Fleet::open(&bare.channels, clients, Greeting::Nothing).await;
+        bare.fleet = Fleet::open(&bare.channels, clients, FirstRequest::Nothing).await;
         bare.take_streams(clients).await;
         bare
     }
@@ -229,9 +231,9 @@ impl Bare {
     }
 
     /// Sends a response to all clients, and reads their answers.
-    pub(crate) async fn round(&mut self, frame: &Bytes, verdict: &Verdict) {
+    pub(crate) async fn round(&mut self, frame: &Bytes, answer_kind: &Answer) {
         self.streams.iter().for_each(|stream| stream.send(frame.clone()));
-        self.fleet.answer(verdict).await;
+        self.fleet.answer(answer_kind).await;
         for stream in &mut self.streams {
             stream.request_bytes().await;
         }
@@ -241,11 +243,11 @@ impl Bare {
     pub(crate) async fn storm(&mut self, clients: usize, first: &Bytes, frame: &Bytes) {
         self.fleet = Fleet::storm(&self.channels, clients, first).await;
         self.take_streams(clients).await;
-        self.round(frame, &Verdict::Ack).await;
+        self.round(frame, &Answer::Ack).await;
     }
 
     /// Disconnects all clients.
-    pub(crate) fn disperse(&mut self) {
+    pub(crate) fn disconnect_all(&mut self) {
         self.fleet.0.clear();
         self.streams.clear();
     }

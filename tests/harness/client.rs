@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// Whether every response has been answered and no other response was sent.
-    pub(crate) fn had_the_last_word(&self) -> bool {
+    pub(crate) fn answered_last(&self) -> bool {
         self.requests > self.responses
     }
 

@@ -58,7 +58,7 @@ enum Step {
     Together(&'static [&'static str]),
     /// The client received this resource in a separate response.
     Apart(&'static str),
-    WasTold(Gone),
+    ReportedMissing(Gone),
     HasNothing,
 }
 
@@ -68,7 +68,8 @@ struct Gone(&'static str);
 
 use Step::{
     Add, AddAsFirst, Apart, HasFirst, HasLatest, HasNothing, HasOnlyLatest, Narrow, OtherHasFirst,
-    Remove, Subscribe, SubscribeOther, Together, Unsubscribe, UnsubscribeFromAll, Update, WasTold,
+    Remove, ReportedMissing, Subscribe, SubscribeOther, Together, Unsubscribe, UnsubscribeFromAll,
+    Update,
 };
 
 struct Scenario {
@@ -288,7 +289,7 @@ const SCENARIOS: &[Scenario] = &[
         steps: &[
             Subscribe(&["A", "B"]),
             HasFirst(&["A"]),
-            WasTold(Gone("B")),
+            ReportedMissing(Gone("B")),
             AddAsFirst("B"),
             HasFirst(&["A", "B"]),
             Apart("B"),
@@ -304,7 +305,7 @@ const SCENARIOS: &[Scenario] = &[
             Subscribe(&["A", "B"]),
             HasFirst(&["A", "B"]),
             Remove("B"),
-            WasTold(Gone("B")),
+            ReportedMissing(Gone("B")),
             HasFirst(&["A"]),
             Add("B"),
             HasLatest(&["A", "B"]),
@@ -375,7 +376,7 @@ fn play(
     for step in scenario.steps {
         take(*step, type_url, &mut client).map_err(|why| format!("{step:?}: {why}"))?;
     }
-    match client.had_the_last_word() {
+    match client.answered_last() {
         true => Ok(()),
         false => Err("the server answers an ACK".into()),
     }
@@ -434,7 +435,7 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
                 return Err(format!("{sharing} resources in one response"));
             }
         }
-        WasTold(Gone(name)) => {
+        ReportedMissing(Gone(name)) => {
             if !client.removed.contains(&key(type_url, name)) {
                 return Err(format!("told of {:?}", client.removed));
             }

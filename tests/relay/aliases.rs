@@ -19,7 +19,7 @@ impl Pair {
         let mut transaction = Transaction::new();
         change(&mut transaction);
         self.0.server.apply(transaction, Time::ZERO).expect("a good transaction");
-        self.told()
+        self.notices()
     }
 
     fn set(&mut self, name: &str, content: &str, alias: &str) -> Vec<String> {
@@ -30,7 +30,7 @@ impl Pair {
     }
 
     /// Returns the notices of the client's watcher.
-    fn told(&mut self) -> Vec<String> {
+    fn notices(&mut self) -> Vec<String> {
         while self.0.pump(Time::ZERO) {}
         let text = |notice: Notice| match notice {
             Notice::Changed(Ok(resource)) => Toy::text_of(&resource.bytes),
@@ -51,7 +51,7 @@ fn a_client_learns_the_name_of_what_it_asks_for() {
     assert_eq!(pair.set("a", "1", "x"), [""; 0]);
     let member = pair.0.join(client("one", Variant::Incremental, ToyType::new));
     pair.0.watch(member, TYPE, Interest::Name("x"), Time::ZERO);
-    assert_eq!(pair.told(), ["1"]);
+    assert_eq!(pair.notices(), ["1"]);
     assert_eq!(pair.set("a", "2", "x"), ["2"]);
     assert_eq!(pair.set("b", "1", "y"), [""; 0]);
     let gone = pair.apply(|it| {
@@ -61,7 +61,7 @@ fn a_client_learns_the_name_of_what_it_asks_for() {
     assert_eq!(pair.set("a", "3", "z"), ["3"], "the alias is forgotten");
 
     pair.0.watch(member, TYPE, Interest::Name("w"), Time::ZERO);
-    assert_eq!(pair.told(), ["none: Absent"], "it stands for nothing");
+    assert_eq!(pair.notices(), ["none: Absent"], "it stands for nothing");
     assert_eq!(pair.set("b", "2", "w"), ["2"], "until it does");
     println!("covers: M136 M137 DX-40");
 }

@@ -44,7 +44,7 @@ pub(crate) enum Versions {
 }
 
 /// Upstream server, relay, and clients of the relay.
-pub(crate) struct Relayed {
+pub(crate) struct RelayWorld {
     /// Upstream server. Its clients are those of the relay, one per view.
     pub(crate) upstream: Segment,
     /// Server of the relay, and its clients.
@@ -65,7 +65,7 @@ pub(crate) struct Relayed {
     pub(crate) troubles: Vec<String>,
 }
 
-impl Relayed {
+impl RelayWorld {
     pub(crate) fn new(variant: Variant) -> Self {
         Self::with_versions(variant, Versions::Content)
     }
@@ -112,7 +112,7 @@ impl Relayed {
     pub(crate) fn settle(&mut self) {
         loop {
             let moved = self.upstream.pump(self.now) | self.downstream.pump(self.now);
-            if !(self.pass_wishes_up() | self.pass_news_down() | moved) {
+            if !(self.forward_subscriptions() | self.forward_changes() | moved) {
                 return;
             }
         }
@@ -130,7 +130,7 @@ impl Relayed {
             self.now = self.now.max(next);
             self.upstream.wake(self.now);
             self.downstream.wake(self.now);
-            self.let_go();
+            self.release_expired();
         }
         self.now = until;
     }
@@ -142,7 +142,7 @@ impl Relayed {
 
     /// Watches the resources that clients of the relay subscribe to.
     // M245, M254
-    fn pass_wishes_up(&mut self) -> bool {
+    fn forward_subscriptions(&mut self) -> bool {
         let mut moved = false;
         while let Some(wish) = self.downstream.wishes.pop_front() {
             moved = true;
@@ -153,7 +153,7 @@ impl Relayed {
                 }
                 ServerOutput::Wanted { view, type_url, names } => {
                     for name in names {
-                        self.want((view.to_string(), type_url.to_string(), name.to_string()));
+                        self.subscribe((view.to_string(), type_url.to_string(), name.to_string()));
                     }
                 }
                 ServerOutput::Unwanted { view, type_url, names } => {
@@ -173,7 +173,7 @@ impl Relayed {
     }
 
     /// Starts a watch, unless it still exists.
-    fn want(&mut self, key: (String, String, String)) {
+    fn subscribe(&mut self, key: (String, String, String)) {
         if self.unwanted.iter().any(|(_, unwanted)| *unwanted == key) {
             self.unwanted.retain(|(_, unwanted)| *unwanted != key);
             return;
@@ -185,7 +185,7 @@ impl Relayed {
     }
 
     /// Applies the notices of the relay's clients to the relay's server.
-    fn pass_news_down(&mut self) -> bool {
+    fn forward_changes(&mut self) -> bool {
         let mut moved = false;
         while let Some((member, watch, notice)) = self.upstream.notices.pop_front() {
             moved = true;
@@ -243,7 +243,7 @@ impl Relayed {
     }
 
     /// Ends watches of resources without subscribers after the grace period.
-    fn let_go(&mut self) {
+    fn release_expired(&mut self) {
         while self.unwanted.front().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, key)) = self.unwanted.pop_front() else { return };
             // The resource may have been subscribed again without a new output of the server,

@@ -13,7 +13,7 @@ use xds_core::{
 use xds_sim::{Toy, ToyType};
 
 use super::{
-    relay::{GRACE, Relayed, client},
+    relay::{GRACE, RelayWorld, client},
     segment::{Member, Network, VARIANTS},
 };
 
@@ -28,7 +28,7 @@ const REST: Duration = Duration::from_secs(300);
 type Watches = BTreeMap<(&'static str, &'static str), (WatchId, WatchId)>;
 
 struct Walk {
-    relayed: Relayed,
+    world: RelayWorld,
     variant: Variant,
     direct: Member,
     behind: Member,
@@ -39,11 +39,11 @@ struct Walk {
 
 impl Walk {
     fn new(variant: Variant, seed: u64) -> Self {
-        let mut relayed = Relayed::new(variant);
-        let direct = relayed.upstream.join(client("direct", variant, ToyType::new));
-        let behind = relayed.client("behind");
+        let mut world = RelayWorld::new(variant);
+        let direct = world.upstream.join(client("direct", variant, ToyType::new));
+        let behind = world.client("behind");
         let watches = Watches::new();
-        Self { relayed, variant, direct, behind, watches, state: seed, texts: 0 }
+        Self { world, variant, direct, behind, watches, state: seed, texts: 0 }
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -62,26 +62,26 @@ impl Walk {
 
     fn step(&mut self) {
         let (type_url, name) = (self.some_type(), NAMES[self.below(NAMES.len())]);
-        let now = self.relayed.now;
+        let now = self.world.now;
         match self.below(10) {
             0..=2 => {
                 self.texts += 1;
                 let bytes = Toy::bytes(name, &self.texts.to_string());
-                self.relayed.set(|it| {
+                self.world.set(|it| {
                     it.set(type_url, name, bytes);
                 });
             }
-            3 => self.relayed.set(|it| {
+            3 => self.world.set(|it| {
                 it.remove(type_url, name);
             }),
             // In state of the world, a deletion does not end an error.
-            4 if self.variant == Variant::Incremental => self.relayed.set(|it| {
+            4 if self.variant == Variant::Incremental => self.world.set(|it| {
                 it.set_error(type_url, name, StatusCode::PermissionDenied, "not for you");
             }),
             4 | 5 => {
                 let watches = (
-                    self.relayed.upstream.watch(self.direct, type_url, Interest::Name(name), now),
-                    self.relayed.downstream.watch(self.behind, type_url, Interest::Name(name), now),
+                    self.world.upstream.watch(self.direct, type_url, Interest::Name(name), now),
+                    self.world.downstream.watch(self.behind, type_url, Interest::Name(name), now),
                 );
                 if let Some(before) = self.watches.insert((type_url, name), watches) {
                     self.unwatch(before);
@@ -92,31 +92,31 @@ impl Walk {
                     self.unwatch(watches);
                 }
             }
-            7 => self.relayed.upstream.set_network(Network::Down, now),
-            8 => self.relayed.downstream.set_network(Network::Down, now),
+            7 => self.world.upstream.set_network(Network::Down, now),
+            8 => self.world.downstream.set_network(Network::Down, now),
             _ => {
-                self.relayed.upstream.set_network(Network::Up, now);
-                self.relayed.downstream.set_network(Network::Up, now);
+                self.world.upstream.set_network(Network::Up, now);
+                self.world.downstream.set_network(Network::Up, now);
             }
         }
         let pause = Duration::from_millis([0, 0, 10, 1_000, 20_000][self.below(5)]);
-        self.relayed.advance(pause);
+        self.world.advance(pause);
     }
 
     fn unwatch(&mut self, (direct, behind): (WatchId, WatchId)) {
-        let now = self.relayed.now;
-        self.relayed.upstream.client(self.direct).unwatch(direct, now);
-        self.relayed.downstream.client(self.behind).unwatch(behind, now);
+        let now = self.world.now;
+        self.world.upstream.client(self.direct).unwatch(direct, now);
+        self.world.downstream.client(self.behind).unwatch(behind, now);
     }
 
     /// Waits until everything has settled, and compares both clients.
     fn compare(&mut self, seed: u64) {
-        let now = self.relayed.now;
-        self.relayed.upstream.set_network(Network::Up, now);
-        self.relayed.downstream.set_network(Network::Up, now);
-        self.relayed.advance(REST);
-        let direct = seen(self.relayed.upstream.client(self.direct));
-        let behind = seen(self.relayed.downstream.client(self.behind));
+        let now = self.world.now;
+        self.world.upstream.set_network(Network::Up, now);
+        self.world.downstream.set_network(Network::Up, now);
+        self.world.advance(REST);
+        let direct = seen(self.world.upstream.client(self.direct));
+        let behind = seen(self.world.downstream.client(self.behind));
         assert_eq!(behind, direct, "seed {seed}, {:?}", self.variant);
         assert_eq!(direct.len(), self.watches.len());
     }
@@ -128,8 +128,8 @@ impl Walk {
         for (_, watches) in std::mem::take(&mut self.watches) {
             self.unwatch(watches);
         }
-        self.relayed.advance(GRACE * 2);
-        assert_eq!(self.relayed.subscriptions(), 0, "the relay keeps what nobody wants");
+        self.world.advance(GRACE * 2);
+        assert_eq!(self.world.subscriptions(), 0, "the relay keeps what nobody wants");
     }
 }
 
@@ -167,7 +167,7 @@ fn who_is_behind_a_relay_comes_to_see_the_same() {
                 walk.step();
             }
             walk.compare(seed);
-            for (text, trouble) in seen(walk.relayed.upstream.client(walk.direct)).values() {
+            for (text, trouble) in seen(walk.world.upstream.client(walk.direct)).values() {
                 match (text, trouble.as_str()) {
                     (Some(_), _) => values += 1,
                     (None, "missing") => missing += 1,

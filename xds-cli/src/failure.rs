@@ -1,5 +1,6 @@
 //! Errors of commands, and their exit codes.
 
+use core::time::Duration;
 use std::{io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
@@ -7,7 +8,7 @@ use xds_bootstrap::BootstrapError;
 use xds_format::FormatError;
 use xds_tokio::{client::InvalidAddress, credentials::CredentialsError};
 
-use crate::{commands::demo::DemoFailure, text::count};
+use crate::text::count;
 
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
@@ -33,7 +34,7 @@ pub(crate) enum Failure {
     Directory { directory: PathBuf, why: io::Error },
     /// Invalid files at the start. Each error has already been printed.
     #[error(
-        "{} is not served: {}, and --strict and --validate serve only what is valid from the start",
+        "{} is not served: {}; with --strict or --validate the files must be valid at the start",
         .directory.display(), count(*.errors, "error")
     )]
     NotValid { directory: PathBuf, errors: u32 },
@@ -106,4 +107,20 @@ impl Failure {
             | Self::Demo(_) => ExitCode::from(1),
         }
     }
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum DemoFailure {
+    #[error("cannot listen: {0}")]
+    Listen(io::Error),
+    #[error("the embedded configuration is invalid: {0}")]
+    Configuration(String),
+    #[error("the server rejects the configuration: {0}")]
+    Refused(String),
+    #[error("this did not happen within {} s: {what}", limit.as_secs())]
+    TooLate { what: &'static str, limit: Duration },
+    #[error("the server has sent {responses} responses instead of {expected}")]
+    SentTooMuch { expected: u64, responses: u64 },
+    #[error("the client or the server ended unexpectedly")]
+    Ended,
 }

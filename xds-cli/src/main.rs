@@ -8,8 +8,8 @@
 //! | `resource_types.rs`, `schema.rs` | validation; schema with `--descriptors` |
 //! | `facts.rs`, `json_diff.rs` | summaries of resources, and differences between two states |
 //! | `server_table.rs` | table of subscriptions and accepted versions |
-//! | `output/` | standard output and standard error, which may not be read |
-//! | `failure.rs`, `logging.rs`, `stop.rs`, `style.rs`, `text.rs` | errors, logs, signals, text |
+//! | `output/` | standard output, standard error and logs |
+//! | `failure.rs`, `stop.rs`, `style.rs`, `text.rs` | errors, signals, text |
 
 mod args;
 mod commands;
@@ -17,7 +17,6 @@ mod directory;
 mod facts;
 mod failure;
 mod json_diff;
-mod logging;
 mod output;
 mod resource_types;
 mod schema;
@@ -33,10 +32,7 @@ use std::{
 
 use clap::Parser as _;
 
-use crate::{
-    args::{Cli, Command},
-    failure::Failure,
-};
+use crate::failure::Failure;
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
 /// their time.
@@ -44,7 +40,7 @@ use crate::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = args::Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime.map_err(Failure::Runtime) {
         Ok(runtime) => runtime,
@@ -59,7 +55,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !failure.is_silent() {
-                    output::complain(&format!("xds: {failure}"));
+                    output::print_to_stderr(&format!("xds: {failure}"));
                 }
                 failure.exit_code()
             }
@@ -72,24 +68,24 @@ fn main() -> ExitCode {
     code
 }
 
-async fn run(cli: Cli) -> Result<(), Failure> {
+async fn run(cli: args::Cli) -> Result<(), Failure> {
     let quietest = match cli.command {
         // The demo reports problems in its story, and causes some of them on purpose.
-        Command::Demo => logging::Quietest::Errors,
-        Command::Serve(_)
-        | Command::Watch(_)
-        | Command::Check(_)
-        | Command::Compat(_)
-        | Command::Sim(_) => logging::Quietest::Warnings,
+        args::Command::Demo => output::logging::Quietest::Errors,
+        args::Command::Serve(_)
+        | args::Command::Watch(_)
+        | args::Command::Check(_)
+        | args::Command::Compat(_)
+        | args::Command::Sim(_) => output::logging::Quietest::Warnings,
     };
-    logging::init(quietest, cli.verbose, cli.color);
+    output::logging::init(quietest, cli.verbose, cli.color);
     schema::extend(cli.command.descriptors())?;
     match cli.command {
-        Command::Demo => commands::demo::run(cli.color).await,
-        Command::Serve(args) => commands::serve::run(args, cli.color).await,
-        Command::Watch(args) => commands::watch::run(args, cli.color).await,
-        Command::Check(args) => commands::check::run(args, cli.color),
-        Command::Compat(args) => commands::compat::run(args, cli.color),
-        Command::Sim(command) => commands::sim::run(command, cli.color),
+        args::Command::Demo => commands::demo::run(cli.color).await,
+        args::Command::Serve(args) => commands::serve::run(args, cli.color).await,
+        args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
+        args::Command::Check(args) => commands::check::run(args, cli.color),
+        args::Command::Compat(args) => commands::compat::run(args, cli.color),
+        args::Command::Sim(command) => commands::sim::run(command, cli.color),
     }
 }

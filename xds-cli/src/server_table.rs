@@ -24,7 +24,7 @@ pub(crate) struct Row {
     pub(crate) sent: String,
     /// Last version ACKed; empty if none was.
     pub(crate) acked: String,
-    pub(crate) state: State,
+    pub(crate) state: RowState,
     pub(crate) responses: u64,
     pub(crate) acks: u64,
     pub(crate) nacks: u64,
@@ -39,7 +39,7 @@ pub(crate) enum Subscribed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RowState {
     Waiting,
     Sent,
     Acked,
@@ -48,7 +48,7 @@ pub(crate) enum State {
     Gone,
 }
 
-impl State {
+impl RowState {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "WAITING",
@@ -75,10 +75,10 @@ impl From<SubscriptionSnapshot> for Row {
             sent: version(snapshot.sent_version).unwrap_or_default(),
             acked: version(snapshot.acked_version).unwrap_or_default(),
             state: match snapshot.state {
-                SyncState::Sent => State::Sent,
-                SyncState::Acked => State::Acked,
-                SyncState::Nacked => State::Nacked,
-                _ => State::Waiting,
+                SyncState::Sent => RowState::Sent,
+                SyncState::Acked => RowState::Acked,
+                SyncState::Nacked => RowState::Nacked,
+                _ => RowState::Waiting,
             },
             responses: snapshot.responses,
             acks: snapshot.acks,
@@ -103,7 +103,7 @@ impl RowChanges {
         let keys: BTreeSet<_> = rows.iter().map(Row::key).collect();
         let changed = rows.iter().filter(|row| before.get(&row.key()) != Some(row));
         let gone = before.iter().filter(|(key, _)| !keys.contains(*key));
-        let gone = gone.map(|(_, &row)| Row { state: State::Gone, error: None, ..row.clone() });
+        let gone = gone.map(|(_, &row)| Row { state: RowState::Gone, error: None, ..row.clone() });
         let changed = changed.cloned().chain(gone).collect();
         Self { rows, changed }
     }
@@ -148,10 +148,10 @@ pub(crate) fn table(rows: &[Row], style: Style) -> String {
         }
         let state = row.state.name();
         let _ = match row.state {
-            State::Acked => write!(out, "{}", style.good(state)),
-            State::Nacked => write!(out, "{}", style.bad(state)),
-            State::Sent => write!(out, "{}", style.notable(state)),
-            State::Waiting | State::Gone => write!(out, "{}", style.quiet(state)),
+            RowState::Acked => write!(out, "{}", style.good(state)),
+            RowState::Nacked => write!(out, "{}", style.bad(state)),
+            RowState::Sent => write!(out, "{}", style.notable(state)),
+            RowState::Waiting | RowState::Gone => write!(out, "{}", style.quiet(state)),
         };
         if let Some(error) = &row.error {
             let _ = write!(out, ": {}", one_line(error, REASON));
@@ -194,7 +194,7 @@ pub(crate) mod tests {
             subscribed: Subscribed::All,
             sent: "9f31c2aa01bb02cc".into(),
             acked: "81aa00bb11cc22dd".into(),
-            state: State::Nacked,
+            state: RowState::Nacked,
             responses: 2,
             acks: 1,
             nacks: 1,
@@ -210,10 +210,10 @@ pub(crate) mod tests {
             ..row()
         };
         let before = [of("s1", "cds"), of("s1", "eds"), of("s2", "cds")];
-        let acked = Row { state: State::Acked, error: None, ..of("s1", "eds") };
+        let acked = Row { state: RowState::Acked, error: None, ..of("s1", "eds") };
         let rows = vec![of("s1", "cds"), acked.clone(), of("s3", "lds")];
         let changes = RowChanges::between(&before, rows.clone());
-        let gone = Row { state: State::Gone, error: None, ..of("s2", "cds") };
+        let gone = Row { state: RowState::Gone, error: None, ..of("s2", "cds") };
         assert_eq!(changes.changed, [acked, of("s3", "lds"), gone]);
         assert_eq!(changes.rows, rows);
         assert_eq!(RowChanges::between(&rows, rows.clone()).changed, []);
@@ -226,7 +226,7 @@ pub(crate) mod tests {
             subscribed: Subscribed::Names(12),
             sent: String::new(),
             acked: String::new(),
-            state: State::Waiting,
+            state: RowState::Waiting,
             error: None,
             ..row()
         };

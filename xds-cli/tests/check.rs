@@ -79,15 +79,15 @@ fn what_clients_have_from_elsewhere_is_not_missing() {
     directory.save("rds.yaml", ROUTES);
     for (options, code) in [
         (&[][..], 1),
-        (&["--elsewhere", "cds:shop"], 0),
+        (&["--external", "cds:shop"], 0),
         (&["--elsewhere", "cds"], 0),
-        (&["--elsewhere", "eds", "--elsewhere", "cds:store"], 1),
+        (&["--external", "eds", "--external", "cds:store"], 1),
     ] {
         let ended = check(&directory, options);
         assert_eq!(ended.code, Some(code), "{options:?}: {}", ended.stdout);
         assert!(ended.stdout.ends_with("1 warning"), "{}", ended.stdout);
     }
-    assert_eq!(check(&directory, &["--elsewhere", "zds"]).code, Some(2));
+    assert_eq!(check(&directory, &["--external", "zds"]).code, Some(2));
     assert_eq!(run(&["check", "/no/such/directory"]).code, Some(1));
 }
 
@@ -175,7 +175,7 @@ fn a_strict_server_does_not_serve_what_dangles() {
     directory.remove("eds.yaml");
     table.wait_stderr("cds.yaml: cds `cart` refers to eds `cart`, which is missing");
     table.wait_stderr(
-        "error: 1 reference would lead nowhere\n       what is served stays: 5 resources",
+        "error: 1 reference would be dangling\n       the served state is unchanged: 5 resources",
     );
     println!("covers: M206 B56");
 }
@@ -237,7 +237,7 @@ fn what_is_deprecated_is_a_warning() {
     let ended = check(&directory, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let shown = shown(&directory, &ended);
-    let expected = "warning: cds.yaml: cds `c` uses what is deprecated: http2_protocol_options: \
+    let expected = "warning: cds.yaml: cds `c` uses a deprecated element: http2_protocol_options: \
                     `envoy.config.cluster.v3.Cluster.http2_protocol_options` is deprecated";
     assert!(shown.lines().any(|line| line == expected), "{shown}");
     println!("covers: S4.011");

@@ -159,7 +159,7 @@ fn files_that_are_deleted_are_believed_unless_too_much_goes_at_once() {
     table.wait_stderr(
         "error: the files would remove 1 of 4 resources, more than the 0 % of --max-removal: cds `c`\n       \
          to remove them, restart xds serve, or remove them in smaller steps\n       \
-         what is served stays: 4 resources",
+         the served state is unchanged: 4 resources",
     );
     // After a restart the files are served as they are.
     let (restarted, _) = serve(&directory, &["--max-removal", "0"]);

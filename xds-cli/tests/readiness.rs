@@ -99,9 +99,9 @@ fn a_file_that_clashes_with_another_one_from_the_start_is_waited_for() {
     let path = directory.path().to_str().unwrap();
     let serve = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
     serve.wait_stdout("serving ");
-    serve.wait_stderr("b.yaml: the cds resource `one` stands in");
+    serve.wait_stderr("b.yaml: the cds resource `one` is already defined in");
     serve.wait_stderr(
-        "not ready: clients wait, and nothing is served, until each of these has been valid once: ",
+        "not ready: nothing is served until each of these files has been valid once: ",
     );
     directory.replace("b.yaml", &clusters("two"));
     serve.wait_stdout("ready: 2 resources");

@@ -25,7 +25,7 @@ fn runs_that_break_no_rule_are_summed_up() {
     let hash = lines.next().unwrap();
     let digits = hash.strip_prefix("hash of all traces: ").unwrap();
     assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).unwrap() != 0, "{hash}");
-    assert!(lines.next().unwrap().starts_with("situations come to, "), "{}", ended.stdout);
+    assert!(lines.next().unwrap().starts_with("situations reached, "), "{}", ended.stdout);
     assert_eq!(ended.stderr, "", "no progress where there is no terminal");
 
     let one_job = sim(&["run", "--seeds", "40", "--jobs", "1"]);
@@ -38,15 +38,15 @@ fn runs_that_break_no_rule_are_summed_up() {
 fn runs_can_be_made_without_judging_them() {
     let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("5 seeds from 7: not judged\n"), "{}", ended.stdout);
+    assert!(ended.stdout.starts_with("5 seeds from 7: oracles off\n"), "{}", ended.stdout);
     assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
 }
 
 #[test]
 fn runs_are_made_for_a_time() {
-    let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--unjudged"]);
+    let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains(" from 0: not judged\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(" from 0: oracles off\n"), "{}", ended.stdout);
     let both = sim(&["run", "--minutes", "1", "--seeds", "4"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
     let never = sim(&["run", "--minutes", "0"]);
@@ -96,8 +96,8 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
 
 #[test]
 fn a_tape_of_another_run_is_told() {
-    let other = "the tape is of another run: its answer number 1 is none to what is asked there, \
-                 \"lies\"; this one breaks no rule";
+    let other = "the tape belongs to another run: answer 1 is out of range for the choice \"lies\"; \
+                 this run breaks no rule";
     let replayed = sim(&["replay", "--tape", "iCc"]);
     assert_eq!((replayed.code, replayed.stderr), (Some(1), format!("xds: {other}")));
     assert!(replayed.stdout.starts_with("options: clients="), "{}", replayed.stdout);
@@ -109,7 +109,7 @@ fn a_tape_of_another_run_is_told() {
     for command in ["replay", "shrink"] {
         let ended = sim(&[&[command][..], &broken].concat());
         assert_eq!(ended.code, Some(1), "{command}");
-        let part = "xds: the tape is of another run: its answer number 2 is none to ";
+        let part = "xds: the tape belongs to another run: answer 2 is out of range for ";
         assert!(ended.stderr.starts_with(part), "{}", ended.stderr);
         assert!(ended.stderr.ends_with("xds: the run breaks IL7"), "{}", ended.stderr);
     }
@@ -148,7 +148,7 @@ fn what_does_not_go_together_is_told() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(
         ended.stderr,
-        "xds: not all of these options go together: actions={delete,set-error} becomes actions={delete}, \
+        "xds: some of these options cannot be combined: actions={delete,set-error} becomes actions={delete}, \
          lies={flip,remove} becomes lies={}"
     );
 }
@@ -166,9 +166,9 @@ fn the_words_of_options_are_listed() {
 
 #[test]
 fn numbers_are_written_as_in_the_environment() {
-    let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--unjudged"]);
+    let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--without-oracles"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("2 seeds from 24301: not judged\n"), "{}", ended.stdout);
+    assert!(ended.stdout.starts_with("2 seeds from 24301: oracles off\n"), "{}", ended.stdout);
     let shown = |seed| sim(&["replay", "--seed", seed, "--ndjson"]).stdout;
     assert_eq!(shown("24_301"), shown("0x5eed"));
 }
@@ -244,7 +244,7 @@ fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
     assert_eq!(runs.signal("INT").code(), Some(130), "{}", runs.stderr());
     assert_eq!(runs.stderr(), "xds: interrupted");
     let stdout = runs.stdout();
-    for part in [" from 0: no violation\n", " events in ", "\nsituations come to, "] {
+    for part in [" from 0: no violation\n", " events in ", "\nsituations reached, "] {
         assert!(stdout.contains(part), "{part}\n{stdout}");
     }
 }
@@ -281,18 +281,15 @@ fn a_second_interrupt_ends_all_at_once() {
 fn what_is_no_run_is_wrong_usage() {
     for (args, part) in [
         (&["replay"][..], "--seed <SEED>"),
-        (&["replay", "--tape", "!"], "this is no tape"),
+        (&["replay", "--tape", "!"], "this is not a tape"),
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
-        (&["run", "--seeds", "0"], "there has to be one at least"),
-        (&["run", "--seed", "seven"], "it is no number such as 7, 1_000 or 0x5eed"),
-        (&["run", "--options", "colour=red"], "is no option of a run: the keys are clients, "),
-        (&["run", "--options", "faults={gremlins}"], "gremlins is none of starve, "),
-        (&["run", "--options", "servers=0"], "servers=0, and it has to be from 1 to 3"),
-        (
-            &["replay", "--seed", "1", "--options", "types=9"],
-            "types=9, and it has to be from 1 to 4",
-        ),
+        (&["run", "--seeds", "0"], "the number must be at least one"),
+        (&["run", "--seed", "seven"], "it is not a number such as 7, 1_000 or 0x5eed"),
+        (&["run", "--options", "colour=red"], "is not a run option: the keys are clients, "),
+        (&["run", "--options", "faults={gremlins}"], "gremlins is not one of starve, "),
+        (&["run", "--options", "servers=0"], "servers=0: it must be from 1 to 3"),
+        (&["replay", "--seed", "1", "--options", "types=9"], "types=9: it must be from 1 to 4"),
     ] {
         let ended = sim(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);

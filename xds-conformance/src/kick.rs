@@ -49,13 +49,13 @@ pub struct World(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     /// Number of visible actions.
     seen: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct WorldState {
     tasks: Vec<Weak<Mutex<Option<Waker>>>>,
     /// Addresses of connections not accepted yet, with their remote ends.
     dialled: VecDeque<(SocketAddr, DuplexStream)>,
@@ -134,7 +134,7 @@ impl World {
         self.0.seen.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -51,8 +51,8 @@ pub(crate) enum Headers {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     calls: UnboundedReceiver<Call>,
-    /// Number of calls of [`Peer::fall_silent`].
-    silence: Arc<AtomicUsize>,
+    /// Number of calls of [`Peer::stop_io`].
+    stopped: Arc<AtomicUsize>,
     _accepting: Task<()>,
 }
 
@@ -73,28 +73,28 @@ impl Peer {
         let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).expect("loopback");
         let address = listener.get_ref().local_addr().expect("it is bound");
         let (sender, calls) = mpsc::unbounded();
-        let silence = Arc::new(AtomicUsize::new(0));
-        let (told, acceptor) = (Arc::clone(&silence), tls.map(TlsAcceptor::from));
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let (stopped_count, acceptor) = (Arc::clone(&stopped), tls.map(TlsAcceptor::from));
         let accepting = smol::spawn(async move {
             // Connections end with the listener.
             let mut connections = Vec::new();
             while let Ok((socket, _)) = listener.accept().await {
-                let (sender, told, acceptor) =
-                    (sender.clone(), Arc::clone(&told), acceptor.clone());
+                let (sender, stopped_count, acceptor) =
+                    (sender.clone(), Arc::clone(&stopped_count), acceptor.clone());
                 connections.push(smol::spawn(async move {
                     let socket = socket.compat();
                     match acceptor {
-                        None => serve(TokioIo::new(socket), headers, sender, told).await,
+                        None => serve(TokioIo::new(socket), headers, sender, stopped_count).await,
                         Some(acceptor) => {
                             if let Ok(socket) = acceptor.accept(socket).await {
-                                serve(TokioIo::new(socket), headers, sender, told).await;
+                                serve(TokioIo::new(socket), headers, sender, stopped_count).await;
                             }
                         }
                     }
                 }));
             }
         });
-        Self { address, calls, silence, _accepting: accepting }
+        Self { address, calls, stopped, _accepting: accepting }
     }
 
     pub(crate) async fn call(&mut self) -> Call {
@@ -103,20 +103,20 @@ impl Peer {
 
     /// Stops reading and writing on the open connections without closing them. New
     /// connections are served.
-    pub(crate) fn fall_silent(&self) {
-        self.silence.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn stop_io(&self) {
+        self.stopped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-async fn serve<I>(io: I, headers: Headers, calls: UnboundedSender<Call>, silence: Arc<AtomicUsize>)
+async fn serve<I>(io: I, headers: Headers, calls: UnboundedSender<Call>, stopped: Arc<AtomicUsize>)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let answer = service_fn(move |request| take(request, headers, calls.clone()));
     let connection = http2::Builder::new(Tasks).serve_connection(io, answer);
     let mut connection = core::pin::pin!(connection);
-    let before = silence.load(Ordering::SeqCst);
-    poll_fn(|cx| match silence.load(Ordering::SeqCst) == before {
+    let before = stopped.load(Ordering::SeqCst);
+    poll_fn(|cx| match stopped.load(Ordering::SeqCst) == before {
         true => connection.as_mut().poll(cx).map(drop),
         false => core::task::Poll::Pending,
     })
@@ -217,7 +217,7 @@ impl Call {
     }
 
     /// Waits until the client's connection accepts no more responses.
-    pub(crate) async fn is_deaf(&self) {
+    pub(crate) async fn closed(&self) {
         soon("the end of the call", async {
             while !self.responses.is_closed() {
                 Timer::after(Duration::from_millis(1)).await;

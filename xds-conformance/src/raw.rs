@@ -26,7 +26,7 @@ pub(crate) const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
 /// Whether further requests follow the first one.
-enum More {
+enum FurtherRequests {
     Later,
     Never,
 }
@@ -37,7 +37,7 @@ pub(crate) async fn fetch<M: Message + Default>(
     path: &str,
     request: &impl Message,
 ) -> M {
-    Caller::call_at(address, path, request, More::Never).await.message().await
+    RawClient::call_at(address, path, request, FurtherRequests::Never).await.message().await
 }
 
 /// Makes a unary call and returns its status.
@@ -46,13 +46,13 @@ pub(crate) async fn status_of(
     path: &str,
     request: &impl Message,
 ) -> Option<String> {
-    Caller::call_at(address, path, request, More::Never).await.end().await
+    RawClient::call_at(address, path, request, FurtherRequests::Never).await.end().await
 }
 
 type Body = StreamBody<UnboundedReceiver<Result<Frame<Bytes>, core::convert::Infallible>>>;
 
 /// Stream to a server on its own connection.
-pub(crate) struct Caller {
+pub(crate) struct RawClient {
     requests: UnboundedSender<Result<Frame<Bytes>, core::convert::Infallible>>,
     /// Response body; `None` once it is being read.
     unread: Option<Incoming>,
@@ -63,7 +63,7 @@ pub(crate) struct Caller {
     _connection: Task<()>,
 }
 
-impl Caller {
+impl RawClient {
     /// Subscribes to names of a type.
     ///
     /// Responses are not read until [`response`](Self::response) is called, so flow control blocks
@@ -83,10 +83,15 @@ impl Caller {
     }
 
     pub(crate) async fn call(address: SocketAddr, first: &impl Message) -> Self {
-        Self::call_at(address, AGGREGATED, first, More::Later).await
+        Self::call_at(address, AGGREGATED, first, FurtherRequests::Later).await
     }
 
-    async fn call_at(address: SocketAddr, path: &str, first: &impl Message, more: More) -> Self {
+    async fn call_at(
+        address: SocketAddr,
+        path: &str,
+        first: &impl Message,
+        more: FurtherRequests,
+    ) -> Self {
         let socket = soon("a connection", Async::<TcpStream>::connect(address)).await;
         let io = TokioIo::new(socket.expect("somebody listens").compat());
         let handshake = http2::Builder::new(Tasks).handshake::<_, Body>(io);
@@ -94,7 +99,7 @@ impl Caller {
         let connection = smol::spawn(async move { drop(connection.await) });
         let (requests, queue) = mpsc::unbounded();
         requests.unbounded_send(Ok(Frame::data(framed(first)))).expect("nobody has gone");
-        if let More::Never = more {
+        if let FurtherRequests::Never = more {
             requests.close_channel();
         }
         let request = Request::post(format!("http://{address}{path}"))

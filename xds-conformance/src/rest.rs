@@ -22,18 +22,18 @@ use crate::wait::soon;
 
 pub(crate) struct RestPeer {
     pub(crate) address: SocketAddr,
-    requests: UnboundedReceiver<Asked>,
+    requests: UnboundedReceiver<ReceivedRequest>,
     _accepting: Task<()>,
 }
 
 /// Request that waits for its response.
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) body: Value,
     answer: oneshot::Sender<Response<Full<Bytes>>>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Responds with a status and, unless it is null, a body.
     pub(crate) fn answer(self, status: u16, body: &Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Waits until the client has given up the request.
     pub(crate) async fn given_up(mut self) {
         soon("the end of the request", self.answer.cancellation()).await;
@@ -77,7 +77,7 @@ impl RestPeer {
                             body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
                         let body = serde_json::from_slice(&body).unwrap_or_default();
                         let (answer, answered) = oneshot::channel();
-                        let _ = sender.unbounded_send(Asked { path, body, answer });
+                        let _ = sender.unbounded_send(ReceivedRequest { path, body, answer });
                         let gone = |_| Response::new(Full::default());
                         Ok::<_, Infallible>(answered.await.unwrap_or_else(gone))
                     }
@@ -92,7 +92,7 @@ impl RestPeer {
         Self { address, requests, _accepting: accepting }
     }
 
-    pub(crate) async fn request(&mut self) -> Asked {
+    pub(crate) async fn request(&mut self) -> ReceivedRequest {
         soon("a request", self.requests.next()).await.expect("the peer runs")
     }
 }

@@ -8,11 +8,11 @@ use xds_core::client::{Notice, Resource, WatchError};
 use xds_handle::Watch;
 
 /// Time limit. It exceeds the time that anything here takes on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Waits for a future. Panics at the time limit instead of hanging.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match select(core::pin::pin!(future), Timer::after(PATIENCE)).await {
+    match select(core::pin::pin!(future), Timer::after(LIMIT)).await {
         Either::Left((done, _)) => done,
         Either::Right(_) => panic!("{what}: not within {PATIENCE:?}"),
     }

@@ -8,7 +8,7 @@
 
 use std::{env, time::Instant};
 
-use xds_sim::{Config, check::Judge, run_seed};
+use xds_sim::{Config, check::OracleMode, run_seed};
 
 /// Allocator that the command line uses.
 #[global_allocator]
@@ -16,12 +16,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let runs = env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3_000);
-    for judge in [Judge::Everything, Judge::Nothing] {
-        if env::args().nth(2).is_some_and(|only| only != format!("{judge:?}")) {
+    for oracle_mode in [OracleMode::On, OracleMode::Off] {
+        if env::args().nth(2).is_some_and(|only| only != format!("{oracle_mode:?}")) {
             continue;
         }
         let mut config = Config::default();
-        config.judge = judge;
+        config.oracle_mode = oracle_mode;
         let began = Instant::now();
         let mut events = 0;
         for seed in 0..runs {
@@ -31,6 +31,8 @@ fn main() {
         }
         let seconds = began.elapsed().as_secs_f64();
         let rate = events as f64 / seconds;
-        println!("{judge:?}: {runs} runs, {events} events in {seconds:.2} s, {rate:.0} a second");
+        println!(
+            "{oracle_mode:?}: {runs} runs, {events} events in {seconds:.2} s, {rate:.0} a second"
+        );
     }
 }

@@ -12,29 +12,29 @@ use crate::options::{Action, Fault, Lie};
 /// An action, a fault or a lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum Effect {
     /// An action.
-    Act(Action),
+    Action(Action),
     /// A fault.
-    Break(Fault),
+    Fault(Fault),
     /// A lie.
     Lie(Lie),
 }
 
-impl Kind {
+impl Effect {
     /// Iterates over all actions, faults and lies.
     pub fn all() -> impl Iterator<Item = Self> {
-        let actions = Action::ALL.iter().copied().map(Self::Act);
-        let faults = Fault::ALL.iter().copied().map(Self::Break);
+        let actions = Action::ALL.iter().copied().map(Self::Action);
+        let faults = Fault::ALL.iter().copied().map(Self::Fault);
         let lies = Lie::ALL.iter().copied().map(Self::Lie);
         actions.chain(faults).chain(lies)
     }
 
     /// Name of the category.
-    const fn sort(self) -> &'static str {
+    const fn category(self) -> &'static str {
         match self {
-            Self::Act(_) => "action",
-            Self::Break(_) => "fault",
+            Self::Action(_) => "action",
+            Self::Fault(_) => "fault",
             Self::Lie(_) => "lie",
         }
     }
@@ -42,32 +42,32 @@ impl Kind {
     /// Name in one word.
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Act(action) => action.as_str(),
-            Self::Break(fault) => fault.as_str(),
+            Self::Action(action) => action.as_str(),
+            Self::Fault(fault) => fault.as_str(),
             Self::Lie(lie) => lie.as_str(),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.sort(), self.as_str())
+        write!(f, "{} {}", self.category(), self.as_str())
     }
 }
 
-impl From<Action> for Kind {
+impl From<Action> for Effect {
     fn from(action: Action) -> Self {
-        Self::Act(action)
+        Self::Action(action)
     }
 }
 
-impl From<Fault> for Kind {
+impl From<Fault> for Effect {
     fn from(fault: Fault) -> Self {
-        Self::Break(fault)
+        Self::Fault(fault)
     }
 }
 
-impl From<Lie> for Kind {
+impl From<Lie> for Effect {
     fn from(lie: Lie) -> Self {
         Self::Lie(lie)
     }
@@ -75,27 +75,27 @@ impl From<Lie> for Kind {
 
 /// Number of times that each action, fault and lie took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects(BTreeMap<Kind, u64>);
+pub struct Effects(BTreeMap<Effect, u64>);
 
 impl Effects {
     /// Counts one effect.
-    pub fn note(&mut self, kind: Kind) {
+    pub fn note(&mut self, kind: Effect) {
         *self.0.entry(kind).or_default() += 1;
     }
 
     /// Number of times that `kind` took effect.
     #[must_use]
-    pub fn hits(&self, kind: impl Into<Kind>) -> u64 {
+    pub fn hits(&self, kind: impl Into<Effect>) -> u64 {
         self.0.get(&kind.into()).copied().unwrap_or_default()
     }
 
     /// Iterates over all actions, faults and lies with their counts.
-    pub fn iter(&self) -> impl Iterator<Item = (Kind, u64)> {
-        Kind::all().map(|kind| (kind, self.hits(kind)))
+    pub fn iter(&self) -> impl Iterator<Item = (Effect, u64)> {
+        Effect::all().map(|kind| (kind, self.hits(kind)))
     }
 
     /// Iterates over the actions, faults and lies that never took effect.
-    pub fn missing(&self) -> impl Iterator<Item = Kind> {
+    pub fn missing(&self) -> impl Iterator<Item = Effect> {
         self.iter().filter(|(_, hits)| *hits == 0).map(|(kind, _)| kind)
     }
 
@@ -114,13 +114,13 @@ mod tests {
     #[test]
     fn what_has_taken_effect_is_counted() {
         let (mut one, mut other) = (Effects::default(), Effects::default());
-        assert_eq!(one.missing().count(), Kind::all().count());
+        assert_eq!(one.missing().count(), Effect::all().count());
         one.note(Fault::Reset.into());
         other.note(Fault::Reset.into());
         other.note(Lie::Flip.into());
         one.add(&other);
         assert_eq!((one.hits(Fault::Reset), one.hits(Lie::Flip)), (2, 1));
-        assert_eq!(one.missing().count(), Kind::all().count() - 2);
-        assert_eq!(Kind::from(Action::Storm).to_string(), "action storm");
+        assert_eq!(one.missing().count(), Effect::all().count() - 2);
+        assert_eq!(Effect::from(Action::Storm).to_string(), "action storm");
     }
 }

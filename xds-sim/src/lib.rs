@@ -65,12 +65,9 @@
 
 pub mod check;
 pub mod effects;
-mod exhaust;
 pub mod options;
 pub mod oracle;
-mod run;
 pub mod script;
-pub mod shrink;
 pub mod situations;
 pub mod status_text;
 pub mod storm;
@@ -78,19 +75,18 @@ pub mod tape;
 mod toy;
 pub mod trace;
 pub mod wire_text;
-mod within;
 pub mod world;
 
 pub use check::{
-    Config, Failure, Outcome, Report, check, record_seed, record_tape, replay, run_seed,
+    Config, Failure, Outcome, Summary, check,
+    exhaust::exhaust,
+    record_seed, record_tape, replay, run_seed,
+    shrink::{self, shrink},
 };
-pub use effects::{Effects, Kind};
-pub use exhaust::exhaust;
+pub use effects::{Effect, Effects};
 pub use options::Options;
-pub use shrink::shrink;
 pub use situations::{Situation, Situations};
 pub use storm::storm;
 pub use tape::Tape;
 pub use toy::{Toy, ToyType};
-pub use within::sometimes;
-pub use world::{Application, ControlPlane, Reply, World};
+pub use world::{Application, ControlPlane, Reply, World, actor::sometimes};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::effects::{Effects, Kind};
+use crate::effects::{Effect, Effects};
 
 /// A situation rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,13 +11,13 @@ pub enum Situation {
     /// A response is rejected, the stream ends, and the next stream's response is accepted.
     NackThenReconnectThenAck,
     /// A rejected response also contains valid resources.
-    GoodBesideBad,
+    ValidAndInvalid,
     /// Clients and servers must agree although no client can reach the first server.
     WithoutFirstServer,
     /// A response arrives at the instant at which a timer of the client is due.
     ResponseAtTimer,
     /// A client falls back to the next server while a response is in flight on another stream.
-    FallbackWhileResponseUnderWay,
+    FallbackWithResponseInFlight,
     /// A client returns from the fallback server to the preferred server.
     PreferredServerReturns,
     /// A resource is reported missing because the does-not-exist timer expired.
@@ -31,13 +31,13 @@ pub enum Situation {
     /// The last watch of a type ends while its stream remains open.
     LastWatchOfTypeEnds,
     /// A stream is reset while a response is in flight.
-    ResetWithResponseUnderWay,
+    ResetWithResponseInFlight,
     /// A stream is reset while an ACK or NACK is in flight.
-    ResetWithAnswerUnderWay,
+    ResetWithRequestInFlight,
     /// A new stream states the version that the client accepted last.
-    VersionsStatedAgain,
+    VersionStatedOnReconnect,
     /// A new incremental stream states the versions of the client's resources.
-    HeldVersionsStated,
+    InitialVersionsStated,
     /// A slow client receives several changes in one response.
     ChangesCoalesced,
     /// A watcher receives a notice while it is still handling the previous one.
@@ -47,19 +47,19 @@ pub enum Situation {
     /// A server restarts while clients are connected.
     RestartWhileConnected,
     /// A half-open stream is detected and closed.
-    HalfOpenGivenUp,
+    HalfOpenClosed,
     /// A watcher that has a value is notified of a connectivity error.
-    TroubleBesideValue,
+    AmbientConnectivityError,
     /// A watch starts or ends while another watch is notified.
-    WatchFromWithinNotice,
+    WatchInsideNotice,
     /// A server drops a request with a stale nonce.
     StaleNonce,
     /// A client ignores a response of an unknown type.
-    UnknownTypePassedOver,
+    UnknownTypeIgnored,
     /// A client closes a stream because a response is malformed.
     MalformedResponse,
     /// A server waits for the ACK of one type until the stage timeout before it sends another type.
-    HeldTooLong,
+    WithheldTooLong,
     /// A server sends a heartbeat to renew a TTL.
     Heartbeat,
     /// The TTL of a resource expires.
@@ -67,7 +67,7 @@ pub enum Situation {
     /// A server reports an error of a single resource.
     ErrorReported,
     /// A client rejects a response that contains a resource twice.
-    RejectedForRepetition,
+    DuplicateRejected,
     /// Two streams in a row end without a response.
     EndedEarlyAgain,
     /// A server closes a stream because a request is malformed.
@@ -77,21 +77,21 @@ pub enum Situation {
     /// A cache in front of a polled server repeats an earlier answer.
     StaleAnswer,
     /// A polling client receives the answer that nothing has changed.
-    NothingNew,
+    Unchanged,
     /// A file cannot be read.
     FileUnreadable,
     /// A change of a file is found only by the periodic read.
-    FileSeenLate,
+    FileReadLate,
     /// A server drains while messages are in flight on its streams.
-    GoesAwayInMidSentence,
+    DrainedWithMessagesInFlight,
     /// An external verdict decides on the new contents of a response.
-    VerdictFromOutside,
+    ExternalVerdict,
     /// An external verdict arrives after its stream has ended.
-    VerdictForNothing,
+    LateVerdict,
     /// A stream ends with OK before its first response.
-    EndedWellBeforeResponse,
+    EndedOkBeforeResponse,
     /// A stream ends with OK after a response.
-    EndedWellAfterResponse,
+    EndedOkAfterResponse,
     /// A timer fires late.
     TimerLate,
     /// The clock jumps over the due time of an event.
@@ -99,13 +99,13 @@ pub enum Situation {
     /// Messages sent one after the other arrive together.
     ArrivedTogether,
     /// Several streams are blocked at the same time.
-    Clogged,
+    AllBlocked,
     /// Clients are moved to a replica with a different state.
     OtherReplica,
     /// A client with an open stream is moved to another view.
-    MovedInMidStream,
+    MovedWhileConnected,
     /// A client is moved to another view while a response is in flight.
-    MovedWithResponseUnderWay,
+    MovedWithResponseInFlight,
     /// A glob watch is notified of a member.
     GlobMember,
     /// A rogue client rejects a further response after a rejected one.
@@ -115,11 +115,11 @@ pub enum Situation {
     /// A rogue client has changed its subscriptions a hundred times.
     Churned,
     /// A rogue client acknowledges a response that was never sent.
-    FutureAnswered,
+    FutureAck,
     /// A rogue client changes its node.
     NodeChanged,
     /// A rogue client requests thousands of names.
-    NamesWithoutEnd,
+    ThousandsRequested,
     /// A server closes a stream because a name is too long.
     LongNameRefused,
     /// A rogue client sends messages of both variants on one stream.
@@ -127,39 +127,39 @@ pub enum Situation {
     /// A server closes a stream because of an unknown type.
     UnknownTypeRefused,
     /// A server closes a stream because its client changes its node.
-    OtherNodeRefused,
+    ChangedNodeRefused,
     /// A server has streams of both variants.
     VariantsMixed,
     /// A client receives names that are overlong, empty or malformed.
-    LiedOfNames,
+    ForgedNames,
     /// A client receives a response of the other variant.
-    LiedOfVariant,
+    ForgedVariant,
     /// A client receives a response that contradicts itself about a name.
     Contradicted,
     /// A client receives a response that removes thousands of names.
     ManyRemoved,
     /// A client reports a missing resource as a transient error of the server.
-    SilenceIsTrouble,
+    TimeoutIsTransient,
     /// A watch of an alias is notified.
-    HeardByAlias,
+    NotifiedByAlias,
     /// A client is sent unchanged endpoints again, because their clusters have changed.
     WarmedUnchanged,
     /// A client without TTL support is sent a resource that has a TTL.
-    TtlUntold,
+    TtlOmitted,
     /// A client is shut down while it has watches.
     ShutDownWhileWatched,
     /// A server closes a stream because it subscribes to too many names.
     TooManyNamesRefused,
     /// A client watches thousands of names that do not exist.
-    NamesByTheThousand,
+    ThousandsWatched,
     /// A client receives a response that removes a hundred thousand names.
     HundredThousandRemoved,
     /// A polled server answers with a redirect.
     Redirected,
     /// A polled server answers with a body of another type.
-    ForeignBody,
+    WrongContentType,
     /// An external verdict rejects a response after it was read.
-    RefusedFromOutside,
+    RejectedExternally,
     /// A client with open streams is cut off from all of its servers.
     CutOffWhileConnected,
     /// A resource that is valid only from a trusted server is accepted.
@@ -173,107 +173,107 @@ pub enum Situation {
     /// A server ends open streams because the client's credentials have expired.
     CredentialExpired,
     /// A rogue client requests an unknown type.
-    UnknownTypeHeld,
+    UnknownTypeAccepted,
     /// A rogue client that requests an unknown type is sent a known one.
-    ServedBesideUnknownType,
+    ServedDespiteUnknownType,
     /// A server closes a dedicated stream because it requests another type.
-    ForeignTypeRefused,
+    WrongTypeRefused,
     /// A server closes a stream because a request has no type URL.
     MissingTypeRefused,
     /// A client receives an error because a resource exceeds the size limit.
-    TooLongTold,
+    TooLongReported,
 }
 
 impl Situation {
     /// All situations.
     pub const ALL: [Self; 87] = [
         Self::NackThenReconnectThenAck,
-        Self::GoodBesideBad,
+        Self::ValidAndInvalid,
         Self::WithoutFirstServer,
         Self::ResponseAtTimer,
-        Self::FallbackWhileResponseUnderWay,
+        Self::FallbackWithResponseInFlight,
         Self::PreferredServerReturns,
         Self::NotReceivedInTime,
         Self::CreatedAfterMissing,
         Self::DeletedWhileWatched,
         Self::WatchedAgainBeforeUnsubscribed,
         Self::LastWatchOfTypeEnds,
-        Self::ResetWithResponseUnderWay,
-        Self::ResetWithAnswerUnderWay,
-        Self::VersionsStatedAgain,
-        Self::HeldVersionsStated,
+        Self::ResetWithResponseInFlight,
+        Self::ResetWithRequestInFlight,
+        Self::VersionStatedOnReconnect,
+        Self::InitialVersionsStated,
         Self::ChangesCoalesced,
         Self::WatcherBehind,
         Self::IdleClose,
         Self::RestartWhileConnected,
-        Self::HalfOpenGivenUp,
-        Self::TroubleBesideValue,
-        Self::WatchFromWithinNotice,
+        Self::HalfOpenClosed,
+        Self::AmbientConnectivityError,
+        Self::WatchInsideNotice,
         Self::StaleNonce,
-        Self::UnknownTypePassedOver,
+        Self::UnknownTypeIgnored,
         Self::MalformedResponse,
-        Self::HeldTooLong,
+        Self::WithheldTooLong,
         Self::Heartbeat,
         Self::Expired,
         Self::ErrorReported,
-        Self::RejectedForRepetition,
+        Self::DuplicateRejected,
         Self::EndedEarlyAgain,
         Self::MalformedRequest,
         Self::BadAnswer,
         Self::StaleAnswer,
-        Self::NothingNew,
+        Self::Unchanged,
         Self::FileUnreadable,
-        Self::FileSeenLate,
-        Self::GoesAwayInMidSentence,
-        Self::VerdictFromOutside,
-        Self::VerdictForNothing,
-        Self::EndedWellBeforeResponse,
-        Self::EndedWellAfterResponse,
+        Self::FileReadLate,
+        Self::DrainedWithMessagesInFlight,
+        Self::ExternalVerdict,
+        Self::LateVerdict,
+        Self::EndedOkBeforeResponse,
+        Self::EndedOkAfterResponse,
         Self::TimerLate,
         Self::ClockJumped,
         Self::ArrivedTogether,
-        Self::Clogged,
+        Self::AllBlocked,
         Self::OtherReplica,
-        Self::MovedInMidStream,
-        Self::MovedWithResponseUnderWay,
+        Self::MovedWhileConnected,
+        Self::MovedWithResponseInFlight,
         Self::GlobMember,
         Self::RejectedAgain,
         Self::HugeError,
         Self::Churned,
-        Self::FutureAnswered,
+        Self::FutureAck,
         Self::NodeChanged,
-        Self::NamesWithoutEnd,
+        Self::ThousandsRequested,
         Self::LongNameRefused,
         Self::BothVariants,
         Self::UnknownTypeRefused,
-        Self::OtherNodeRefused,
+        Self::ChangedNodeRefused,
         Self::VariantsMixed,
-        Self::LiedOfNames,
-        Self::LiedOfVariant,
+        Self::ForgedNames,
+        Self::ForgedVariant,
         Self::Contradicted,
         Self::ManyRemoved,
-        Self::SilenceIsTrouble,
-        Self::HeardByAlias,
+        Self::TimeoutIsTransient,
+        Self::NotifiedByAlias,
         Self::WarmedUnchanged,
-        Self::TtlUntold,
+        Self::TtlOmitted,
         Self::ShutDownWhileWatched,
         Self::TooManyNamesRefused,
-        Self::NamesByTheThousand,
+        Self::ThousandsWatched,
         Self::HundredThousandRemoved,
         Self::Redirected,
-        Self::ForeignBody,
-        Self::RefusedFromOutside,
+        Self::WrongContentType,
+        Self::RejectedExternally,
         Self::CutOffWhileConnected,
         Self::PrivilegedAccepted,
         Self::PrivilegedRejected,
         Self::SeveralReset,
         Self::ServedAcrossPartition,
         Self::CredentialExpired,
-        Self::UnknownTypeHeld,
-        Self::ServedBesideUnknownType,
-        Self::ForeignTypeRefused,
+        Self::UnknownTypeAccepted,
+        Self::ServedDespiteUnknownType,
+        Self::WrongTypeRefused,
         Self::MissingTypeRefused,
-        Self::TooLongTold,
+        Self::TooLongReported,
     ];
 
     /// Name of the situation in a few words.
@@ -281,92 +281,92 @@ impl Situation {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NackThenReconnectThenAck => "NACK then reconnect then ACK",
-            Self::GoodBesideBad => "good resources beside bad ones",
+            Self::ValidAndInvalid => "valid and invalid resources in one response",
             Self::WithoutFirstServer => "agreement without the first server",
             Self::ResponseAtTimer => "response at the instant of a timer",
-            Self::FallbackWhileResponseUnderWay => "fallback while a response is under way",
+            Self::FallbackWithResponseInFlight => "fallback while a response is in flight",
             Self::PreferredServerReturns => "preferred server returns",
             Self::NotReceivedInTime => "resource not received in time",
             Self::CreatedAfterMissing => "resource created after it was missing",
             Self::DeletedWhileWatched => "resource deleted while watched",
             Self::WatchedAgainBeforeUnsubscribed => "watched again before unsubscribed",
             Self::LastWatchOfTypeEnds => "last watch of a type ends",
-            Self::ResetWithResponseUnderWay => "reset with a response under way",
-            Self::ResetWithAnswerUnderWay => "reset with an answer under way",
-            Self::VersionsStatedAgain => "version stated on a new stream",
-            Self::HeldVersionsStated => "versions held stated on a new stream",
+            Self::ResetWithResponseInFlight => "reset with a response in flight",
+            Self::ResetWithRequestInFlight => "reset with a request in flight",
+            Self::VersionStatedOnReconnect => "version stated on a new stream",
+            Self::InitialVersionsStated => "initial resource versions stated on a new stream",
             Self::ChangesCoalesced => "changes coalesced",
-            Self::WatcherBehind => "watcher told while busy",
+            Self::WatcherBehind => "watcher notified while busy",
             Self::IdleClose => "idle stream closed",
             Self::RestartWhileConnected => "server restarted while connected",
-            Self::HalfOpenGivenUp => "half-open stream given up",
-            Self::TroubleBesideValue => "trouble told beside a value",
-            Self::WatchFromWithinNotice => "watch begun or ended within a notice",
+            Self::HalfOpenClosed => "half-open stream closed",
+            Self::AmbientConnectivityError => "connectivity error notified as ambient",
+            Self::WatchInsideNotice => "watch started or ended inside a notice",
             Self::StaleNonce => "stale nonce dropped",
-            Self::UnknownTypePassedOver => "unknown type passed over",
+            Self::UnknownTypeIgnored => "unknown type ignored",
             Self::MalformedResponse => "malformed response",
-            Self::HeldTooLong => "type held back too long",
+            Self::WithheldTooLong => "type withheld too long",
             Self::Heartbeat => "resource renewed",
             Self::Expired => "resource not renewed in time",
             Self::ErrorReported => "error of a resource reported",
-            Self::RejectedForRepetition => "rejected for a name that comes twice",
+            Self::DuplicateRejected => "rejected for a duplicate name",
             Self::EndedEarlyAgain => "stream ended early again",
             Self::MalformedRequest => "malformed request",
             Self::BadAnswer => "bad answer to a poll",
             Self::StaleAnswer => "poll answered from a cache",
-            Self::NothingNew => "poll answered with nothing new",
+            Self::Unchanged => "poll answered without changes",
             Self::FileUnreadable => "file unreadable",
-            Self::FileSeenLate => "change of a file seen late",
-            Self::GoesAwayInMidSentence => "server gone with something under way",
-            Self::VerdictFromOutside => "verdict from outside",
-            Self::VerdictForNothing => "verdict when its stream had ended",
-            Self::EndedWellBeforeResponse => "stream ended well before a response",
-            Self::EndedWellAfterResponse => "stream ended well after a response",
+            Self::FileReadLate => "change of a file read late",
+            Self::DrainedWithMessagesInFlight => "server drained with messages in flight",
+            Self::ExternalVerdict => "external verdict",
+            Self::LateVerdict => "external verdict after its stream had ended",
+            Self::EndedOkBeforeResponse => "stream ended with OK before a response",
+            Self::EndedOkAfterResponse => "stream ended with OK after a response",
             Self::TimerLate => "timer late",
-            Self::ClockJumped => "clock jumped over what was due",
+            Self::ClockJumped => "clock jumped over a deadline",
             Self::ArrivedTogether => "messages arrived together",
-            Self::Clogged => "several streams clogged",
+            Self::AllBlocked => "several streams blocked",
             Self::OtherReplica => "replica with another state",
-            Self::MovedInMidStream => "moved in mid-stream",
-            Self::MovedWithResponseUnderWay => "moved with a response under way",
-            Self::GlobMember => "glob told of a member",
+            Self::MovedWhileConnected => "client moved while connected",
+            Self::MovedWithResponseInFlight => "client moved with a response in flight",
+            Self::GlobMember => "glob watcher notified of a member",
             Self::RejectedAgain => "everything rejected",
             Self::HugeError => "huge error detail",
-            Self::Churned => "subscriptions without end",
-            Self::FutureAnswered => "ACK of the future",
-            Self::NodeChanged => "node changed in mid-stream",
-            Self::NamesWithoutEnd => "names by the thousand",
-            Self::LongNameRefused => "name too long",
+            Self::Churned => "endless subscription changes",
+            Self::FutureAck => "ACK of an unsent response",
+            Self::NodeChanged => "node changed on an open stream",
+            Self::ThousandsRequested => "thousands of names requested",
+            Self::LongNameRefused => "stream closed for a long name",
             Self::BothVariants => "both variants on one stream",
-            Self::UnknownTypeRefused => "unknown type refused",
-            Self::OtherNodeRefused => "another node refused",
+            Self::UnknownTypeRefused => "stream closed for an unknown type",
+            Self::ChangedNodeRefused => "stream closed for a changed node",
             Self::VariantsMixed => "server with streams of both variants",
-            Self::LiedOfNames => "names that are none",
-            Self::LiedOfVariant => "response of the other variant",
+            Self::ForgedNames => "response with malformed names",
+            Self::ForgedVariant => "response of the other variant",
             Self::Contradicted => "response that contradicts itself",
             Self::ManyRemoved => "thousands of names removed",
-            Self::SilenceIsTrouble => "silence taken for trouble",
-            Self::HeardByAlias => "told of a resource by another name",
+            Self::TimeoutIsTransient => "timeout reported as a transient error",
+            Self::NotifiedByAlias => "notified of a resource by an alias",
             Self::WarmedUnchanged => "endpoints sent again after clusters",
-            Self::TtlUntold => "time to live left out",
+            Self::TtlOmitted => "TTL omitted",
             Self::ShutDownWhileWatched => "shut down while watched",
-            Self::TooManyNamesRefused => "too many names",
-            Self::NamesByTheThousand => "thousands of names watched",
+            Self::TooManyNamesRefused => "stream closed for too many names",
+            Self::ThousandsWatched => "thousands of names watched",
             Self::HundredThousandRemoved => "a hundred thousand names removed",
             Self::Redirected => "poll redirected",
-            Self::ForeignBody => "poll answered with another type of content",
-            Self::RefusedFromOutside => "rejected by a late verdict from outside",
-            Self::CutOffWhileConnected => "cut off while connected",
+            Self::WrongContentType => "poll answered with another content type",
+            Self::RejectedExternally => "rejected by an external verdict",
+            Self::CutOffWhileConnected => "client cut off while connected",
             Self::PrivilegedAccepted => "privileged resource accepted",
             Self::PrivilegedRejected => "privileged resource rejected",
             Self::SeveralReset => "several streams reset with their connection",
             Self::ServedAcrossPartition => "next server reached from the wrong side of a partition",
             Self::CredentialExpired => "stream ended for an expired credential",
-            Self::UnknownTypeHeld => "stranger asks for an unknown type",
-            Self::ServedBesideUnknownType => "stranger served beside an unknown type",
-            Self::ForeignTypeRefused => "foreign type on a stream of one type refused",
-            Self::MissingTypeRefused => "request without a type refused",
-            Self::TooLongTold => "resource too long for any response",
+            Self::UnknownTypeAccepted => "rogue client requests an unknown type",
+            Self::ServedDespiteUnknownType => "rogue client served despite an unknown type",
+            Self::WrongTypeRefused => "stream closed for another type",
+            Self::MissingTypeRefused => "stream closed for a missing type",
+            Self::TooLongReported => "resource too long for any response",
         }
     }
 }
@@ -422,7 +422,7 @@ impl Situations {
     }
 
     /// Counts one effect.
-    pub fn note_effect(&mut self, kind: Kind) {
+    pub fn note_effect(&mut self, kind: Effect) {
         self.effects.note(kind);
     }
 

@@ -48,7 +48,7 @@ const CONTESTED: &str = "contested";
 
 impl Toy {
     /// Whether an external verdict rejects the resource, which passes validation.
-    pub(crate) fn is_refused_from_outside(bytes: &[u8]) -> bool {
+    pub(crate) fn is_rejected_externally(bytes: &[u8]) -> bool {
         Self::text_of(bytes).starts_with(CONTESTED)
     }
 
@@ -65,7 +65,7 @@ impl Toy {
 
     /// Whether clients in a run with these options reject the resource, by validation or verdict.
     pub(crate) fn is_refused(bytes: &[u8], options: &Options) -> bool {
-        Self::is_invalid(bytes, options) || Self::is_refused_from_outside(bytes)
+        Self::is_invalid(bytes, options) || Self::is_rejected_externally(bytes)
     }
 }
 

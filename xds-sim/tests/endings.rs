@@ -139,7 +139,7 @@ fn a_verdict_that_comes_late_rejects() {
         });
         let outcome = run_seed(0, &config);
         assert!(outcome.violation.is_none(), "{}", outcome.violation.unwrap().to_text(None));
-        assert_eq!(outcome.situations.hits(Situation::RefusedFromOutside), 1);
+        assert_eq!(outcome.situations.hits(Situation::RejectedExternally), 1);
     }
     println!("covers: IC3 IC20");
 }
@@ -153,7 +153,7 @@ fn storms_of_late_verdicts_break_no_rule() {
             options.actions = options.actions.with(Action::SetBad);
         });
         let report = check(&config, storm);
-        assert!(report.situations.hits(Situation::RefusedFromOutside) > 100);
+        assert!(report.situations.hits(Situation::RejectedExternally) > 100);
     }
 }
 

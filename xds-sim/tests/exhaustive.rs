@@ -32,8 +32,8 @@ fn step(world: &mut World, which: u32) {
             let watch = world.watches(0).next().map(|(watch, _)| watch);
             watch.into_iter().for_each(|watch| world.unwatch(0, watch));
         }
-        6 => world.set_anew(0, "r0", "good"),
-        7 => world.set_anew(0, "r0", "bad"),
+        6 => world.set_new_text(0, "r0", "good"),
+        7 => world.set_new_text(0, "r0", "bad"),
         8 => world.delete(0, "r0"),
         _ => world.open_links().into_iter().for_each(|link| world.reset(link, 14)),
     }

@@ -2,15 +2,15 @@
 //!
 //! Found in seed 3 by xds-sim 0.1.0. What happened:
 //!
-//! code 3, version "8f0ae9999a0d5f01" after Accepted { version: "", unsaid: [],
+//! code 3, version "8f0ae9999a0d5f01" after AcceptedVersion { version: "", unconfirmed: [],
 //! is_outdated: false, is_of_everything: false }
 
 use xds_sim::{Config, Options, Tape, replay};
 
-/// What kind of run it is, where it is not as by default.
+/// Options of the run that differ from the defaults.
 const OPTIONS: &str = "types=1 names=1 operations=20 actions={unwatch,set-bad}";
 
-/// The choices of the run after these.
+/// Choices of the run after the options.
 const TAPE: &str = "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABQ";
 
 #[test]
@@ -21,5 +21,5 @@ fn ic3_seed_3() {
     if let Some(failure) = outcome.violation {
         panic!("{}", failure.to_text(None));
     }
-    assert_eq!(outcome.drift, None, "this is another run by now, and shows nothing");
+    assert_eq!(outcome.drift, None, "the tape now leads to another run");
 }

@@ -103,7 +103,7 @@ fn answers_that_are_none_and_caches_delay_and_change_nothing() {
         settle(world);
     });
     assert!(outcome.situations.hits(Situation::StaleAnswer) > 0);
-    assert!(outcome.situations.hits(Situation::NothingNew) > 0);
+    assert!(outcome.situations.hits(Situation::Unchanged) > 0);
 }
 
 #[test]
@@ -125,5 +125,5 @@ fn files_that_are_spoilt_leave_the_last_good_state() {
         settle(world);
     });
     assert!(outcome.situations.hits(Situation::FileUnreadable) >= 3);
-    assert_eq!(outcome.situations.hits(Situation::FileSeenLate), 1);
+    assert_eq!(outcome.situations.hits(Situation::FileReadLate), 1);
 }

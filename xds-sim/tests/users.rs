@@ -218,7 +218,7 @@ fn what_the_environment_says_is_done_or_refused() {
             + &String::from_utf8_lossy(&output.stderr)
     };
     assert!(say("0x5eed").contains("seed 24301 runs 1"));
-    assert!(say("seed").contains("XDS_SIM_SEED=seed is no number"), "{}", say("seed"));
+    assert!(say("seed").contains("XDS_SIM_SEED=seed is not a number"), "{}", say("seed"));
 }
 
 /// Tapes whose first answer is out of range, or which are longer than the run, and the message.
@@ -240,9 +240,9 @@ fn a_tape_of_another_run_is_no_success() {
     };
     let (is_fine, told) = say(&run_seed(7, &Config::default()).tape);
     assert!(is_fine && told.contains("1 run") && told.contains("1 of all"), "{told}");
-    let another = "XDS_SIM_TAPE: the tape is of another run: ";
+    let another = "XDS_SIM_TAPE: the tape belongs to another run: ";
     let (is_fine, told) = say(&Tape::from_values([5_000]));
-    let part = format!("{another}its answer number 1 is none to what is asked there, \"lies\"");
+    let part = format!("{another}answer 1 is out of range for the choice \"lies\"");
     assert!(!is_fine && told.contains(&part), "{told}");
     let (is_fine, told) = say(&Tape::from_values([&[0; 5_000][..], &[1]].concat()));
     assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, and")), "{told}");

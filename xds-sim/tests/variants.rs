@@ -130,7 +130,7 @@ fn operate(world: &mut World) {
         3 => watch.into_iter().for_each(|watch| world.unwatch(0, watch)),
         4 => watch.into_iter().for_each(|watch| world.watch_again(0, watch)),
         5 | 6 if kind != ENDPOINTS => world.delete(kind, &name),
-        7 => world.set_anew(kind, &name, "bad"),
+        7 => world.set_new_text(kind, &name, "bad"),
         8 => world.open_links().into_iter().for_each(|link| world.reset(link, 14)),
         9 => match nth {
             0 | 1 => world.restart_server(0),
@@ -138,7 +138,7 @@ fn operate(world: &mut World) {
             3 => world.set_reach(0, Reach::Refused, Duration::from_secs(4)),
             _ => world.open_links().into_iter().for_each(|link| world.end_stream(link)),
         },
-        _ => world.set_anew(kind, &name, "good"),
+        _ => world.set_new_text(kind, &name, "good"),
     }
 }
 
@@ -229,8 +229,8 @@ fn late_drains_come_to_the_same() {
         for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
             let at_once = rests(seed, variant, |_| {});
             let late = rests(seed, variant, |world| {
-                world.starve(Party::Client(0), Duration::from_millis(2_500));
-                world.starve(Party::Server(0), Duration::from_millis(1_500));
+                world.suspend(Party::Client(0), Duration::from_millis(2_500));
+                world.suspend(Party::Server(0), Duration::from_millis(1_500));
             });
             ensure_equal(seed, &at_once, &late);
         }

@@ -21,29 +21,29 @@ use xds_sim::ToyType;
 /// Bytes that a protobuf decoder accepts as a response must not be malformed, except groups. The
 /// client must answer exactly once, with the response's nonce, if it subscribes to the type.
 pub fn discovery_response(bytes: &[u8]) {
-    let mut talk = Talk::begin(Variant::StateOfTheWorld);
-    let said = talk.hear(bytes);
+    let mut session = Session::begin(Variant::StateOfTheWorld);
+    let output = session.receive(bytes);
     if let Ok(response) = DiscoveryResponse::decode(bytes) {
-        assert!(!is_malformed(&said), "{response:?} is malformed: {:?}", said.fault);
-        let answers = said.requests.iter().map(|request| {
+        assert!(!is_malformed(&output), "{response:?} is malformed: {:?}", output.fault);
+        let answers = output.requests.iter().map(|request| {
             let request = DiscoveryRequest::decode(&**request).expect("we can write");
             (request.type_url, request.response_nonce)
         });
-        check_answers(&said, &response.type_url, &response.nonce, answers.collect());
+        check_answers(&output, &response.type_url, &response.nonce, answers.collect());
     }
 }
 
 /// Fuzz target for an incremental response, with the rules of [`discovery_response`].
 pub fn delta_response(bytes: &[u8]) {
-    let mut talk = Talk::begin(Variant::Incremental);
-    let said = talk.hear(bytes);
+    let mut session = Session::begin(Variant::Incremental);
+    let output = session.receive(bytes);
     if let Ok(response) = DeltaDiscoveryResponse::decode(bytes) {
-        assert!(!is_malformed(&said), "{response:?} is malformed: {:?}", said.fault);
-        let answers = said.requests.iter().map(|request| {
+        assert!(!is_malformed(&output), "{response:?} is malformed: {:?}", output.fault);
+        let answers = output.requests.iter().map(|request| {
             let request = DeltaDiscoveryRequest::decode(&**request).expect("we can write");
             (request.type_url, request.response_nonce)
         });
-        check_answers(&said, &response.type_url, &response.nonce, answers.collect());
+        check_answers(&output, &response.type_url, &response.nonce, answers.collect());
     }
 }
 
@@ -56,15 +56,15 @@ pub(crate) fn polled_response(bytes: &[u8]) {
     for interest in [Interest::Wildcard, Interest::Name("a")] {
         let _ = client.watch(&TypeUrl::from(types::CLUSTER), interest, Time::ZERO);
     }
-    let mut talk = Talk::open(client);
-    assert_eq!(talk.drain().requests.len(), 1, "a client that polls asks for its type");
-    let fault = talk.hear(bytes).fault;
+    let mut session = Session::open(client);
+    assert_eq!(session.drain().requests.len(), 1, "a client that polls asks for its type");
+    let fault = session.receive(bytes).fault;
     assert!(!matches!(fault, Some(ChannelError::Malformed(_))), "{fault:?}");
 }
 
 /// Reaction of a client to one response.
 #[derive(Debug)]
-struct Said {
+struct Drained {
     requests: Vec<Vec<u8>>,
     /// Reason why the client closed the channel, if it did.
     fault: Option<ChannelError>,
@@ -72,8 +72,8 @@ struct Said {
 
 /// Whether the client found the bytes malformed. Groups do not count: decoders skip them, but
 /// proto3 has none.
-fn is_malformed(said: &Said) -> bool {
-    match said.fault {
+fn is_malformed(output: &Drained) -> bool {
+    match output.fault {
         Some(ChannelError::Malformed(why)) => !matches!(why, Malformed::Tag { .. }),
         _ => false,
     }
@@ -81,8 +81,8 @@ fn is_malformed(said: &Said) -> bool {
 
 /// Checks that there is exactly one answer, on the same stream, with the nonce of the response.
 // IC1
-fn check_answers(said: &Said, type_url: &str, nonce: &str, answers: Vec<(String, String)>) {
-    if said.fault.is_some() {
+fn check_answers(output: &Drained, type_url: &str, nonce: &str, answers: Vec<(String, String)>) {
+    if output.fault.is_some() {
         return;
     }
     let expected = if WATCHED.contains(&type_url) && !nonce.is_empty() { 1 } else { 0 };
@@ -93,7 +93,7 @@ fn check_answers(said: &Said, type_url: &str, nonce: &str, answers: Vec<(String,
 }
 
 /// Client with an open channel.
-struct Talk {
+struct Session {
     client: Client,
     channel: ChannelId,
 }
@@ -103,7 +103,7 @@ const WATCHED: [&str; 3] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT, type
 /// One second, before which no timer that a response starts expires.
 const LATER: Time = Time::from_nanos(1_000_000_000);
 
-impl Talk {
+impl Session {
     /// Creates a client that watches names and wildcards and has sent its first requests.
     fn begin(variant: Variant) -> Self {
         let server = ManagementServer::new("server").with_variant(variant);
@@ -117,10 +117,10 @@ impl Talk {
         for (nth, interest) in everything.into_iter().chain(named) {
             let _ = client.watch(&TypeUrl::from(WATCHED[nth]), interest, Time::ZERO);
         }
-        let mut talk = Self::open(client);
-        let said = talk.drain();
-        assert_eq!(said.requests.len(), WATCHED.len());
-        talk
+        let mut session = Self::open(client);
+        let output = session.drain();
+        assert_eq!(output.requests.len(), WATCHED.len());
+        session
     }
 
     /// Opens the first channel of a client.
@@ -132,22 +132,22 @@ impl Talk {
         Self { client, channel }
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Said {
+    fn receive(&mut self, bytes: &[u8]) -> Drained {
         let message = ChannelEvent::Message(self.channel, Bytes::copy_from_slice(bytes));
         self.client.handle_event(message, LATER);
         self.drain()
     }
 
     /// Processes all outputs of the client. Watchers handle each notice at once.
-    fn drain(&mut self) -> Said {
-        let mut said = Said { requests: Vec::new(), fault: None };
+    fn drain(&mut self) -> Drained {
+        let mut drained = Drained { requests: Vec::new(), fault: None };
         let mut frame = Frame::default();
         while let Some(output) = self.client.poll_output() {
             match output {
-                Output::Close(_, fault) => said.fault = fault,
+                Output::Close(_, fault) => drained.fault = fault,
                 Output::Writable(channel) => {
                     while self.client.poll_transmit(channel, LATER, &mut frame).is_some() {
-                        said.requests.push(frame.to_bytes().to_vec());
+                        drained.requests.push(frame.to_bytes().to_vec());
                     }
                 }
                 Output::Notify(watch, _) => {
@@ -157,6 +157,6 @@ impl Talk {
                 _ => {}
             }
         }
-        said
+        drained
     }
 }

@@ -18,7 +18,7 @@ use xds_sim::Toy;
 /// Bytes that a protobuf decoder accepts as a request must not end the stream as malformed. Every
 /// response must decode.
 pub fn discovery_request(bytes: &[u8]) {
-    let fault = hear(Variant::StateOfTheWorld, bytes);
+    let fault = receive(Variant::StateOfTheWorld, bytes);
     if let Ok(request) = DiscoveryRequest::decode(bytes) {
         assert!(!is_malformed(&fault), "{request:?} is malformed: {fault:?}");
     }
@@ -26,7 +26,7 @@ pub fn discovery_request(bytes: &[u8]) {
 
 /// Fuzz target for an incremental request, with the rules of [`discovery_request`].
 pub fn delta_request(bytes: &[u8]) {
-    let fault = hear(Variant::Incremental, bytes);
+    let fault = receive(Variant::Incremental, bytes);
     if let Ok(request) = DeltaDiscoveryRequest::decode(bytes) {
         let is_map_at_fault =
             fault == Some(CloseReason::Malformed(Malformed::Encoding { field: VERSIONS }));
@@ -50,7 +50,7 @@ fn is_malformed(fault: &Option<CloseReason>) -> bool {
 
 /// Sends the bytes as the first request of a stream, and as a later one. Returns the reason if one
 /// stream was ended.
-fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
+fn receive(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
     let mut change = Transaction::new();
     for (type_url, name) in [(types::CLUSTER, "a"), (types::CLUSTER, "b"), (types::LISTENER, "a")] {

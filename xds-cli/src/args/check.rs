@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use thiserror::Error;
 use xds_format::Axis;
 
-use super::{DescriptorArgs, ElsewhereArgs};
+use super::{DescriptorArgs, ExternalArgs};
 
 /// Check the resources in a directory without serving them.
 ///
@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
     pub(crate) output: CheckOutput,
 
     #[command(flatten)]
-    pub(crate) elsewhere: ElsewhereArgs,
+    pub(crate) external: ExternalArgs,
 
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,

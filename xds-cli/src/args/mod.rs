@@ -41,9 +41,9 @@ pub(crate) struct Cli {
     pub(crate) color: ColorChoice,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all went well (for watch and serve also: their time was over, \
-                          whatever came), 1 it did not, 2 wrong usage, 3 the address cannot be \
-                          listened on or resolved, 130 sim run was interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 success (also if watch or serve reached its time limit), 1 failure, \
+                          2 wrong usage, 3 the address cannot be resolved or listened on, 130 sim run \
+                          was interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -96,20 +96,20 @@ fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBu
 
 /// Resources that the check of references treats as external.
 #[derive(Args, Debug)]
-pub(crate) struct ElsewhereArgs {
+pub(crate) struct ExternalArgs {
     /// Treat a resource as external: clients get it from another source, so references to it are
     /// not dangling. May be given several times.
     ///
     /// Use TYPE:NAME for one resource, such as cds:xds-cluster for a cluster of the clients'
     /// bootstrap, or TYPE for all resources of a type, such as sds for all secrets.
-    #[arg(long, value_name = "TYPE[:NAME]")]
-    pub(crate) elsewhere: Vec<Subscription>,
+    #[arg(long, alias = "elsewhere", value_name = "TYPE[:NAME]")]
+    pub(crate) external: Vec<Subscription>,
 }
 
-impl ElsewhereArgs {
+impl ExternalArgs {
     /// Returns a check of references that does not report these resources as missing.
     pub(crate) fn consistency(&self) -> Consistency<'static> {
-        self.elsewhere.iter().fold(Consistency::default(), |consistency, it| {
+        self.external.iter().fold(Consistency::default(), |consistency, it| {
             let type_url = it.type_url.as_str();
             match &it.name {
                 Some(name) => consistency.with_elsewhere(type_url, name.as_str()),
@@ -216,7 +216,7 @@ pub(crate) struct WatchArgs {
 
 /// TLS options of connections to the servers given on the command line.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "TLS (any of these asks for it, as https:// does)")]
+#[command(next_help_heading = "TLS (each of these options enables it, and so does https://)")]
 pub(crate) struct ChannelArgs {
     /// Use TLS, and verify the server with the system's root certificates.
     #[arg(long, conflicts_with = "bootstrap")]
@@ -245,7 +245,7 @@ pub(crate) struct ChannelArgs {
 
 impl ChannelArgs {
     /// Whether any TLS option is given.
-    pub(crate) fn says_tls(&self) -> bool {
+    pub(crate) fn has_tls_flags(&self) -> bool {
         let files = [&self.ca, &self.cert, &self.key, &self.token_file];
         self.tls || self.server_name.is_some() || files.iter().any(|file| file.is_some())
     }

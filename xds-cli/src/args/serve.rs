@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use thiserror::Error;
 use xds_tokio::credentials::CredentialsError;
 
-use super::{DescriptorArgs, ElsewhereArgs, flag_of, parse_duration};
+use super::{DescriptorArgs, ExternalArgs, flag_of, parse_duration};
 
 /// Serve the resources in a directory, and follow changes of its files.
 ///
@@ -96,7 +96,7 @@ pub(crate) struct ServeArgs {
     pub(crate) lifetime: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) elsewhere: ElsewhereArgs,
+    pub(crate) external: ExternalArgs,
 
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
@@ -108,7 +108,7 @@ pub(crate) struct ServeArgs {
 
 /// TLS options of the server.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "TLS (files are read again when they change)")]
+#[command(next_help_heading = "TLS (changed files are reloaded)")]
 pub(crate) struct ServerTlsArgs {
     /// Use TLS with this server certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key")]

@@ -9,7 +9,7 @@ use xds_sim::{
     options::{Actions, Faults, Lies},
 };
 
-use crate::output::complain;
+use crate::output::print_to_stderr;
 
 /// Simulate clients and management servers in virtual time and check them against the protocol.
 ///
@@ -25,7 +25,7 @@ pub(crate) enum SimCommand {
     ///
     /// The exit code is also 1 if 8,000 runs or more never reach one of the expected
     /// situations, or if one kind of fault has no effect in any of them. This is not checked
-    /// with --options or --unjudged.
+    /// with --options or --without-oracles.
     ///
     /// After an interrupt the command finishes the current runs, reports the results and exits with
     /// code 130. A second interrupt stops it at once.
@@ -68,16 +68,16 @@ pub(crate) struct RunArgs {
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Do not check the rules. This measures the speed of client and server alone.
-    #[arg(long)]
-    pub(crate) unjudged: bool,
+    #[arg(long, alias = "unjudged")]
+    pub(crate) without_oracles: bool,
 
     #[command(flatten)]
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: FixedOptions,
 }
 
 /// Options that fix the kind of run.
 #[derive(Args, Debug, Default)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedOptions {
     /// Use these options instead of random ones, in the form in which reports print them, such as
     /// "clients=2 faults={reset,lag}".
     ///
@@ -85,12 +85,12 @@ pub(crate) struct Fixed {
     /// faults or lies are given without a number of operations, there are 20 operations; with
     /// --tape the options are used exactly as given.
     #[arg(long, value_name = "LINE", value_parser = parse_options)]
-    pub(crate) options: Option<Line>,
+    pub(crate) options: Option<OptionLine>,
 }
 
 /// Parsed options with their original text.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct OptionLine {
     options: Options,
     text: String,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Line {
 /// Default number of operations. Faults occur between operations, so zero would give none.
 const OPERATIONS: u32 = 20;
 
-impl Line {
+impl OptionLine {
     fn names(&self, key: &str) -> bool {
         self.text.split_whitespace().any(|word| word.split_once('=').is_some_and(|it| it.0 == key))
     }
@@ -127,14 +127,14 @@ impl Line {
     }
 }
 
-impl Fixed {
+impl FixedOptions {
     /// Returns the configuration of the runs. With a tape the options are used exactly as printed.
     pub(crate) fn config(self, has_tape: bool) -> Config {
         let Some(line) = self.options else { return Config::default() };
         let changed = line.changed();
         if !changed.is_empty() {
             let changed = changed.join(", ");
-            complain(&format!("xds: not all of these options go together: {changed}"));
+            print_to_stderr(&format!("xds: some of these options cannot be combined: {changed}"));
         }
         let line = if has_tape { line } else { line.with_operations() };
         Config::default().with_fixed_options(line.options)
@@ -144,7 +144,7 @@ impl Fixed {
 /// Selects one run.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Source {
+pub(crate) struct RunSource {
     /// Seed of the run.
     #[arg(long, value_name = "SEED", value_parser = parse_number)]
     pub(crate) seed: Option<u64>,
@@ -157,13 +157,13 @@ pub(crate) struct Source {
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(crate) source: Source,
+    pub(crate) source: RunSource,
 
     #[command(flatten)]
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: FixedOptions,
 
     #[command(flatten)]
-    pub(crate) form: Form,
+    pub(crate) form: TraceFormat,
 
     /// Number of last events that a diagram shows.
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -173,7 +173,7 @@ pub(crate) struct ReplayArgs {
 /// Output form of a run.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
-pub(crate) struct Form {
+pub(crate) struct TraceFormat {
     /// Write a timeline for a browser to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -194,10 +194,10 @@ pub(crate) struct Form {
 #[derive(Args, Debug)]
 pub(crate) struct ShrinkArgs {
     #[command(flatten)]
-    pub(crate) source: Source,
+    pub(crate) source: RunSource,
 
     #[command(flatten)]
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: FixedOptions,
 
     /// Maximum number of runs to try.
     #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]
@@ -209,28 +209,28 @@ pub(crate) struct ShrinkArgs {
 }
 
 fn parse_minutes(text: &str) -> Result<Duration, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
+    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "the time must be greater than zero".into())
 }
 
 /// Parses a number in the form that `XDS_SIM_SEED` accepts.
 fn parse_number(text: &str) -> Result<u64, String> {
-    number_of(text).ok_or_else(|| "it is no number such as 7, 1_000 or 0x5eed".into())
+    number_of(text).ok_or_else(|| "it is not a number such as 7, 1_000 or 0x5eed".into())
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
     let number = parse_number(text)?;
-    if number > 0 { Ok(number) } else { Err("there has to be one at least".into()) }
+    if number > 0 { Ok(number) } else { Err("the number must be at least one".into()) }
 }
 
-fn parse_options(text: &str) -> Result<Line, String> {
+fn parse_options(text: &str) -> Result<OptionLine, String> {
     match text.parse() {
-        Ok(options) => Ok(Line { options, text: text.into() }),
+        Ok(options) => Ok(OptionLine { options, text: text.into() }),
         Err(why) => Err(why.to_string()),
     }
 }
 
 fn parse_tape(text: &str) -> Result<Arc<Tape>, String> {
-    text.parse().map(Arc::new).map_err(|why| format!("this is no tape: {why}"))
+    text.parse().map(Arc::new).map_err(|why| format!("this is not a tape: {why}"))
 }

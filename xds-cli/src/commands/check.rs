@@ -24,7 +24,7 @@ pub(crate) fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut sources = Sources::default();
     let validation = Validation::from(args.validate);
     let broken = sources.update(files);
-    let findings = findings(&sources, &args.elsewhere.consistency(), validation);
+    let findings = findings(&sources, &args.external.consistency(), validation);
 
     let errors = broken.len() + findings.iter().filter(|it| is_error(it)).count();
     let warnings = broken.len() + findings.len() - errors;

@@ -66,7 +66,7 @@ pub(crate) fn findings(
         let uses = deprecated_uses(schema(), key.type_url.as_str(), bytes);
         uses.unwrap_or_default().into_iter().map(|it| {
             let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
-            let text = format!("{resource} uses what is deprecated: {it}");
+            let text = format!("{resource} uses a deprecated element: {it}");
             FileFinding { file: file.to_owned(), resource, severity: Severity::Warning, text }
         })
     });

@@ -20,7 +20,7 @@ use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     findings::{FileFinding, dangling},
-    refused::{MaxRemoval, Refused, Removal},
+    rejected::{MaxRemoval, Rejected, Removal},
     sources::{FileError, Sources},
 };
 use crate::resource_types::Validation;
@@ -36,19 +36,19 @@ pub(crate) struct Reload {
     /// New dangling references.
     pub(crate) dangling: Vec<FileFinding>,
     /// Reason why the state of the files is rejected.
-    pub(crate) refused: Option<Refused>,
+    pub(crate) rejected: Option<Rejected>,
     /// Number of resources that the server has now.
     pub(crate) resources: usize,
     /// Result of applying the change, if there was one.
     pub(crate) applied: Option<Applied>,
     /// Set if the server has become ready, or if it waits for other files than before.
-    pub(crate) readiness: Option<ReadyNews>,
-    _told: Option<oneshot::Sender<()>>,
+    pub(crate) readiness: Option<ReadinessChange>,
+    _reported: Option<oneshot::Sender<()>>,
 }
 
 /// Readiness of the server. A server becomes ready once every file has been valid, and stays ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ReadyNews {
+pub(crate) enum ReadinessChange {
     /// Clients wait until these files, or the directory, have been valid once.
     Waiting(Vec<PathBuf>),
     /// Requests of clients are answered from now on.
@@ -57,33 +57,33 @@ pub(crate) enum ReadyNews {
 
 /// Handling of a change that leaves a dangling reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dangling {
+pub(crate) enum DanglingReferences {
     /// The dangling reference is reported, and the change is served.
-    Served,
+    Allowed,
     /// The dangling reference is reported, and the change is rejected.
-    Refused,
+    Rejected,
 }
 
 /// Directory that a management server follows. Dropping it stops following.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct FollowedDirectory {
     reloads: mpsc::Receiver<Reload>,
     task: JoinHandle<()>,
 }
 
 /// Requirements for the resources in a directory.
 #[derive(Debug)]
-pub(crate) struct Demands {
+pub(crate) struct FollowOptions {
     /// Check that finds dangling references.
     pub(crate) consistency: Consistency<'static>,
-    pub(crate) dangling: Dangling,
+    pub(crate) dangling: DanglingReferences,
     /// Largest share that one change may remove. `None` means no limit.
     pub(crate) max_removal: Option<MaxRemoval>,
     /// Whether a resource that proxies would reject makes its file broken.
     pub(crate) validation: Validation,
 }
 
-impl Followed {
+impl FollowedDirectory {
     /// Applies the contents of the directory to the server, and keeps following the directory.
     ///
     /// Nothing is served until every file has been valid once, because clients would treat the
@@ -95,13 +95,13 @@ impl Followed {
     /// an error of a file, and the last valid state is kept.
     pub(crate) async fn start(
         directory: &Path,
-        demands: Demands,
+        options: FollowOptions,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
-        let mut follower = Follower::new(directory, demands, server)?;
+        let mut follower = DirectoryFollower::new(directory, options, server)?;
         // Changes made before the watch started are included in this read.
         let files = follower.read().await?;
-        let (mut first, change) = follower.look_at(files).await;
+        let (mut first, change) = follower.examine(files).await;
         if let Some(change) = change {
             let served = follower.serve(change).await;
             first.errors.extend(served.errors);
@@ -119,44 +119,44 @@ impl Followed {
     }
 }
 
-impl Drop for Followed {
+impl Drop for FollowedDirectory {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 impl Reload {
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         let is_wrong = !self.errors.is_empty() || !self.dangling.is_empty();
         let is_changed = self.applied.is_some() || self.readiness.is_some();
-        is_wrong || self.refused.is_some() || is_changed
+        is_wrong || self.rejected.is_some() || is_changed
     }
 }
 
 #[derive(Debug)]
-struct Follower {
+struct DirectoryFollower {
     directory: Arc<Path>,
     /// Notified when the directory may have changed.
     changed: Arc<Notify>,
     _watch: Watch,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
-    policy: Dangling,
+    policy: DanglingReferences,
     max_removal: Option<MaxRemoval>,
     /// Dangling references that have been reported.
     dangling: Vec<FileFinding>,
     /// Rejected removal that has been reported.
     removal: Option<Removal>,
     /// Reported problem with the whole directory or with the server.
-    trouble: Option<String>,
+    last_failure: Option<String>,
     /// Files that the server waits for, as reported; `None` once it is ready.
     waiting: Option<Vec<PathBuf>>,
     server: ServerHandle,
 }
 
-impl Follower {
+impl DirectoryFollower {
     /// Starts watching the directory, without reading it.
-    fn new(directory: &Path, demands: Demands, server: ServerHandle) -> io::Result<Self> {
+    fn new(directory: &Path, options: FollowOptions, server: ServerHandle) -> io::Result<Self> {
         let directory: Arc<Path> = directory.into();
         let changed = Arc::new(Notify::new());
         let for_watch = Arc::clone(&changed);
@@ -166,13 +166,13 @@ impl Follower {
             changed,
             _watch: watch,
             directory,
-            sources: Sources::new(demands.validation),
-            consistency: demands.consistency.into(),
-            policy: demands.dangling,
-            max_removal: demands.max_removal,
+            sources: Sources::new(options.validation),
+            consistency: options.consistency.into(),
+            policy: options.dangling,
+            max_removal: options.max_removal,
             dangling: Vec::new(),
             removal: None,
-            trouble: None,
+            last_failure: None,
             waiting: Some(Vec::new()),
             server,
         })
@@ -181,22 +181,22 @@ impl Follower {
     async fn run(mut self, reloads: mpsc::Sender<Reload>) {
         loop {
             self.changed.notified().await;
-            let (mut news, change) = match self.read().await {
-                Ok(files) => self.look_at(files).await,
+            let (mut reload, change) = match self.read().await {
+                Ok(files) => self.examine(files).await,
                 Err(why) => (self.report(format!("{}: {why}", self.directory.display())), None),
             };
-            if news.is_news() {
-                let (told, is_told) = oneshot::channel();
-                news._told = Some(told);
-                if reloads.send(news).await.is_err() {
+            if reload.has_changes() {
+                let (reported, is_reported) = oneshot::channel();
+                reload._reported = Some(reported);
+                if reloads.send(reload).await.is_err() {
                     return;
                 }
                 // The receiver signals that it has reported the errors by dropping the reload.
-                let _ = is_told.await;
+                let _ = is_reported.await;
             }
             let Some(change) = change else { continue };
             let served = self.serve(change).await;
-            if served.is_news() && reloads.send(served).await.is_err() {
+            if served.has_changes() && reloads.send(served).await.is_err() {
                 return;
             }
         }
@@ -208,7 +208,7 @@ impl Follower {
     }
 
     /// Returns the new errors in the files, and the transaction to apply, if there is one.
-    async fn look_at(&mut self, files: Vec<File>) -> (Reload, Option<Transaction>) {
+    async fn examine(&mut self, files: Vec<File>) -> (Reload, Option<Transaction>) {
         let mut sources = core::mem::take(&mut self.sources);
         // Parsing large files takes seconds. It must not block streams.
         let updated = spawn_blocking(move || {
@@ -222,18 +222,18 @@ impl Follower {
         let resources = self.sources.served();
         let never_valid = self.sources.never_valid();
         if self.waiting.is_some() && !never_valid.is_empty() {
-            self.trouble = None;
-            let readiness = self.wait_for(never_valid);
+            self.last_failure = None;
+            let readiness = self.report_waiting(never_valid);
             return (Reload { errors, readiness, ..Reload::default() }, None);
         }
         let changes = self.sources.changes();
         let removal = self.max_removal.and_then(|it| it.exceeded_by(changes.removed(), resources));
-        let told = core::mem::replace(&mut self.removal, removal);
+        let reported = core::mem::replace(&mut self.removal, removal);
         if let Some(removal) = &self.removal {
-            self.trouble = None;
-            let is_new = told.as_ref() != Some(removal);
-            let refused = is_new.then(|| Refused::Removal(removal.clone()));
-            return (Reload { errors, refused, resources, ..Reload::default() }, None);
+            self.last_failure = None;
+            let is_new = reported.as_ref() != Some(removal);
+            let rejected = is_new.then(|| Rejected::Removal(removal.clone()));
+            return (Reload { errors, rejected, resources, ..Reload::default() }, None);
         }
         let is_change = !changes.is_empty();
         let change = changes.into_transaction();
@@ -246,17 +246,17 @@ impl Follower {
             }
             Err(_) => return (Reload { errors, ..Reload::default() }, None),
         };
-        self.trouble = None;
+        self.last_failure = None;
         let is_known = self.check(preview).await;
         let mut dangling = self.dangling.clone();
         dangling.retain(|finding| !is_known.contains(finding));
         let wrong = self.dangling.iter().filter(|it| it.severity == Severity::Error).count();
-        let is_refused = self.policy == Dangling::Refused && wrong > 0;
+        let is_rejected = self.policy == DanglingReferences::Rejected && wrong > 0;
         // Dangling references that have not changed have already been reported.
         let is_new = !dangling.is_empty() || is_known.len() != self.dangling.len();
-        let refused = (is_refused && is_new).then_some(Refused::Dangling(wrong));
-        let mut reload = Reload { errors, dangling, refused, resources, ..Reload::default() };
-        if is_refused {
+        let rejected = (is_rejected && is_new).then_some(Rejected::Dangling(wrong));
+        let mut reload = Reload { errors, dangling, rejected, resources, ..Reload::default() };
+        if is_rejected {
             return (reload, None);
         }
         if !is_change {
@@ -267,21 +267,21 @@ impl Follower {
 
     /// Records the files that the server waits for. Returns `None` if they have not changed, or if
     /// the server is ready.
-    fn wait_for(&mut self, files: Vec<PathBuf>) -> Option<ReadyNews> {
-        let told = self.waiting.as_mut()?;
-        if *told == files {
+    fn report_waiting(&mut self, files: Vec<PathBuf>) -> Option<ReadinessChange> {
+        let reported = self.waiting.as_mut()?;
+        if *reported == files {
             return None;
         }
-        told.clone_from(&files);
-        Some(ReadyNews::Waiting(files))
+        reported.clone_from(&files);
+        Some(ReadinessChange::Waiting(files))
     }
 
     /// Marks the server as ready. Returns `None` if it already was.
-    async fn become_ready(&mut self) -> Option<ReadyNews> {
+    async fn become_ready(&mut self) -> Option<ReadinessChange> {
         self.waiting.take()?;
         // An error means that the server has ended.
         let _ = self.server.set_ready().await;
-        Some(ReadyNews::Ready)
+        Some(ReadinessChange::Ready)
     }
 
     /// Checks the references of the state to be served. Returns the dangling
@@ -316,10 +316,10 @@ impl Follower {
 
     /// Reports a problem with the whole directory, once until it is resolved.
     fn report(&mut self, error: String) -> Reload {
-        let is_new = self.trouble.as_ref() != Some(&error);
+        let is_new = self.last_failure.as_ref() != Some(&error);
         let file: PathBuf = self.directory.to_path_buf();
-        let readiness = self.wait_for(vec![file.clone()]);
-        self.trouble = Some(error.clone());
+        let readiness = self.report_waiting(vec![file.clone()]);
+        self.last_failure = Some(error.clone());
         let resources = self.sources.served();
         let error = FileError { file, error, kept: resources };
         let errors = if is_new { vec![error] } else { Vec::new() };
@@ -352,33 +352,34 @@ mod tests {
             cluster("a", "STATIC") + "---\n" + &cluster("b", "STATIC"),
         )
         .unwrap();
-        let demands = Demands {
+        let options = FollowOptions {
             consistency: Consistency::default(),
-            dangling: Dangling::Served,
+            dangling: DanglingReferences::Allowed,
             max_removal: Some(MaxRemoval(10)),
             validation: Validation::default(),
         };
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-        let mut follower = Follower::new(&directory, demands, server.handle()).unwrap();
-        let report = |follower: &mut Follower| follower.report("cannot be read".to_owned());
+        let mut follower = DirectoryFollower::new(&directory, options, server.handle()).unwrap();
+        let report =
+            |follower: &mut DirectoryFollower| follower.report("cannot be read".to_owned());
         fs::write(directory.join("bad.yaml"), "{").unwrap();
         for _ in 0..2 {
             assert_eq!(report(&mut follower).errors.len(), 1);
             assert_eq!(report(&mut follower).errors.len(), 0, "it is known");
             // The directory can be read, and the server is not ready.
             let files = follower.read().await.unwrap();
-            assert!(follower.look_at(files).await.1.is_none());
+            assert!(follower.examine(files).await.1.is_none());
         }
         fs::remove_file(directory.join("bad.yaml")).unwrap();
         let files = follower.read().await.unwrap();
-        let change = follower.look_at(files).await.1.unwrap();
+        let change = follower.examine(files).await.1.unwrap();
         follower.serve(change).await;
         fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();
         for _ in 0..2 {
             assert_eq!(report(&mut follower).errors.len(), 1);
             // The directory can be read, and a removal is refused.
             let files = follower.read().await.unwrap();
-            assert!(follower.look_at(files).await.1.is_none());
+            assert!(follower.examine(files).await.1.is_none());
         }
         fs::remove_dir_all(directory).unwrap();
     }
@@ -391,24 +392,24 @@ mod tests {
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
         let handle = server.handle();
         let served = async || handle.contents(ViewName::default()).await.unwrap().len();
-        let demands = Demands {
+        let options = FollowOptions {
             consistency: Consistency::default(),
-            dangling: Dangling::Served,
+            dangling: DanglingReferences::Allowed,
             max_removal: None,
             validation: Validation::default(),
         };
-        let started = Followed::start(&directory, demands, handle.clone()).await;
+        let started = FollowedDirectory::start(&directory, options, handle.clone()).await;
         let (mut followed, first) = started.unwrap();
         assert_eq!((first.dangling.len(), first.resources, served().await), (0, 1, 1));
 
         fs::write(directory.join("b.yaml"), cluster("b", "EDS")).unwrap();
-        let news = followed.next().await.unwrap();
-        assert_eq!((news.dangling.len(), news.applied), (1, None));
+        let reload = followed.next().await.unwrap();
+        assert_eq!((reload.dangling.len(), reload.applied), (1, None));
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         assert_eq!(served().await, 1, "nobody has let go of the news");
-        drop(news);
+        drop(reload);
         let reload = followed.next().await.unwrap();
         assert_eq!(reload.applied.map(|it| it.changed), Some(1));
         assert_eq!((reload.resources, served().await), (2, 2));

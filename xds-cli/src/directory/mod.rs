@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `parse.rs` | parsing of one file into resources |
 //! | `sources.rs` | the newest and the last valid state of each file |
-//! | `refused.rs` | states that are rejected although each file is valid |
+//! | `rejected.rs` | states that are rejected although each file is valid |
 //! | `findings.rs` | findings about valid resources |
 //! | `follow.rs` | the task that applies changes of the files to a management server |
 //!
@@ -13,13 +13,13 @@
 mod findings;
 mod follow;
 mod parse;
-mod refused;
+mod rejected;
 mod sources;
 
 pub(crate) use self::{
     findings::{FileFinding, findings},
-    follow::{Dangling, Demands, Followed, ReadyNews, Reload},
+    follow::{DanglingReferences, FollowOptions, FollowedDirectory, ReadinessChange, Reload},
     parse::Key,
-    refused::{MaxRemoval, Refused, Removal},
+    rejected::{MaxRemoval, Rejected, Removal},
     sources::{FileError, Sources},
 };

@@ -58,7 +58,7 @@ pub(crate) fn parse(
 fn fault_of(resource: &Resource, limits: &ServerLimits) -> Option<String> {
     let longest = resource.name.len().max(resource.type_url.len());
     if resource.name == "*" {
-        Some("a resource cannot be named `*`, which stands for all of them".to_owned())
+        Some("a resource cannot be named `*`, the name of the wildcard".to_owned())
     } else if longest > limits.name_bytes {
         Some(format!("a name of {longest} bytes exceeds the limit of {}", limits.name_bytes))
     } else if resource.bytes.len() > limits.resource_bytes {

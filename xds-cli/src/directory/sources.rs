@@ -22,7 +22,7 @@ use crate::{resource_types::Validation, text::type_name};
 /// States of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    files: BTreeMap<PathBuf, Source>,
+    files: BTreeMap<PathBuf, FileState>,
     /// Resources that the server has.
     served: Resources,
     validation: Validation,
@@ -30,7 +30,7 @@ pub(crate) struct Sources {
 
 /// State of one file.
 #[derive(Debug, Default)]
-struct Source {
+struct FileState {
     /// Newest content.
     seen: Option<Seen>,
     /// Last valid state, which is in use; `None` if the file has never been valid.
@@ -38,7 +38,7 @@ struct Source {
     /// Newer state that is valid alone but conflicts with another file.
     pending: Option<Resources>,
     /// Current error, and whether it has been reported.
-    complaint: Option<Complaint>,
+    error: Option<StateError>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -48,9 +48,9 @@ enum Seen {
 }
 
 #[derive(Debug)]
-struct Complaint {
+struct StateError {
     text: String,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// Error of a file. The last valid state of the file stays in use.
@@ -83,10 +83,10 @@ impl Sources {
             files.into_iter().map(|file| (file.path.clone(), file)).collect();
         self.files.retain(|path, _| files.contains_key(path));
         while let Some((path, file)) = files.pop_first() {
-            self.files.entry(path).or_default().look_at(&file, self.validation);
+            self.files.entry(path).or_default().examine(&file, self.validation);
         }
         while self.accept_pending() {}
-        self.files.iter_mut().filter_map(|(path, source)| source.complain(path)).collect()
+        self.files.iter_mut().filter_map(|(path, source)| source.take_error(path)).collect()
     }
 
     /// Number of resources in the valid states of all files.
@@ -134,7 +134,7 @@ impl Sources {
     fn desired(&self) -> Resources {
         self.files
             .values()
-            .flat_map(Source::in_force)
+            .flat_map(FileState::in_force)
             .map(|(key, bytes)| (key.clone(), bytes.clone()))
             .collect()
     }
@@ -142,20 +142,20 @@ impl Sources {
     /// Accepts all pending states without a conflict. Returns true if that may have resolved the
     /// conflict of another pending state.
     fn accept_pending(&mut self) -> bool {
-        let mut refused: BTreeMap<PathBuf, String> = BTreeMap::new();
-        while let Some((path, complaint)) = self.conflict(&refused) {
-            refused.insert(path, complaint);
+        let mut rejected: BTreeMap<PathBuf, String> = BTreeMap::new();
+        while let Some((path, error)) = self.conflict(&rejected) {
+            rejected.insert(path, error);
         }
         let mut accepted = 0;
         for (path, source) in &mut self.files {
-            match (refused.remove(path), source.pending.take()) {
+            match (rejected.remove(path), source.pending.take()) {
                 (Some(text), Some(pending)) => {
                     source.pending = Some(pending);
-                    source.set_complaint(text);
+                    source.set_error(text);
                 }
                 (_, Some(pending)) => {
                     source.good = Some(pending);
-                    source.complaint = None;
+                    source.error = None;
                     accepted += 1;
                 }
                 (_, None) => {}
@@ -166,11 +166,11 @@ impl Sources {
 
     /// Returns the first file whose pending state newly defines a resource of another file,
     /// assuming that all pending states except the rejected ones are accepted.
-    fn conflict(&self, refused: &BTreeMap<PathBuf, String>) -> Option<(PathBuf, String)> {
+    fn conflict(&self, rejected: &BTreeMap<PathBuf, String>) -> Option<(PathBuf, String)> {
         let mut owners: HashMap<&Key, &Path> = HashMap::new();
         let mut candidates = Vec::new();
         for (path, source) in &self.files {
-            match source.pending.as_ref().filter(|_| !refused.contains_key(path)) {
+            match source.pending.as_ref().filter(|_| !rejected.contains_key(path)) {
                 None => owners.extend(source.in_force().keys().map(|key| (key, path.as_path()))),
                 Some(pending) => {
                     // A resource that a file has and keeps belongs to this file.
@@ -183,20 +183,20 @@ impl Sources {
         candidates.into_iter().find_map(|(path, pending)| {
             pending.keys().find_map(|key| {
                 let owner = *owners.entry(key).or_insert(path);
-                (owner != path).then(|| (path.clone(), complaint(path, key, owner)))
+                (owner != path).then(|| (path.clone(), error(path, key, owner)))
             })
         })
     }
 }
 
-impl Source {
+impl FileState {
     /// Returns the resources of the last valid state.
     fn in_force(&self) -> &Resources {
         static NONE: Resources = Resources::new();
         self.good.as_ref().unwrap_or(&NONE)
     }
 
-    fn look_at(&mut self, file: &File, validation: Validation) {
+    fn examine(&mut self, file: &File, validation: Validation) {
         let seen = match &file.content {
             Ok(content) => Seen::Content(blake3::hash(content)),
             Err(why) => Seen::Unreadable(why.clone()),
@@ -206,7 +206,7 @@ impl Source {
         }
         self.seen = Some(seen);
         // Earlier errors were about another content.
-        self.complaint = None;
+        self.error = None;
         self.pending = None;
         let parsed = match &file.content {
             Ok(content) => parse(&file.path, file.format, content, validation),
@@ -214,27 +214,27 @@ impl Source {
         };
         match parsed {
             Ok(resources) => self.pending = Some(resources),
-            Err(text) => self.set_complaint(text),
+            Err(text) => self.set_error(text),
         }
     }
 
-    fn set_complaint(&mut self, text: String) {
-        if self.complaint.as_ref().is_none_or(|complaint| complaint.text != text) {
-            self.complaint = Some(Complaint { text, is_told: false });
+    fn set_error(&mut self, text: String) {
+        if self.error.as_ref().is_none_or(|error| error.text != text) {
+            self.error = Some(StateError { text, is_reported: false });
         }
     }
 
-    fn complain(&mut self, path: &Path) -> Option<FileError> {
-        let complaint = self.complaint.as_mut().filter(|complaint| !complaint.is_told)?;
-        complaint.is_told = true;
-        let error = complaint.text.clone();
+    fn take_error(&mut self, path: &Path) -> Option<FileError> {
+        let error = self.error.as_mut().filter(|error| !error.is_reported)?;
+        error.is_reported = true;
+        let error = error.text.clone();
         Some(FileError { file: path.to_owned(), error, kept: self.in_force().len() })
     }
 }
 
-fn complaint(path: &Path, key: &Key, owner: &Path) -> String {
+fn error(path: &Path, key: &Key, owner: &Path) -> String {
     format!(
-        "{}: the {} resource `{}` stands in {} already",
+        "{}: the {} resource `{}` is already defined in {}",
         path.display(),
         type_name(key.type_url.as_str()),
         key.name,
@@ -302,9 +302,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Rig(Sources);
+    struct Directory(Sources);
 
-    impl Rig {
+    impl Directory {
         /// Updates and serves. Returns the errors, the changed names and the removed names.
         fn step(&mut self, files: Vec<File>) -> (Vec<String>, String, String) {
             let errors = self.0.update(files).into_iter().map(|error| error.error).collect();
@@ -331,103 +331,107 @@ mod tests {
 
     #[test]
     fn files_are_merged_and_only_differences_are_told() {
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
-        rig.expect(vec![file("a", "one two"), file("b", "three")], "", "");
-        rig.expect(vec![file("b", "three"), file("a", "one=2s")], "one", "two");
-        assert_eq!(rig.0.resources(), 2);
-        rig.expect(vec![file("b", "three")], "", "one");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
+        directory.expect(vec![file("a", "one two"), file("b", "three")], "", "");
+        directory.expect(vec![file("b", "three"), file("a", "one=2s")], "one", "two");
+        assert_eq!(directory.0.resources(), 2);
+        directory.expect(vec![file("b", "three")], "", "one");
     }
 
     #[test]
     fn another_spelling_of_the_same_is_no_difference() {
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one=1s")], "one", "");
-        rig.expect(vec![file("a", "one=1.000s")], "", "");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one=1s")], "one", "");
+        directory.expect(vec![file("a", "one=1.000s")], "", "");
     }
 
     #[test]
     fn a_broken_file_keeps_its_last_good_state_and_says_so_once() {
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
-        rig.expect_error(vec![broken("a"), file("b", "two")], "a:");
-        rig.expect(vec![broken("a"), file("b", "two three")], "three", "");
-        rig.expect_error(vec![raw("a", "resources: {"), file("b", "two three")], "a:");
-        rig.expect(vec![file("a", "one=2s"), file("b", "two three")], "one", "");
-        rig.expect_error(vec![broken("a"), file("b", "two three")], "a:");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
+        directory.expect_error(vec![broken("a"), file("b", "two")], "a:");
+        directory.expect(vec![broken("a"), file("b", "two three")], "three", "");
+        directory.expect_error(vec![raw("a", "resources: {"), file("b", "two three")], "a:");
+        directory.expect(vec![file("a", "one=2s"), file("b", "two three")], "one", "");
+        directory.expect_error(vec![broken("a"), file("b", "two three")], "a:");
         // A deleted file has no error.
-        rig.expect(vec![file("b", "two three")], "", "one");
+        directory.expect(vec![file("b", "two three")], "", "one");
     }
 
     #[test]
     fn an_unreadable_file_is_a_broken_one() {
         let unreadable = || File { content: Err("no permission".into()), ..file("a", "") };
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one")], "one", "");
-        rig.expect_error(vec![unreadable()], "a: no permission");
-        rig.expect(vec![unreadable()], "", "");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one")], "one", "");
+        directory.expect_error(vec![unreadable()], "a: no permission");
+        directory.expect(vec![unreadable()], "", "");
     }
 
     #[test]
     fn a_file_counts_as_valid_from_when_it_was_valid_once() {
-        let mut rig = Rig::default();
-        let never = |rig: &Rig| {
-            let never = rig.0.never_valid();
+        let mut directory = Directory::default();
+        let never = |directory: &Directory| {
+            let never = directory.0.never_valid();
             never.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
         };
         // Broken, and in conflict with another file.
-        rig.step(vec![file("a", "one"), broken("b"), file("c", "one two")]);
-        assert_eq!(never(&rig), "b c");
-        rig.step(vec![file("a", "one"), file("b", ""), file("c", "two")]);
-        assert_eq!(never(&rig), "", "a list without resources is valid");
-        rig.step(vec![broken("a"), file("b", ""), raw("c", ""), broken("d")]);
-        assert_eq!(never(&rig), "d");
-        rig.step(vec![broken("a")]);
-        assert_eq!(never(&rig), "", "a file that is gone is waited for no longer");
+        directory.step(vec![file("a", "one"), broken("b"), file("c", "one two")]);
+        assert_eq!(never(&directory), "b c");
+        directory.step(vec![file("a", "one"), file("b", ""), file("c", "two")]);
+        assert_eq!(never(&directory), "", "a list without resources is valid");
+        directory.step(vec![broken("a"), file("b", ""), raw("c", ""), broken("d")]);
+        assert_eq!(never(&directory), "d");
+        directory.step(vec![broken("a")]);
+        assert_eq!(never(&directory), "", "a file that is gone is waited for no longer");
     }
 
     #[test]
     fn a_resource_in_two_files_is_refused_to_the_later_one() {
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
         // The file that was edited later is rejected, whatever its name.
-        rig.expect_error(
+        directory.expect_error(
             vec![file("a", "one two=5s three"), file("b", "two")],
-            "a: the cds resource `two` stands in b already",
+            "a: the cds resource `two` is already defined in b",
         );
-        rig.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
+        directory.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
         // The state is accepted once the other file no longer defines the resource.
-        rig.expect(vec![file("a", "one two=5s three"), file("b", "four")], "four three two", "");
+        directory.expect(
+            vec![file("a", "one two=5s three"), file("b", "four")],
+            "four three two",
+            "",
+        );
     }
 
     #[test]
     fn of_two_new_files_the_one_with_the_later_name_is_refused() {
-        let mut rig = Rig::default();
-        let (errors, changed, _) = rig.step(vec![file("b", "one two"), file("a", "one")]);
+        let mut directory = Directory::default();
+        let (errors, changed, _) = directory.step(vec![file("b", "one two"), file("a", "one")]);
         assert_eq!(changed, "one");
-        assert_eq!(errors, ["b: the cds resource `one` stands in a already"]);
+        assert_eq!(errors, ["b: the cds resource `one` is already defined in a"]);
     }
 
     #[test]
     fn a_resource_may_move_to_another_file() {
-        let mut rig = Rig::default();
-        rig.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
+        let mut directory = Directory::default();
+        directory.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
         // Two resources swapped in one update.
-        rig.expect(vec![file("a", "three two"), file("b", "one")], "", "");
+        directory.expect(vec![file("a", "three two"), file("b", "one")], "", "");
         // In two updates, the new file first.
-        rig.expect_error(vec![file("a", "three two"), file("b", "one two")], "b: ");
-        rig.expect(vec![file("a", "three"), file("b", "one two")], "", "");
+        directory.expect_error(vec![file("a", "three two"), file("b", "one two")], "b: ");
+        directory.expect(vec![file("a", "three"), file("b", "one two")], "", "");
         // In two updates, the old file first.
-        rig.expect(vec![file("a", ""), file("b", "one two")], "", "three");
-        rig.expect(vec![file("a", ""), file("b", "one two three")], "three", "");
+        directory.expect(vec![file("a", ""), file("b", "one two")], "", "three");
+        directory.expect(vec![file("a", ""), file("b", "one two three")], "three", "");
         // To a new file, while the old one is deleted.
-        rig.expect(vec![file("a", ""), file("c", "one two three")], "", "");
+        directory.expect(vec![file("a", ""), file("c", "one two three")], "", "");
     }
 
     #[test]
     fn a_refused_file_does_not_stand_in_the_way_of_a_third_one() {
-        let mut rig = Rig::default();
-        rig.expect(
+        let mut directory = Directory::default();
+        directory.expect(
             vec![file("a", "one"), file("b", "two"), file("c", "three")],
             "one three two",
             "",
@@ -435,18 +439,22 @@ mod tests {
         // a needs a resource that b keeps because b itself is rejected: a is rejected too.
         // c may change.
         let (errors, changed, removed) =
-            rig.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
+            directory.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
         assert_eq!((changed.as_str(), removed.as_str()), ("three", ""));
         assert_eq!(errors.len(), 2, "{errors:?}");
         // Once c no longer defines the resource, both are accepted.
-        rig.expect(vec![file("a", "one two"), file("b", "three"), file("c", "")], "three", "");
-        assert_eq!(rig.0.resources(), 3);
+        directory.expect(
+            vec![file("a", "one two"), file("b", "three"), file("c", "")],
+            "three",
+            "",
+        );
+        assert_eq!(directory.0.resources(), 3);
     }
 
     #[test]
     fn resources_that_no_server_takes_are_the_fault_of_their_file() {
-        let mut rig = Rig::default();
-        rig.expect_error(vec![file("a", "one '*'")], "a: a resource cannot be named `*`");
-        rig.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");
+        let mut directory = Directory::default();
+        directory.expect_error(vec![file("a", "one '*'")], "a: a resource cannot be named `*`");
+        directory.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");
     }
 }

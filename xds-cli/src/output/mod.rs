@@ -7,6 +7,7 @@
 //! and the resources of `watch`, waits for [room] instead and is never lost. Standard error and the
 //! log are always offered. [finish] writes the queued output before the process exits.
 
+pub(crate) mod logging;
 mod queue;
 
 use core::{future::pending, time::Duration};
@@ -114,7 +115,7 @@ pub(crate) async fn reader_gone() -> Failure {
 }
 
 /// Prints an error or a warning to standard error. It is dropped if the queue is full.
-pub(crate) fn complain(lines: &str) {
+pub(crate) fn print_to_stderr(lines: &str) {
     let _ = stderr().offer(whole_lines(lines));
 }
 
@@ -178,7 +179,7 @@ pub(crate) async fn finish() {
             0 => String::new(),
             events => format!(" and {}", count(events, "event")),
         };
-        complain(&format!(
+        print_to_stderr(&format!(
             "xds: standard output was not read: {}{dropped} not written",
             count(bytes, "byte")
         ));

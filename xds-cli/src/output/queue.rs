@@ -34,7 +34,7 @@ pub(super) struct Queue(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Wakes the writer thread, and threads that wait in [`Queue::flush`].
     changed: Condvar,
     /// Wakes tasks that wait for room or for an error.
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<String>,
     /// Bytes in `waiting`, and of the text being written.
     bytes: usize,
@@ -150,12 +150,12 @@ pub(super) struct Unwritten {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing panics under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, state: &mut State, text: String) {
+    fn queue(&self, state: &mut QueueState, text: String) {
         state.add_notice(self.notice);
         state.add(text);
         self.changed.notify_all();
@@ -165,15 +165,15 @@ impl Shared {
         let mut state = self.lock();
         state.error = Some(why);
         state.waiting = VecDeque::new();
-        self.tell();
+        self.notify();
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_all();
         self.progress.notify_waiters();
     }
 
-    async fn until<T>(&self, probe: impl Fn(&State) -> Option<T>) -> T {
+    async fn until<T>(&self, probe: impl Fn(&QueueState) -> Option<T>) -> T {
         loop {
             let mut progress = pin!(self.progress.notified());
             // Notifications sent from here on are not missed.
@@ -195,7 +195,7 @@ impl Shared {
                 let mut state = self.lock();
                 state.bytes -= piece.len();
                 drop(state);
-                self.tell();
+                self.notify();
             }
         }
     }
@@ -216,7 +216,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     fn check(&self) -> io::Result<()> {
         match &self.error {
             Some(why) => Err(io::Error::new(why.kind(), why.to_string())),

@@ -124,7 +124,7 @@ pub(super) async fn late_frames(adapter: &dyn ClientAdapter) {
     call.respond(CLUSTER, "2", "n2", &[("a", "two")]);
     call.ended().await;
     call.respond(CLUSTER, "3", "n3", &[("a", "three")]);
-    call.is_deaf().await;
+    call.closed().await;
     let mut call = peer.call().await;
     call.sotw().await;
     call.respond(CLUSTER, "4", "n1", &[("a", "four")]);
@@ -140,7 +140,7 @@ pub(super) async fn too_long(adapter: &dyn ClientAdapter) {
     let mut call = peer.call().await;
     call.sotw().await;
     call.respond(CLUSTER, "1", "n1", &[("a", &"x".repeat(20_000))]);
-    call.is_deaf().await;
+    call.closed().await;
     let mut call = peer.call().await;
     call.sotw().await;
     call.respond(CLUSTER, "2", "n1", &[("a", "short")]);
@@ -209,7 +209,7 @@ pub(super) async fn half_open(adapter: &dyn ClientAdapter) {
     call.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut watch).await;
     call.sotw().await;
-    peer.fall_silent();
+    peer.stop_io();
     let mut call = peer.call().await;
     assert_eq!(call.sotw().await.response_nonce, "");
     println!("covers: B59");
@@ -226,5 +226,5 @@ pub(super) async fn shut_down(adapter: &dyn ClientAdapter) {
     assert!(soon("the end of the watch", watch.next()).await.is_none());
     assert!(soon("the end of the other", all.next()).await.is_none());
     soon("the end of the client", client.ended()).await;
-    call.is_deaf().await;
+    call.closed().await;
 }

@@ -75,7 +75,7 @@ fn config(server: ManagementServer) -> ClientConfig {
     profile.backoff.max = core::time::Duration::from_millis(100);
     ClientConfig::new(Node::new("node-1"), server)
         .with_profile(profile)
-        .with_type(NoBadOnes(OpaqueType::new(CLUSTER)))
+        .with_type(RejectingType(OpaqueType::new(CLUSTER)))
 }
 
 fn at(address: SocketAddr) -> ManagementServer {
@@ -84,9 +84,9 @@ fn at(address: SocketAddr) -> ManagementServer {
 
 /// Resource type that rejects resources with the word `bad`.
 #[derive(Debug)]
-struct NoBadOnes(OpaqueType);
+struct RejectingType(OpaqueType);
 
-impl ResourceType for NoBadOnes {
+impl ResourceType for RejectingType {
     fn type_url(&self) -> &TypeUrl {
         self.0.type_url()
     }

@@ -18,21 +18,21 @@ use crate::{
 /// Name of the transport that [`ClientSettings::tls`] applies to.
 const SECURED: &str = "secured";
 
-struct Stage {
+struct SecuredPeer {
     peer: Peer,
     settings: ClientSettings,
     token: String,
     _folder: Folder,
 }
 
-/// Starts a server with a certificate of `servers`, for a client that trusts `believed`.
-fn stage(servers: &Authority, believed: &Authority) -> Stage {
+/// Starts a server with a certificate of `servers`, for a client that trusts `trusted`.
+fn stage(servers: &Authority, trusted: &Authority) -> SecuredPeer {
     let (clients, folder) = (Authority::new("clients"), Folder::new());
     let peer =
         Peer::start_with(Headers::AtOnce, Some(mutual_tls(&servers.issue("127.0.0.1"), &clients)));
     let own = clients.issue("client");
     let tls =
-        TlsFiles::default().with_ca_certificate(folder.put("ca.pem", &believed.pem)).with_identity(
+        TlsFiles::default().with_ca_certificate(folder.put("ca.pem", &trusted.pem)).with_identity(
             folder.put("own.pem", &own.certificate),
             folder.put("own.key", &own.private_key),
         );
@@ -42,7 +42,7 @@ fn stage(servers: &Authority, believed: &Authority) -> Stage {
         token: Some(folder.put("token", &token)),
         ..ClientSettings::default()
     };
-    Stage { peer, settings, token, _folder: folder }
+    SecuredPeer { peer, settings, token, _folder: folder }
 }
 
 pub(super) async fn mutual_tls_and_token(adapter: &dyn ClientAdapter) {

@@ -12,7 +12,7 @@ use xds_grpc::{
     runtime::Listen,
 };
 
-use super::pair::{Asks, NAME, Papers, Served, client, cluster};
+use super::pair::{Certificates, NAME, RequestMode, Served, client, cluster};
 use crate::{
     raw::{fetch, status_of},
     wait::{no_value, soon, value},
@@ -21,7 +21,7 @@ use crate::{
 pub(super) async fn held_poll<C: Listen, S: Listen>() {
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
-    let client = client::<C>(served.listen(Asks::Polls).await, Asks::Polls, None);
+    let client = client::<C>(served.listen(RequestMode::Poll).await, RequestMode::Poll, None);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
     soon("a request that is held", async {
@@ -44,34 +44,34 @@ pub(super) async fn held_poll<C: Listen, S: Listen>() {
 }
 
 pub(super) async fn secured_stream<C: Listen, S: Listen>() {
-    secured::<C, S>(Asks::Stream).await;
+    secured::<C, S>(RequestMode::Stream).await;
 }
 
 pub(super) async fn secured_polls<C: Listen, S: Listen>() {
-    secured::<C, S>(Asks::Polls).await;
+    secured::<C, S>(RequestMode::Poll).await;
 }
 
-async fn secured<C: Listen, S: Listen>(asks: Asks) {
-    let papers = Papers::new();
-    let served = Served::<S>::start(Some(&papers));
+async fn secured<C: Listen, S: Listen>(mode: RequestMode) {
+    let certificates = Certificates::new();
+    let served = Served::<S>::start(Some(&certificates));
     served.set("a", "1s").await;
-    let address = served.listen(asks).await;
+    let address = served.listen(mode).await;
 
     // The certificate is valid for a name, not for the address.
-    let deceived = client::<C>(address, asks, Some(papers.of_client()));
+    let deceived = client::<C>(address, mode, Some(certificates.of_client()));
     let why = no_value(&mut deceived.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(why.contains("not valid for"), "{why}");
 
-    let stranger = papers.of_stranger().with_server_name(NAME).expect("it is one");
-    let stranger = client::<C>(address, asks, Some(stranger));
-    no_value(&mut stranger.watch_untyped(CLUSTER, "a")).await;
+    let unknown = certificates.of_unknown_client().with_server_name(NAME).expect("it is one");
+    let unknown = client::<C>(address, mode, Some(unknown));
+    no_value(&mut unknown.watch_untyped(CLUSTER, "a")).await;
 
     // A client without TLS gets no resource.
-    let open = client::<C>(address, asks, None);
+    let open = client::<C>(address, mode, None);
     no_value(&mut open.watch_untyped(CLUSTER, "a")).await;
 
-    let known = papers.of_client().with_server_name(NAME).expect("it is one");
-    let known = client::<C>(address, asks, Some(known));
+    let known = certificates.of_client().with_server_name(NAME).expect("it is one");
+    let known = client::<C>(address, mode, Some(known));
     let mut watch = known.watch_untyped(CLUSTER, "a");
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
     served.set("a", "2s").await;
@@ -85,7 +85,7 @@ const FETCH_STATUS: &str =
 pub(super) async fn status_and_health<C: Listen, S: Listen>() {
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
-    let client = client::<C>(served.listen(Asks::Stream).await, Asks::Stream, None);
+    let client = client::<C>(served.listen(RequestMode::Stream).await, RequestMode::Stream, None);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     value(&mut watch).await;
 

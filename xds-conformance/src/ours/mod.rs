@@ -33,16 +33,16 @@ use crate::{
 pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Trial> {
     let clients = [("client", client::GRPC), ("rest", client::REST), ("files", client::FILES)];
     let clients = clients.into_iter().flat_map(|(kind, cases)| {
-        cases
-            .iter()
-            .map(move |case| trial(runtime, kind, case, enter, |run| run(&Ours::<R>(PhantomData))))
+        cases.iter().map(move |case| {
+            trial(runtime, kind, case, enter, |run| run(&ProjectAdapter::<R>(PhantomData)))
+        })
     });
-    let servers = server::GRPC
-        .iter()
-        .map(|case| trial(runtime, "server", case, enter, |run| run(&Ours::<R>(PhantomData))));
-    let polled = server::REST
-        .iter()
-        .map(|case| trial(runtime, "gateway", case, enter, |run| run(&Ours::<R>(PhantomData))));
+    let servers = server::GRPC.iter().map(|case| {
+        trial(runtime, "server", case, enter, |run| run(&ProjectAdapter::<R>(PhantomData)))
+    });
+    let polled = server::REST.iter().map(|case| {
+        trial(runtime, "gateway", case, enter, |run| run(&ProjectAdapter::<R>(PhantomData)))
+    });
     clients.chain(servers).chain(polled).chain(trials_of_both::<R, R, E>(runtime, enter)).collect()
 }
 
@@ -96,9 +96,9 @@ fn trial<A: ?Sized, E: 'static>(
 }
 
 /// Adapter of this repository for a runtime.
-struct Ours<R>(PhantomData<fn() -> R>);
+struct ProjectAdapter<R>(PhantomData<fn() -> R>);
 
-impl<R: Listen> ClientAdapter for Ours<R> {
+impl<R: Listen> ClientAdapter for ProjectAdapter<R> {
     fn connect(&self, config: ClientConfig, settings: &ClientSettings) -> ClientHandle {
         let mut options = ClientOptions::default().with_seed(7);
         if let Some((interval, timeout)) = settings.keepalive {
@@ -119,7 +119,7 @@ impl<R: Listen> ClientAdapter for Ours<R> {
     }
 }
 
-impl<R: Listen> ServerAdapter for Ours<R> {
+impl<R: Listen> ServerAdapter for ProjectAdapter<R> {
     fn start(&self, config: ServerConfig, settings: &ServerSettings) -> Box<dyn RunningServer> {
         let mut options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
         if let Some((interval, timeout)) = settings.keepalive {
@@ -133,7 +133,7 @@ impl<R: Listen> ServerAdapter for Ours<R> {
     }
 }
 
-impl<R: Listen> RestServerAdapter for Ours<R> {
+impl<R: Listen> RestServerAdapter for ProjectAdapter<R> {
     fn start_rest(&self, config: ServerConfig, hold: Duration) -> Box<dyn RunningServer> {
         let server = ManagementServer::<R>::start(config, ServerOptions::default().with_seed(7));
         let (listener, address) = bound::<R>();

@@ -24,9 +24,9 @@ use crate::{certificates::Authority, folder::Folder};
 
 /// Transport of a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asks {
+pub(super) enum RequestMode {
     Stream,
-    Polls,
+    Poll,
 }
 
 /// Name of the TLS transport.
@@ -36,13 +36,13 @@ const SECURED: &str = "secured";
 pub(super) const NAME: &str = "cp.test";
 
 /// Certificates and trusted authorities of client and server.
-pub(super) struct Papers {
+pub(super) struct Certificates {
     folder: Folder,
     servers: Authority,
     clients: Authority,
 }
 
-impl Papers {
+impl Certificates {
     pub(super) fn new() -> Self {
         let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
         Self { folder: Folder::new(), servers, clients }
@@ -65,15 +65,15 @@ impl Papers {
             self.folder.put("client.pem", &own.certificate),
             self.folder.put("client.key", &own.private_key),
         );
-        Credentials::tls(self.believed().with_identity(own.0, own.1))
+        Credentials::tls(self.trusted().with_identity(own.0, own.1))
     }
 
     /// Credentials of a client without a certificate.
-    pub(super) fn of_stranger(&self) -> Credentials {
-        Credentials::tls(self.believed())
+    pub(super) fn of_unknown_client(&self) -> Credentials {
+        Credentials::tls(self.trusted())
     }
 
-    fn believed(&self) -> TlsFiles {
+    fn trusted(&self) -> TlsFiles {
         TlsFiles::default().with_ca_certificate(self.folder.put("servers.pem", &self.servers.pem))
     }
 }
@@ -86,37 +86,45 @@ pub(super) struct Served<S> {
 }
 
 impl<S: Listen> Served<S> {
-    pub(super) fn start(papers: Option<&Papers>) -> Self {
+    pub(super) fn start(certificates: Option<&Certificates>) -> Self {
         let mut options = ServerOptions::default().with_seed(7);
-        if let Some(papers) = papers {
-            options = options.with_credentials(papers.of_server());
+        if let Some(certificates) = certificates {
+            options = options.with_credentials(certificates.of_server());
         }
         let server = ManagementServer::<S>::start(ServerConfig::default(), options);
         Self { handle: server.handle(), server, _of: PhantomData }
     }
 
     /// Listens for clients with this transport.
-    pub(super) async fn listen(&self, asks: Asks) -> SocketAddr {
+    pub(super) async fn listen(&self, mode: RequestMode) -> SocketAddr {
         let (listener, address) = bound::<S>().await;
-        self.serve(listener, asks);
+        self.serve(listener, mode);
         address
     }
 
     /// Listens on `address` for clients with this transport.
-    pub(super) async fn listen_on(&self, address: &ListenAddress, asks: Asks) -> BoundAddress {
+    pub(super) async fn listen_on(
+        &self,
+        address: &ListenAddress,
+        mode: RequestMode,
+    ) -> BoundAddress {
         let (listener, bound) =
             ManagementServer::<S>::bind(address).await.expect("it can be bound");
-        self.serve(listener, asks);
+        self.serve(listener, mode);
         bound
     }
 
-    fn serve(&self, listener: impl Into<Listener<S::Listener, S::UnixListener>>, asks: Asks) {
-        match asks {
-            Asks::Stream => {
+    fn serve(
+        &self,
+        listener: impl Into<Listener<S::Listener, S::UnixListener>>,
+        mode: RequestMode,
+    ) {
+        match mode {
+            RequestMode::Stream => {
                 let serving = self.server.serve(listener);
                 S::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
             }
-            Asks::Polls => {
+            RequestMode::Poll => {
                 // Longer than any case waits.
                 let options = GatewayOptions::default().with_hold(Duration::from_secs(60));
                 let serving = self.server.serve_rest(listener, Schema::envoy(), options);
@@ -156,24 +164,24 @@ async fn bound<S: Listen>() -> (S::Listener, SocketAddr) {
 /// Starts a client of the server at `address`, over TLS if it has credentials.
 pub(super) fn client<C: Listen>(
     address: SocketAddr,
-    asks: Asks,
+    mode: RequestMode,
     credentials: Option<Credentials>,
 ) -> ClientHandle {
     let scheme = if credentials.is_some() { "https" } else { "http" };
-    client_of::<C>(&format!("{scheme}://{address}"), asks, credentials)
+    client_of::<C>(&format!("{scheme}://{address}"), mode, credentials)
 }
 
 /// Starts a client of the server with this URI, over TLS if it has credentials.
 pub(super) fn client_of<C: Listen>(
     uri: &str,
-    asks: Asks,
+    mode: RequestMode,
     credentials: Option<Credentials>,
 ) -> ClientHandle {
     let mut server = Upstream::new(uri);
     if credentials.is_some() {
         server = server.with_transport(SECURED);
     }
-    if let Asks::Polls = asks {
+    if let RequestMode::Poll = mode {
         let mut policy = PollPolicy::new(Duration::from_millis(20));
         policy.request_timeout = Duration::from_secs(60);
         server = server.with_polls(policy);

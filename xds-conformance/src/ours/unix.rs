@@ -10,7 +10,7 @@ use xds_grpc::{
     server::{ListenAddress, UnixSocket},
 };
 
-use super::pair::{Asks, NAME, Papers, Served, client_of, cluster};
+use super::pair::{Certificates, NAME, RequestMode, Served, client_of, cluster};
 use crate::{
     folder::Folder,
     wait::{first_value, no_value, soon, value},
@@ -34,20 +34,20 @@ impl Socket {
 }
 
 pub(super) async fn stream<C: Listen, S: Listen>() {
-    exchange::<C, S>(Asks::Stream).await;
+    exchange::<C, S>(RequestMode::Stream).await;
 }
 
 pub(super) async fn polls<C: Listen, S: Listen>() {
-    exchange::<C, S>(Asks::Polls).await;
+    exchange::<C, S>(RequestMode::Poll).await;
 }
 
-async fn exchange<C: Listen, S: Listen>(asks: Asks) {
+async fn exchange<C: Listen, S: Listen>(mode: RequestMode) {
     let socket = Socket::new();
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
-    let bound = served.listen_on(&socket.address(), asks).await;
+    let bound = served.listen_on(&socket.address(), mode).await;
     assert_eq!(bound.to_string(), format!("unix:{}", socket.path.display()));
-    let client = client_of::<C>(&bound.to_string(), asks, None);
+    let client = client_of::<C>(&bound.to_string(), mode, None);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
     served.set("a", "2s").await;
@@ -57,17 +57,17 @@ async fn exchange<C: Listen, S: Listen>(asks: Asks) {
 /// TLS over a socket file: the certificate must be valid for `localhost` or for the
 /// client's server name.
 pub(super) async fn secured<C: Listen, S: Listen>() {
-    let (socket, papers) = (Socket::new(), Papers::new());
-    let served = Served::<S>::start(Some(&papers));
+    let (socket, certificates) = (Socket::new(), Certificates::new());
+    let served = Served::<S>::start(Some(&certificates));
     served.set("a", "1s").await;
-    let uri = served.listen_on(&socket.address(), Asks::Stream).await.to_string();
+    let uri = served.listen_on(&socket.address(), RequestMode::Stream).await.to_string();
 
-    let deceived = client_of::<C>(&uri, Asks::Stream, Some(papers.of_client()));
+    let deceived = client_of::<C>(&uri, RequestMode::Stream, Some(certificates.of_client()));
     let why = no_value(&mut deceived.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(why.contains("not valid for"), "{why}");
 
-    let known = papers.of_client().with_server_name(NAME).expect("it is one");
-    let known = client_of::<C>(&uri, Asks::Stream, Some(known));
+    let known = certificates.of_client().with_server_name(NAME).expect("it is one");
+    let known = client_of::<C>(&uri, RequestMode::Stream, Some(known));
     assert_eq!(value(&mut known.watch_untyped(CLUSTER, "a")).await.bytes, cluster("a", "1s"));
 }
 
@@ -76,12 +76,12 @@ pub(super) async fn file<C: Listen, S: Listen>() {
     let socket = Socket::new();
     let served = Served::<S>::start(None);
     served.set("a", "1s").await;
-    let uri = served.listen_on(&socket.address(), Asks::Stream).await.to_string();
+    let uri = served.listen_on(&socket.address(), RequestMode::Stream).await.to_string();
     let refused = ManagementServer::<S>::bind(&socket.address()).await.expect_err("it is in use");
     assert_eq!(refused.kind(), io::ErrorKind::AddrInUse, "{refused}");
     assert!(refused.to_string().contains("another server listens"), "{refused}");
 
-    let client = client_of::<C>(&uri, Asks::Stream, None);
+    let client = client_of::<C>(&uri, RequestMode::Stream, None);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
     served.handle.shut_down().await;
@@ -97,6 +97,6 @@ pub(super) async fn file<C: Listen, S: Listen>() {
     assert!(fs::symlink_metadata(&socket.path).is_ok(), "it is left behind");
     let next = Served::<S>::start(None);
     next.set("a", "2s").await;
-    next.listen_on(&socket.address(), Asks::Stream).await;
+    next.listen_on(&socket.address(), RequestMode::Stream).await;
     assert_eq!(first_value(&mut watch).await.bytes, cluster("a", "2s"));
 }

@@ -15,7 +15,7 @@ use xds_core::{
 
 use crate::{
     Case, RestServerAdapter, RunningServer, ServerAdapter, ServerSettings, peer::resource,
-    raw::Caller, wait::soon,
+    raw::RawClient, wait::soon,
 };
 
 macro_rules! cases {
@@ -56,12 +56,12 @@ fn set(server: &dyn RunningServer, name: &str, content: &str) {
 async fn changes(adapter: &dyn ServerAdapter) {
     let server = start(adapter);
     set(&*server, "a", "one");
-    let mut caller = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
-    let first = caller.response().await;
+    let mut client = RawClient::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let first = client.response().await;
     assert_eq!(first.resources[0].value, resource("a", "one"));
-    caller.ack(&first, &["a"]);
+    client.ack(&first, &["a"]);
     set(&*server, "a", "two");
-    let second = caller.response().await;
+    let second = client.response().await;
     assert_eq!(second.resources[0].value, resource("a", "two"));
     assert_ne!(first.version_info, second.version_info);
 }
@@ -72,10 +72,10 @@ async fn slow_reader(adapter: &dyn ServerAdapter) {
 
     let server = start(adapter);
     set(&*server, "a", &"x".repeat(LONG));
-    let mut slow = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let mut slow = RawClient::subscribe(server.address(), CLUSTER, &["a"]).await;
     for content in ["one", "two", "three"] {
         set(&*server, "b", content);
-        let mut other = Caller::subscribe(server.address(), CLUSTER, &["b"]).await;
+        let mut other = RawClient::subscribe(server.address(), CLUSTER, &["b"]).await;
         assert_eq!(other.response().await.resources[0].value, resource("b", content));
     }
     // The slow reader has lost nothing.
@@ -86,32 +86,32 @@ async fn slow_reader(adapter: &dyn ServerAdapter) {
 async fn too_long(adapter: &dyn ServerAdapter) {
     let server = start(adapter);
     let name = "x".repeat(2 << 20);
-    let caller = Caller::subscribe(server.address(), CLUSTER, &[&name]).await;
-    assert_eq!(caller.end().await.as_deref(), Some("8"));
+    let client = RawClient::subscribe(server.address(), CLUSTER, &[&name]).await;
+    assert_eq!(client.end().await.as_deref(), Some("8"));
 }
 
 async fn garbage(adapter: &dyn ServerAdapter) {
     let server = start(adapter);
     set(&*server, "a", "one");
-    let mut witness = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
-    let first = witness.response().await;
+    let mut other_client = RawClient::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let first = other_client.response().await;
     // Bytes that are not a valid node.
     let bad = xds_core::proto::Any { type_url: "\u{1}".into(), value: Bytes::from_static(b"\xff") };
-    let caller = Caller::call(server.address(), &bad).await;
-    assert_eq!(caller.end().await.as_deref(), Some("3"));
-    witness.ack(&first, &["a"]);
+    let client = RawClient::call(server.address(), &bad).await;
+    assert_eq!(client.end().await.as_deref(), Some("3"));
+    other_client.ack(&first, &["a"]);
     set(&*server, "a", "two");
-    assert_eq!(witness.response().await.resources[0].value, resource("a", "two"));
+    assert_eq!(other_client.response().await.resources[0].value, resource("a", "two"));
 }
 
 async fn drain(adapter: &dyn ServerAdapter) {
     let server = start(adapter);
     set(&*server, "a", "one");
-    let mut caller = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
-    let first = caller.response().await;
-    caller.ack(&first, &["a"]);
+    let mut client = RawClient::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let first = client.response().await;
+    client.ack(&first, &["a"]);
     server.drain();
-    assert_eq!(caller.end().await.as_deref(), Some("14"));
+    assert_eq!(client.end().await.as_deref(), Some("14"));
 }
 
 async fn dead_client(adapter: &dyn ServerAdapter) {
@@ -124,9 +124,9 @@ async fn dead_client(adapter: &dyn ServerAdapter) {
     let settings = ServerSettings { keepalive: Some((often, 10 * often)) };
     let server = adapter.start(ServerConfig::default(), &settings);
     set(&*server, "a", "one");
-    let mut witness = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
-    let first = witness.response().await;
-    witness.ack(&first, &["a"]);
+    let mut other_client = RawClient::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let first = other_client.response().await;
+    other_client.ack(&first, &["a"]);
     let socket = soon("a connection", Async::<TcpStream>::connect(server.address())).await;
     let mut socket = socket.expect("somebody listens");
     socket.write_all(PREFACE).await.expect("somebody reads");
@@ -135,6 +135,6 @@ async fn dead_client(adapter: &dyn ServerAdapter) {
     let _ = soon("the end of the connection", socket.read_to_end(&mut heard)).await;
     assert!(heard.windows(PING.len()).any(|it| it == PING), "it was not even asked: {heard:?}");
     set(&*server, "a", "two");
-    assert_eq!(witness.response().await.resources[0].value, resource("a", "two"));
+    assert_eq!(other_client.response().await.resources[0].value, resource("a", "two"));
     println!("covers: B59");
 }

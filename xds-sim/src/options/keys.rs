@@ -185,7 +185,7 @@ pub(super) fn instead_of(word: &str) -> String {
             let unknown = words_of_set(value).and_then(|mut it| it.find(|it| !known.contains(it)));
             let known = known.join(", ");
             match unknown {
-                Some(unknown) => format!("{unknown} is none of {known}"),
+                Some(unknown) => format!("{unknown} is not one of {known}"),
                 None => format!("{name} is written as {{one,another}}, of {known}"),
             }
         }

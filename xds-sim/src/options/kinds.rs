@@ -124,9 +124,9 @@ kinds! {
         /// A watcher delays finishing its notices.
         SlowWatcher = "slow-watcher",
         /// A watcher starts or ends a watch while it handles a notice.
-        WatchWhenTold = "watch-when-told",
+        WatchInNotice = "watch-when-told",
         /// An operator sets a resource with a TTL.
-        SetForAWhile = "set-for-a-while",
+        SetWithTtl = "set-for-a-while",
         /// An operator makes the server report an error to clients that name a resource.
         SetError = "set-error",
         /// An operator assigns a client to another view while its streams are open.
@@ -171,7 +171,7 @@ kinds! {
     /// Set of [`Fault`]s that may occur in a run.
     {
         /// The driver does not poll the core for a while.
-        Starve = "starve",
+        Suspend = "starve",
         /// The driver calls a core's timeout handler although no timer is due.
         WakeForNothing = "wake-for-nothing",
         /// A stream is reset; messages in flight on it are lost.
@@ -213,9 +213,9 @@ kinds! {
         /// The clock jumps forward, as after suspend: events due in between happen late.
         ClockJump = "clock-jump",
         /// The network has a limited bandwidth for a while and delivers messages in batches.
-        Narrow = "narrow",
+        LimitBandwidth = "narrow",
         /// All streams are blocked one after the other and are released in another order.
-        Clog = "clog",
+        BlockAll = "clog",
         /// A load balancer moves the clients of a server to another replica with an older or newer
         /// state.
         OtherReplica = "other-replica",
@@ -282,11 +282,11 @@ kinds! {
         /// A rogue client subscribes and unsubscribes endlessly.
         Churner = "churner",
         /// A rogue client acknowledges responses that were never sent.
-        Prophet = "prophet",
+        FutureAck = "prophet",
         /// A rogue client changes its node with every request.
         Impostor = "impostor",
         /// A rogue client requests thousands of malformed, overlong or empty names.
-        Babbler = "babbler",
+        ExcessiveNames = "babbler",
         /// A rogue client sends messages of both protocol variants on one stream.
         Bilingual = "bilingual",
         /// A response has a different known type URL than its resources.
@@ -294,9 +294,9 @@ kinds! {
         /// A resource in a response has a different known type than the response.
         OtherAny = "other-any",
         /// A rogue client requests an unknown or missing type in addition to a known one.
-        Foreigner = "foreigner",
+        UnknownTypes = "foreigner",
         /// A rogue client requests a different type on a stream dedicated to one type.
-        Stray = "stray",
+        WrongType = "stray",
     }
 }
 
@@ -304,7 +304,7 @@ impl Lies {
     /// Whether all members are sent to servers only, so that every rule still applies to clients.
     #[must_use]
     pub fn spare_clients(self) -> bool {
-        self.iter().all(Lie::is_of_a_stranger)
+        self.iter().all(Lie::is_by_rogue_client)
     }
 }
 
@@ -312,18 +312,18 @@ impl Lie {
     /// Whether the lie is sent to a server, by a rogue client that is not one of the world's
     /// clients.
     #[must_use]
-    pub const fn is_of_a_stranger(self) -> bool {
+    pub const fn is_by_rogue_client(self) -> bool {
         matches!(
             self,
             Self::HostileClient
                 | Self::Rejecter
                 | Self::Churner
-                | Self::Prophet
+                | Self::FutureAck
                 | Self::Impostor
-                | Self::Babbler
+                | Self::ExcessiveNames
                 | Self::Bilingual
-                | Self::Foreigner
-                | Self::Stray
+                | Self::UnknownTypes
+                | Self::WrongType
         )
     }
 }

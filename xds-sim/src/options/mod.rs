@@ -21,29 +21,29 @@
 //! | a partition: one client reaches none of its servers, other clients do | [`Fault::CutOff`] |
 //! | an asymmetric partition: one client cannot reach one server, but reaches the others | [`Fault::Partition`] |
 //! | latency and jitter of one stream or all streams, and so reordering across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`], [`Fault::SlowLink`] |
-//! | limited bandwidth, and messages that arrive together | [`Fault::Narrow`] |
-//! | blocked transports, also one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::Clog`] |
+//! | limited bandwidth, and messages that arrive together | [`Fault::LimitBandwidth`] |
+//! | blocked transports, also one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::BlockAll`] |
 //! | a replica with an older, newer or empty state | [`Fault::OtherReplica`], [`Fault::Lag`] |
 //! | restarts of servers and clients; version counters that start again | [`Fault::RestartServer`], [`Fault::RestartClient`], [`Options::versions`] |
-//! | a slow server, and responses close to a client's does-not-exist timer | [`Fault::Lag`], [`Fault::BlockResponses`], [`Fault::Starve`]; pauses are drawn around these times |
+//! | a slow server, and responses close to a client's does-not-exist timer | [`Fault::Lag`], [`Fault::BlockResponses`], [`Fault::Suspend`]; pauses are drawn around these times |
 //! | push storms, states deleted and created again, resources restored to an earlier content | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
 //! | a client moved to another view while its streams are open | [`Action::Move`], [`Options::views`] |
-//! | slow watchers, watches started inside notifications, many names, globs, duplicate watches | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | slow watchers, watches started inside notifications, many names, globs, duplicate watches | [`Action::SlowWatcher`], [`Action::WatchInNotice`], [`Action::WatchMany`], [`Action::WatchGlob`] |
 //! | clients of both variants at one server, and servers of both variants behind one client | [`Options::mixture`] |
 //! | split responses, and resources that exceed the size limit | [`Options::responses`] |
 //! | resources watched by an alias | [`Action::WatchAlias`] |
 //! | optional features of clients and servers | [`Options::features`] |
 //! | resources that are valid only from a trusted server | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
 //! | external verdicts, which arrive late and reject | [`Options::verdicts`], [`Action::SetBad`] |
-//! | TTLs, and errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
-//! | clock jumps, late timers, coarse clocks, equal deadlines, early or late polls | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
+//! | TTLs, and errors of single resources | [`Action::SetWithTtl`], [`Action::SetError`] |
+//! | clock jumps, late timers, coarse clocks, equal deadlines, early or late polls | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Suspend`] |
 //! | files that are missing, truncated or unreadable; file events that are lost, duplicated or early | [`Fault::BadFile`], [`Fault::LostEvent`], [`Fault::DoubleEvent`], [`Fault::StaleFile`] |
 //! | answers to polls that are errors, redirects, truncated, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
 //! | responses that are truncated, garbled, of an unknown or wrong type, or of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherEnvelope`], [`Lie::OtherAny`], [`Lie::OtherVariant`] |
 //! | names that are duplicated, not requested, empty, of 1 MiB, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
 //! | missing or reused nonces, and one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
 //! | removals of existing resources, of up to a hundred thousand names, or of resources in the same response; empty full states | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
-//! | rogue clients that send garbage, reject everything with messages of 1 MiB, subscribe and unsubscribe endlessly, acknowledge unsent responses, change their node, request thousands of names or malformed names, mix both variants on one stream, or request types that are unknown or not served on the stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`], [`Lie::Foreigner`], [`Lie::Stray`] |
+//! | rogue clients that send garbage, reject everything with messages of 1 MiB, subscribe and unsubscribe endlessly, acknowledge unsent responses, change their node, request thousands of names or malformed names, mix both variants on one stream, or request types that are unknown or not served on the stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::FutureAck`], [`Lie::Impostor`], [`Lie::ExcessiveNames`], [`Lie::Bilingual`], [`Lie::UnknownTypes`], [`Lie::WrongType`] |
 //!
 //! Failures that the cores do not see are tested outside the simulation:
 //!
@@ -222,7 +222,7 @@ impl Options {
             lies: match (lies, choices.chance("strangers", 125)) {
                 (true, _) => Lies::draw(choices),
                 (false, true) => {
-                    Lies::draw(choices).iter().filter(|lie| lie.is_of_a_stranger()).collect()
+                    Lies::draw(choices).iter().filter(|lie| lie.is_by_rogue_client()).collect()
                 }
                 (false, false) => Lies::NONE,
             },
@@ -303,7 +303,7 @@ impl Options {
             _ if self.responses == Responses::Short => self.mixture = Mixture::Alike,
             Mixture::Alike | Mixture::ByClient | Mixture::ByServer => {}
         }
-        let is_incremental = self.speaks_only(Variant::Incremental);
+        let is_incremental = self.uses_only(Variant::Incremental);
         // If the members of a glob arrive in parts, the oracles cannot tell which were sent before.
         if !is_incremental || self.servers < 3 || self.responses == Responses::Short {
             self.actions = self.actions.without(Action::WatchGlob);
@@ -313,7 +313,7 @@ impl Options {
         }
         if self.verdicts == Verdicts::Late {
             // Types that share a stream wait for each other's verdicts, longer than any TTL.
-            self.actions = self.actions.without(Action::SetForAWhile);
+            self.actions = self.actions.without(Action::SetWithTtl);
         }
         if self.transport == Transport::Streams {
             return self;
@@ -325,7 +325,7 @@ impl Options {
         self.responses = Responses::Long;
         self.lies = Lies::NONE;
         let are_of_streams = [
-            Action::SetForAWhile,
+            Action::SetWithTtl,
             Action::SetError,
             Action::Move,
             Action::WatchGlob,
@@ -350,8 +350,8 @@ impl Options {
     /// | [`ProfileName::Envoy`] | the client keeps deleted resources, and rejects a whole response for one invalid resource |
     /// | [`Lie`]s | a client may believe a lie |
     /// | [`Action::SetError`], [`Responses::Short`] | a client receives an error instead of the resource |
-    /// | [`Action::SetForAWhile`] | a resource whose TTL was not renewed in time is missing at the client only |
-    /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | changes of a wildcard or glob watch are reported one by one in [`Application::changed`](crate::Application::changed) |
+    /// | [`Action::SetWithTtl`] | a resource whose TTL was not renewed in time is missing at the client only |
+    /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchInNotice`] | changes of a wildcard or glob watch are reported one by one in [`Application::changed`](crate::Application::changed) |
     /// | [`Action::WatchAlias`] | the servers' state has no entry for an alias |
     /// | [`Action::Move`], [`Action::SetBad`], [`Action::SetPrivileged`] | a client that is moved, or rejects, has the old state for a while |
     pub fn plain(&mut self) {
@@ -388,7 +388,7 @@ impl Options {
 
     /// Whether all clients and servers use this variant.
     #[must_use]
-    pub fn speaks_only(&self, variant: Variant) -> bool {
+    pub fn uses_only(&self, variant: Variant) -> bool {
         self.variant == variant && self.mixture == Mixture::Alike
     }
 
@@ -401,7 +401,7 @@ impl Options {
 
     /// Whether servers send TTLs to clients of this variant.
     #[must_use]
-    pub fn tells_ttls(&self, variant: Variant) -> bool {
+    pub fn sends_ttls(&self, variant: Variant) -> bool {
         let has_place =
             variant == Variant::Incremental || !self.features.contains(Feature::WithoutWrappers);
         has_place && !self.features.contains(Feature::WithoutTtl)
@@ -423,7 +423,7 @@ impl Options {
     pub(crate) fn can_be_invalid(&self) -> bool {
         let is_done = |action| self.actions.contains(action);
         is_done(Action::SetBad)
-            || is_done(Action::SetForAWhile)
+            || is_done(Action::SetWithTtl)
             || is_done(Action::SetPrivileged) && !self.are_servers_trusted()
     }
 

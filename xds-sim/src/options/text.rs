@@ -14,7 +14,7 @@ use super::{
 #[non_exhaustive]
 pub enum InvalidOption {
     /// A word is not an option.
-    #[error("{word:?} is no option of a run: {known}")]
+    #[error("{word:?} is not a run option: {known}")]
     Unknown {
         /// The invalid word.
         word: String,
@@ -22,7 +22,7 @@ pub enum InvalidOption {
         known: String,
     },
     /// A value is out of range.
-    #[error("{field}={value}, and it has to be from {least} to {most}")]
+    #[error("{field}={value}: it must be from {least} to {most}")]
     OutOfRange {
         /// Name of the option.
         field: &'static str,
@@ -116,7 +116,7 @@ impl Options {
     /// let mut options = Options::default();
     /// options.servers = 4;
     /// let error = options.check().unwrap_err();
-    /// assert_eq!(error.to_string(), "servers=4, and it has to be from 1 to 3");
+    /// assert_eq!(error.to_string(), "servers=4: it must be from 1 to 3");
     /// ```
     pub fn check(&self) -> Result<(), InvalidOption> {
         for (field, value, least, most) in NUMBERS {
@@ -183,11 +183,11 @@ mod tests {
             ("colour=red", "the keys are clients, servers, variant, "),
             ("latency=5", "latency is a time such as 300ms"),
             ("variant=both", "variant is one of sotw, delta"),
-            ("faults={reset,gremlins}", "gremlins is none of starve, wake-for-nothing, reset, "),
+            ("faults={reset,gremlins}", "gremlins is not one of starve, wake-for-nothing, reset, "),
             ("lies=flip", "lies is written as {one,another}, of truncate, flip, "),
         ] {
             let told = word.parse::<Options>().unwrap_err().to_string();
-            let start = format!("{word:?} is no option of a run: {known}");
+            let start = format!("{word:?} is not a run option: {known}");
             assert!(told.starts_with(&start), "{start}\n{told}");
         }
     }

@@ -10,14 +10,16 @@ use crate::{
 
 const ENTRIES: Rule = Rule::new(
     "IC35",
-    "what a client holds is bounded by what is watched and what its servers have, whatever these say",
+    "the state that a client stores is bounded by its watches and its servers' resources, whatever the servers send",
 );
-const SUBSCRIPTIONS: Rule =
-    Rule::new("IS24", "what a server holds of its clients is bounded, whatever these say");
+const SUBSCRIPTIONS: Rule = Rule::new(
+    "IS24",
+    "the state that a server stores for its clients is bounded, whatever the clients send",
+);
 
 const NAMES: Rule = Rule::new(
     "IS24",
-    "who asks for more names than a stream may have is sent away, and of what others ask for no more is held",
+    "a stream that subscribes to too many names is closed, and stored names are bounded by the subscriptions",
 );
 
 /// Maximum number of names invented by a lie.
@@ -34,7 +36,9 @@ fn wanted(client: usize, world: &World) -> usize {
     let watches =
         world.watches(client).filter_map(|(_, watch)| Some((watch.kind, watch.name.as_ref()?)));
     let asked = world.links(client).flat_map(|(_, link)| link.asked.iter().enumerate());
-    let asked = asked.flat_map(|(kind, fold)| fold.subscribed.iter().map(move |name| (kind, name)));
+    let asked = asked.flat_map(|(kind, subscription)| {
+        subscription.subscribed.iter().map(move |name| (kind, name))
+    });
     watches.chain(asked).collect::<BTreeSet<_>>().len()
 }
 
@@ -45,10 +49,11 @@ fn names_are_bounded(server: usize, held: usize, asked: usize, world: &World, re
     let watched = world.types().len() * names_of(options) + asked;
     let kinds = 0..world.types().len();
     let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
-    let of_strangers = world.names_of_strangers(server).map(|names| names + MADE_UP).sum::<usize>();
+    let of_rogue_clients =
+        world.rogue_name_counts(server).map(|names| names + MADE_UP).sum::<usize>();
     // The names of ending streams have been released, except those of the stream being ended.
     let resources = resources * if options.has_aliases() { 2 } else { 1 };
-    let bound = resources + watched * options.views.max(1) as usize + of_strangers + MADE_UP;
+    let bound = resources + watched * options.views.max(1) as usize + of_rogue_clients + MADE_UP;
     report.ensure(held <= bound, NAMES, || format!("{held} names of {bound}"));
 }
 
@@ -73,7 +78,7 @@ fn streams_are_bounded(
 ) {
     let streams = world.streams(server) + 1;
     // A rogue client may appear to subscribe to further types.
-    let may_name_types = [Lie::Bilingual, Lie::Foreigner];
+    let may_name_types = [Lie::Bilingual, Lie::UnknownTypes];
     let others = usize::from(may_name_types.iter().any(|lie| world.options().lies.contains(*lie)));
     let bound = streams * (world.types().len() + others);
     report.ensure(held <= streams && subscriptions <= bound, SUBSCRIPTIONS, || {
@@ -108,8 +113,9 @@ impl Oracle for Bounds {
                 }
             }
             Event::Requested { link, .. } => {
-                let folds = &world.link(link).asked;
-                let names: usize = folds.iter().map(|fold| fold.subscribed.len()).sum();
+                let subscriptions = &world.link(link).asked;
+                let names: usize =
+                    subscriptions.iter().map(|subscription| subscription.subscribed.len()).sum();
                 let most = self.asked.entry(link).or_default();
                 *most = names.max(*most);
             }
@@ -129,8 +135,8 @@ impl Oracle for Bounds {
                 }
             }
             // Earlier requests have been processed, unless the server is starved.
-            Event::Applied { server, .. } if !world.is_starved(Party::Server(server)) => {
-                let too_many = world.names_of_strangers(server).find(|names| *names > MOST_NAMES);
+            Event::Applied { server, .. } if !world.is_suspended(Party::Server(server)) => {
+                let too_many = world.rogue_name_counts(server).find(|names| *names > MOST_NAMES);
                 report.ensure(too_many.is_none(), NAMES, || format!("{too_many:?} of one stream"));
             }
             _ => {}
@@ -144,7 +150,7 @@ mod tests {
     use crate::oracle::testing::{broken_rule, judgement};
 
     #[test]
-    fn who_holds_more_than_was_asked_for_is_found_out() {
+    fn who_holds_more_than_was_asked_for_is_detected() {
         let found = judgement(|world, link, report| {
             let asked = wanted(0, world);
             assert_eq!(asked, 1, "one name is watched and asked for");
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_what_nobody_wants_is_found_out() {
+    fn a_client_that_keeps_what_nobody_wants_is_detected() {
         let holds = |held: usize| {
             broken_rule(Options::default(), move |world, _, report| {
                 entries_are_bounded(0, held, world, report);
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_what_has_ended_is_found_out() {
+    fn a_server_that_keeps_what_has_ended_is_detected() {
         let holds = |held: (usize, usize)| {
             broken_rule(Options::default(), move |world, _, report| {
                 streams_are_bounded(0, held, world, report);

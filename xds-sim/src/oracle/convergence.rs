@@ -9,7 +9,7 @@ use xds_core::{
     service::Variant,
 };
 
-use super::{Event, Oracle, Report, Rule, server_talk::renews};
+use super::{Event, Oracle, Report, Rule};
 use crate::{
     options::{Action, Feature, Options, Order, ProfileName, Responses, Streams, Transport},
     trace::Phase,
@@ -18,17 +18,17 @@ use crate::{
 
 const CONVERGENCE: Rule = Rule::new(
     "IL1",
-    "once everything works again, each watch holds what its server has, within a bound",
+    "after all faults are repaired, each watch has its server's state within a time limit",
 );
 const ALL_TURN: Rule = Rule::new(
     "IC29",
-    "who cannot reach its first server and lacks something turns to the next one, with all that it watches",
+    "a client that cannot reach its first server and lacks a resource falls back to the next one with all its watches",
 );
-const SILENCE: Rule = Rule::new("IL2", "after the last change the messages come to an end");
+const SILENCE: Rule = Rule::new("IL2", "after the last change, messages stop");
 const NOTHING_LEFT: Rule =
-    Rule::new("IL7", "what was held for watches and streams is let go of when they have gone");
-const CLOSED_STREAMS: Rule = Rule::new("IS23", "a closed stream leaves nothing behind at a server");
-const AFTER_THE_END: Rule = Rule::new("IC39", "after it was shut down a client does nothing");
+    Rule::new("IL7", "the state of watches and streams is released when they end");
+const CLOSED_STREAMS: Rule = Rule::new("IS23", "a server stores nothing for a closed stream");
+const AFTER_THE_END: Rule = Rule::new("IC39", "a client does nothing after it was shut down");
 
 /// Checks the end of a run.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Oracle for Convergence {
                     }
                 }
             }
-            Event::Responded { link, response } if renews(response) => {
+            Event::Responded { link, response } if response.renews() => {
                 self.beats.insert((*link, response.nonce.clone()));
             }
             // Polling clients continue to poll.
@@ -151,7 +151,7 @@ fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
 fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
     let truth = &world.truth_for(client)[watch.kind];
     let is_reported =
-        |name: &str| world.truth_beside_in(world.view_of(client), watch.kind, name).error.is_some();
+        |name: &str| world.truth_extras_in(world.view_of(client), watch.kind, name).error.is_some();
     for (name, bytes) in watch.covered(truth) {
         let has_error = is_reported(name);
         let is_told = watch.is_missing || !watch.view.is_empty() || !watch.is_of_one();
@@ -236,7 +236,7 @@ pub(crate) fn bound(options: &Options) -> Duration {
         Transport::Polls => LONGEST_POLL,
         Transport::Files => LONGEST_LOOK,
     };
-    let patience = match options.features.contains(Feature::TransientTimer) {
+    let timeout = match options.features.contains(Feature::TransientTimer) {
         true => Duration::from_secs(30),
         false => Duration::from_secs(15),
     };
@@ -255,7 +255,7 @@ pub(crate) fn bound(options: &Options) -> Duration {
     silence
         + LONGEST_PAUSE
         + first_answer()
-        + patience
+        + timeout
         + steps
         + (way * WAYS + delay) * responses * parts
 }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_without_what_there_is_is_found_out() {
+    fn who_is_left_without_what_there_is_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             rests(Phase::Converge, world, report);
             assert!(report.breach.is_none(), "{:?}", report.breach);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_turn_to_the_next_server_is_found_out() {
+    fn who_does_not_turn_to_the_next_server_is_detected() {
         let two = Options { servers: 2, ..Options::default() };
         let found = broken_rule(two, |world, link, report| {
             world.set_reach(0, Reach::Refused, Duration::from_secs(100));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_end_are_found_out() {
+    fn messages_without_end_are_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             let mut oracle = rests(Phase::Converge, world, report);
             let request = &request();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_after_the_end_is_found_out() {
+    fn what_is_kept_after_the_end_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             rests(Phase::Teardown, world, report);
         });
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_goes_on_after_its_end_is_found_out() {
+    fn a_client_that_goes_on_after_its_end_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             world.shut_down(0);
             let request = &request();

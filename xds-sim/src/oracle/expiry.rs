@@ -24,11 +24,11 @@ use crate::{
 
 const IN_TIME: Rule = Rule::new(
     "IC33",
-    "a resource with a time to live goes when that has passed since it was sent or renewed, and not before",
+    "a resource with a TTL expires when the TTL has passed since it was sent or renewed, and not before",
 );
 const RENEWED: Rule = Rule::new(
     "IS27",
-    "what has a time to live is renewed before it has passed, as long as everything works",
+    "a resource with a TTL is renewed before it expires, unless there is a fault",
 );
 
 /// Indexes of client and type, and the name.
@@ -181,7 +181,7 @@ mod tests {
     use crate::{
         options::Options,
         oracle::testing::{broken_rule, errors_told},
-        world::{Reach, message::Item},
+        world::{Reach, message::ResponseItem},
     };
 
     /// Returns the error that a watcher receives when a resource expires.
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_and_is_used_is_found_out() {
+    fn what_has_expired_and_is_used_is_detected() {
         let woken = |left: Duration| {
             broken_rule(Options::default(), move |world, _, report| {
                 let at = world.now().after(left);
@@ -228,7 +228,7 @@ mod tests {
                 let mut oracle = Expiry { deadlines, ..Expiry::default() };
                 let version = if is_of_it { used.version } else { "other".into() };
                 let ttl = Some(Duration::from_secs(1));
-                let item = Item { name: "r0".into(), version, bytes: None, ttl };
+                let item = ResponseItem { name: "r0".into(), version, bytes: None, ttl };
                 let response = &Response {
                     kind: Some(0),
                     nonce: Text::default(),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_too_early_or_while_everything_works_is_found_out() {
+    fn what_expires_too_early_or_while_everything_works_is_detected() {
         let goes = move |name: &'static str, left: Duration, phase: Phase| {
             let error = expired(name);
             broken_rule(Options::default(), move |world, _, report| {

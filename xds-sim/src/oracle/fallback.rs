@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use xds_core::client::EntryState;
 
-use super::{End, Event, Oracle, Report, Rule};
+use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
     options::ProfileName,
     world::{LinkId, World},
@@ -12,7 +12,7 @@ use crate::{
 
 const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
     "IC29",
-    "a client turns to the next server only while it knows nothing of something that is watched",
+    "a client falls back to the next server only while the state of a watched resource is unknown",
 );
 
 /// Checks the reasons for fallback. The Envoy profile has other reasons and is not checked.
@@ -28,7 +28,7 @@ pub(super) struct Fallback {
 }
 
 impl Fallback {
-    fn look(&mut self, client: usize, world: &World) {
+    fn check(&mut self, client: usize, world: &World) {
         let lacking = (0..world.types().len()).filter(|kind| {
             let mut known = world.status_of(client, *kind);
             // For a wildcard, the client's status does not show whether anything is known.
@@ -53,7 +53,7 @@ impl Oracle for Fallback {
         match *event {
             Event::EndedAtClient { link, end } => {
                 let it = world.link(link);
-                if it.server == 1 && end == End::ByClient {
+                if it.server == 1 && end == StreamEnd::ByClient {
                     self.turned.remove(&(it.client, it.only));
                 }
                 // A client that has fallen back stays there until the first server responds.
@@ -61,11 +61,11 @@ impl Oracle for Fallback {
                     let is_carried = |kind| it.only.is_none_or(|only| only == kind);
                     self.lacked.retain(|(client, kind)| *client != it.client || !is_carried(*kind));
                 }
-                self.look(it.client, world);
+                self.check(it.client, world);
             }
-            Event::ClientWoken { client } => self.look(client, world),
+            Event::ClientWoken { client } => self.check(client, world),
             Event::Watched { client, kind, .. } => drop(self.lacked.insert((client, kind))),
-            Event::Unreadable { link } => self.look(world.link(link).client, world),
+            Event::Unreadable { link } => self.check(world.link(link).client, world),
             Event::Reading { link, .. } | Event::Unchanged { link } => {
                 let it = world.link(link);
                 if it.server == 0 {

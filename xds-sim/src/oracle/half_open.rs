@@ -13,13 +13,11 @@ use crate::{
     world::{KEEPALIVE, LinkId, World},
 };
 
-const GIVEN_UP: Rule = Rule::new(
-    "IL3",
-    "a stream that goes silent is given up at both ends within the bound of its keepalive",
-);
+const GIVEN_UP: Rule =
+    Rule::new("IL3", "a silent stream is closed at both ends within its keepalive time");
 const COMES_BACK: Rule = Rule::new(
     "IL3",
-    "whoever gave a silent stream up, and still wants something, opens another one within the longest pause",
+    "a client that closed a silent stream and still has watches opens another one within the longest backoff",
 );
 
 /// Checks the treatment of silent streams.
@@ -69,7 +67,7 @@ impl HalfOpen {
         self.silent.entry(link).or_insert(silent);
     }
 
-    fn look(&mut self, world: &World, report: &mut Report) {
+    fn check(&mut self, world: &World, report: &mut Report) {
         let options = world.options();
         let opened = &self.opened;
         self.silent.retain(|link, silent| {
@@ -124,7 +122,7 @@ impl Oracle for HalfOpen {
             _ => {}
         }
         if !self.silent.is_empty() {
-            self.look(world, report);
+            self.check(world, report);
         }
     }
 }
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_stream_that_nobody_gives_up_is_found_out() {
+    fn a_silent_stream_that_nobody_gives_up_is_detected() {
         let late = KEEPALIVE + Duration::from_secs(1);
         assert_eq!(judged(KEEPALIVE, false), None, "it may be found out yet");
         assert_eq!(judged(late, false), Some("IL3"));
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_come_back_after_a_silent_stream_is_found_out() {
+    fn who_does_not_come_back_after_a_silent_stream_is_detected() {
         let judged = |comes_back: bool, is_trying: bool| {
             judgement(move |world, link, report| {
                 let mut oracle = HalfOpen::default();

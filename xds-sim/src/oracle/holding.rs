@@ -17,40 +17,40 @@ use crate::world::{World, is_alias, message::Text};
 
 const LATE_COMERS: Rule = Rule::new(
     "IC14",
-    "whoever watches knows what his client knows of the resource, when the watch began or since",
+    "a watcher has its client's state of the resource, from the beginning of the watch on",
 );
 const IN_USE: Rule =
-    Rule::new("IC32", "a value that is told is the one in use, and stays it until more is told");
-const REJECTED: Rule =
-    Rule::new("IC20", "watchers are told that an update was rejected, and what it left them");
-const ENDS: Rule = Rule::new(
-    "IC28",
-    "an error that a watcher was told of stands as long as it does at the client",
+    Rule::new("IC32", "the value last notified is the one in use until the next notification");
+const REJECTED: Rule = Rule::new(
+    "IC20",
+    "watchers are notified of a rejected update and of the value that stays in use",
 );
+const ENDS: Rule =
+    Rule::new("IC28", "an error notified to a watcher lasts as long as it does at the client");
 
 /// Number of watches above which a client is checked only occasionally.
-pub(super) const FEW: usize = 64;
+pub(super) const MAX_WATCHES: usize = 64;
 
 /// Checks the state of watchers.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    watches: BTreeMap<(usize, WatchId), Told>,
+    watches: BTreeMap<(usize, WatchId), WatcherState>,
 }
 
 /// State of a watcher, by name.
 #[derive(Debug, Default)]
-struct Told {
-    of: BTreeMap<Text, Known>,
+struct WatcherState {
+    of: BTreeMap<Text, NotifiedValue>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct NotifiedValue {
     value: Option<Bytes>,
     error: Option<WatchErrorKind>,
 }
 
-impl Known {
-    fn hear(&mut self, result: Result<&Bytes, &WatchError>) {
+impl NotifiedValue {
+    fn record(&mut self, result: Result<&Bytes, &WatchError>) {
         *self = match result {
             Ok(bytes) => Self { value: Some(bytes.clone()), error: None },
             Err(error) => Self { value: None, error: Some(error.kind().clone()) },
@@ -58,12 +58,12 @@ impl Known {
     }
 }
 
-impl Told {
-    fn hear(&mut self, name: &str, notice: &Notice) {
+impl WatcherState {
+    fn record(&mut self, name: &str, notice: &Notice) {
         let known = self.of.entry(name.into()).or_default();
         match notice {
             Notice::Changed(result) => {
-                known.hear(result.as_ref().map(|resource| &resource.bytes));
+                known.record(result.as_ref().map(|resource| &resource.bytes));
             }
             Notice::Ambient(error) => known.error = error.as_ref().map(|it| it.kind().clone()),
             _ => {}
@@ -74,7 +74,7 @@ impl Told {
         match change {
             Change::Resource { name, result: Ok(resource) } => {
                 let known = self.of.entry(name.as_str().into()).or_default();
-                known.hear(Ok(&resource.bytes));
+                known.record(Ok(&resource.bytes));
             }
             // A wildcard or glob watcher keeps no state of missing resources.
             Change::Resource { name, result: Err(_) } => drop(self.of.remove(name.as_str())),
@@ -91,20 +91,20 @@ impl Told {
 
 /// State of a resource in a client's status.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown<'a> {
+pub(super) struct EntryStatus<'a> {
     pub(super) bytes: Option<&'a Bytes>,
     error: Option<&'a WatchErrorKind>,
 }
 
 /// States by type index and name. A hash map, because it is rebuilt often.
-pub(super) type Statuses<'a> = HashMap<(usize, &'a str), Shown<'a>, FixedState>;
+pub(super) type Statuses<'a> = HashMap<(usize, &'a str), EntryStatus<'a>, FixedState>;
 
 /// Returns the status of a client.
 pub(super) fn statuses(world: &World, client: usize) -> Statuses<'_> {
     let likely = world.watch_count(client);
     let mut statuses = Statuses::with_capacity_and_hasher(likely, FixedState::default());
     for (kind, it) in world.status(client) {
-        let shown = Shown { bytes: it.bytes, error: it.error.map(WatchError::kind) };
+        let shown = EntryStatus { bytes: it.bytes, error: it.error.map(WatchError::kind) };
         statuses.insert((kind, it.name.as_str()), shown);
     }
     statuses
@@ -123,23 +123,23 @@ fn rule_of(error: &WatchErrorKind) -> Rule {
 }
 
 impl Holding {
-    fn told(&mut self, client: usize, watch: WatchId) -> &mut Told {
+    fn state(&mut self, client: usize, watch: WatchId) -> &mut WatcherState {
         self.watches.entry((client, watch)).or_default()
     }
 
-    fn look(&self, client: usize, world: &World, report: &mut Report) {
-        if world.is_shut_down(client) || world.watch_count(client) > FEW {
+    fn check(&self, client: usize, world: &World, report: &mut Report) {
+        if world.is_shut_down(client) || world.watch_count(client) > MAX_WATCHES {
             return;
         }
         let statuses = statuses(world, client);
-        let nothing = Known::default();
+        let nothing = NotifiedValue::default();
         for (id, watch) in world.watches(client).filter(|(_, watch)| !watch.is_behind()) {
-            let told = self.watches.get(&(client, id));
+            let state = self.watches.get(&(client, id));
             if watch.is_of_one() {
                 let Some(name) = watch.name.as_deref().filter(|name| !is_alias(name)) else {
                     continue; // The client may have the alias's resource unknowingly.
                 };
-                let known = told.and_then(|told| told.of.get(name)).unwrap_or(&nothing);
+                let known = state.and_then(|state| state.of.get(name)).unwrap_or(&nothing);
                 agree(
                     &format_args!("client-{client} {id} {name}"),
                     known,
@@ -147,7 +147,7 @@ impl Holding {
                     report,
                 );
             } else {
-                for (name, known) in told.iter().flat_map(|told| &told.of) {
+                for (name, known) in state.iter().flat_map(|state| &state.of) {
                     let shown = statuses.get(&(watch.kind, &**name)).copied();
                     agree(&format_args!("client-{client} {id} {name}"), known, shown, report);
                 }
@@ -159,8 +159,8 @@ impl Holding {
 /// Checks that a watcher's state agrees with its client's.
 fn agree(
     who: &std::fmt::Arguments<'_>,
-    known: &Known,
-    shown: Option<Shown<'_>>,
+    known: &NotifiedValue,
+    shown: Option<EntryStatus<'_>>,
     report: &mut Report,
 ) {
     let has = shown.and_then(|it| it.bytes);
@@ -170,11 +170,11 @@ fn agree(
     let error = shown.and_then(|it| it.error);
     match (&known.error, error) {
         // Connectivity errors are checked separately (IC27), and hide other errors.
-        (Some(told), _) if is_unavailable(told) => {}
-        (told, Some(error)) if told.as_ref() != Some(error) => {
-            report.breach(rule_of(error), || format!("{who}: {error}, and told {told:?}"));
+        (Some(state), _) if is_unavailable(state) => {}
+        (state, Some(error)) if state.as_ref() != Some(error) => {
+            report.breach(rule_of(error), || format!("{who}: {error}, and told {state:?}"));
         }
-        (Some(told), None) => report.breach(ENDS, || format!("{who}: {told} is over")),
+        (Some(state), None) => report.breach(ENDS, || format!("{who}: {state} is over")),
         _ => {}
     }
 }
@@ -194,11 +194,11 @@ impl Oracle for Holding {
                 let known = world.watch_of(client, watch).filter(|it| it.is_of_one());
                 let name = known.and_then(|it| it.name.clone());
                 if let Some(name) = name {
-                    self.told(client, watch).hear(&name, notice);
+                    self.state(client, watch).record(&name, notice);
                 }
             }
-            Event::Changed { client, watch, change } => self.told(client, watch).step(change),
-            Event::ClientDrained { client } => self.look(client, world, report),
+            Event::Changed { client, watch, change } => self.state(client, watch).step(change),
+            Event::ClientDrained { client } => self.check(client, world, report),
             _ => {}
         }
     }
@@ -215,55 +215,58 @@ mod tests {
     };
 
     /// Returns the rule broken by a watcher whose state `tell` changes, of a client with a value.
-    fn judged(tell: impl Fn(&mut Known, &Bytes) + Send + Sync + 'static) -> Option<&'static str> {
+    fn judged(
+        tell: impl Fn(&mut NotifiedValue, &Bytes) + Send + Sync + 'static,
+    ) -> Option<&'static str> {
         judgement(move |world, _, report| {
             let (watch, value) = {
                 let (id, watch) = world.watches(0).next().expect("there is one");
                 (id, watch.view["r0"].clone())
             };
             let mut oracle = Holding::default();
-            let known = oracle.told(0, watch).of.entry("r0".into()).or_default();
+            let known = oracle.state(0, watch).of.entry("r0".into()).or_default();
             tell(known, &value);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
         })
     }
 
     #[test]
-    fn what_a_watcher_was_not_told_is_found_out() {
+    fn what_a_watcher_was_not_told_is_detected() {
         assert_eq!(judged(|known, value| known.value = Some(value.clone())), None);
         assert_eq!(judged(|_, _| {}), Some("IC32"));
         assert_eq!(judged(|known, _| known.value = Some("old".into())), Some("IC32"));
-        let stands = |known: &mut Known, value: &Bytes| {
-            *known = Known { value: Some(value.clone()), error: Some(WatchErrorKind::Deleted) };
+        let stands = |known: &mut NotifiedValue, value: &Bytes| {
+            *known =
+                NotifiedValue { value: Some(value.clone()), error: Some(WatchErrorKind::Deleted) };
         };
         assert_eq!(judged(stands), Some("IC28"));
     }
 
     #[test]
-    fn who_comes_late_and_is_not_told_what_is_wrong_is_found_out() {
+    fn who_comes_late_and_is_not_told_what_is_wrong_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             let watch = world.watches(0).next().expect("there is one").0;
             world.unwatch(0, watch);
             world.watch(0, 1, Some("r9"));
             world.advance(Duration::from_secs(20));
             let oracle = Holding::default();
-            oracle.look(0, world, report);
+            oracle.check(0, world, report);
         });
         assert_eq!(found, Some(LATE_COMERS));
         println!("covers: IC14");
     }
 
     #[test]
-    fn a_rejection_that_a_watcher_is_not_told_of_is_found_out() {
+    fn a_rejection_that_a_watcher_is_not_told_of_is_detected() {
         let found = broken_rule(Options::default(), |world, _, report| {
             let watch = world.watches(0).next().expect("there is one").0;
             let value = world.watches(0).next().expect("there is one").1.view["r0"].clone();
             world.set(0, "r0", "bad");
             world.advance(Duration::from_secs(1));
             let mut oracle = Holding::default();
-            let known = Known { value: Some(value), error: None };
-            oracle.told(0, watch).of.insert("r0".into(), known);
-            oracle.look(0, world, report);
+            let known = NotifiedValue { value: Some(value), error: None };
+            oracle.state(0, watch).of.insert("r0".into(), known);
+            oracle.check(0, world, report);
         });
         assert_eq!(found, Some(REJECTED));
         println!("covers: IC20");

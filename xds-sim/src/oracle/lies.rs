@@ -21,23 +21,23 @@ use crate::{
     },
 };
 
-const TWICE: Rule = Rule::new("IC17", "a response that has a wanted name twice is rejected");
-const STRANGERS: Rule =
-    Rule::new("IC13", "what nobody asked for is not held, whatever a response has of it");
+const TWICE: Rule =
+    Rule::new("IC17", "a response that contains a subscribed name twice is rejected");
+const UNREQUESTED: Rule = Rule::new("IC13", "a resource that was not requested is not stored");
 
 const NOTHING: Rule = Rule::new(
     "IC36",
-    "what cannot be read, or is of a type that nobody watches, changes nothing and is answered with nothing",
+    "an undecodable response, or one of a type without watches, changes nothing and is not answered",
 );
-const APART: Rule = Rule::new("IC36", "a response changes nothing of another type than its own");
+const APART: Rule = Rule::new("IC36", "a response changes no other type");
 const SILENT: Rule = Rule::new(
     "IC36",
-    "a response changes nothing that it says nothing of, but for what a full state lacks",
+    "a response changes only the resources it contains, except those absent from a full state",
 );
 
 /// Checks the effect of lies.
 #[derive(Debug, Default)]
-pub(super) struct Lied {
+pub(super) struct LieEffects {
     /// Numbers of ACKs and NACKs of the client before the response.
     before: (u64, u64),
     /// Resources of the client before the response, by type.
@@ -98,7 +98,7 @@ fn answers(link: LinkId, world: &World) -> (u64, u64) {
     (stats.acks, stats.nacks)
 }
 
-impl Lied {
+impl LieEffects {
     fn reading(&mut self, link: LinkId, is_nothing: bool, world: &World) {
         (self.before, self.had) = (answers(link, world), holdings(link, world));
         self.is_nothing = is_nothing;
@@ -134,26 +134,26 @@ impl Lied {
 
     fn read(&self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
         let it = world.link(link);
-        let Some(fold) = response.kind.and_then(|kind| it.asked(kind)) else { return };
-        let is_wanted = |name: &&str| fold.covers(name) && world.serves(it.server, name);
+        let Some(subscription) = response.kind.and_then(|kind| it.asked(kind)) else { return };
+        let is_wanted = |name: &&str| subscription.covers(name) && world.serves(it.server, name);
         let (acks, nacks) = answers(link, world);
         if let Some(name) = repeated(response).find(is_wanted) {
             report.ensure(acks == self.before.0, TWICE, || format!("{name} comes twice"));
             if nacks > self.before.1 {
-                report.note(Situation::RejectedForRepetition);
+                report.note(Situation::DuplicateRejected);
             }
         }
         let asked = world.links(it.client).flat_map(|(_, link)| &link.asked);
         let mut asked = asked.chain(&it.asked);
-        let wants_all = asked.any(super::Fold::has_all);
+        let wants_all = asked.any(crate::world::subscription::SubscriptionState::has_all);
         let mut watches = world.watches(it.client);
         if wants_all || watches.any(|(_, watch)| watch.name.is_none()) {
             return;
         }
         let is_held = |name: &str| world.client(it.client).status().any(|it| *it.name == *name);
         let mut names = response.resources.iter().map(|item| item.name.as_str());
-        let stranger = names.find(|name| !is_world_name(name) && is_held(name));
-        report.ensure(stranger.is_none(), STRANGERS, || format!("{stranger:?} is held"));
+        let unrequested = names.find(|name| !is_world_name(name) && is_held(name));
+        report.ensure(unrequested.is_none(), UNREQUESTED, || format!("{unrequested:?} is held"));
     }
 }
 
@@ -162,9 +162,9 @@ fn is_world_name(name: &str) -> bool {
     name.starts_with('r') || name.starts_with("xdstp:")
 }
 
-impl Oracle for Lied {
+impl Oracle for LieEffects {
     fn rules(&self) -> &'static [Rule] {
-        &[TWICE, STRANGERS, NOTHING, APART, SILENT]
+        &[TWICE, UNREQUESTED, NOTHING, APART, SILENT]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -189,12 +189,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{options::Options, oracle::testing::broken_rule, world::message::Item};
+    use crate::{options::Options, oracle::testing::broken_rule, world::message::ResponseItem};
 
     /// Returns the rule broken by a client whose `r0` of the first type changes by such a response.
     fn read(kind: Option<usize>, is_nothing: bool) -> Option<Rule> {
         broken_rule(Options::default(), move |world, link, report| {
-            let mut oracle = Lied::default();
+            let mut oracle = LieEffects::default();
             oracle.reading(link, is_nothing, world);
             world.set(0, "r0", "better");
             world.advance(Duration::from_secs(1));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_by_nothing_or_by_another_type_is_found_out() {
+    fn what_changes_by_nothing_or_by_another_type_is_detected() {
         assert_eq!(read(None, true), Some(NOTHING));
         assert_eq!(read(Some(1), false), Some(APART));
         assert_eq!(read(Some(0), false), None);
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_though_nothing_is_said_of_it_is_found_out() {
+    fn what_changes_though_nothing_is_said_of_it_is_detected() {
         let says = |kind: usize, name: &'static str| {
             broken_rule(Options::default(), move |world, link, report| {
                 world.watch(0, kind, Some("r1"));
                 world.advance(Duration::from_secs(1));
-                let mut oracle = Lied::default();
+                let mut oracle = LieEffects::default();
                 oracle.reading(link, false, world);
                 world.set(kind, "r1", "good");
                 world.advance(Duration::from_secs(1));
@@ -240,7 +240,7 @@ mod tests {
             world.advance(Duration::from_secs(1));
             world.block_requests(link, Duration::from_secs(60));
             world.unwatch(0, watch);
-            let mut oracle = Lied::default();
+            let mut oracle = LieEffects::default();
             oracle.reading(link, true, world);
             world.reset(link, 14);
             world.advance(Duration::from_millis(500));
@@ -250,8 +250,8 @@ mod tests {
         println!("covers: IC36");
     }
 
-    fn item(name: &str) -> Item {
-        Item { name: name.into(), version: "1".into(), bytes: None, ttl: None }
+    fn item(name: &str) -> ResponseItem {
+        ResponseItem { name: name.into(), version: "1".into(), bytes: None, ttl: None }
     }
 
     fn response(names: &[&str]) -> Response {
@@ -266,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_twice_and_is_accepted_is_found_out() {
+    fn a_name_that_comes_twice_and_is_accepted_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
-            let mut oracle = Lied { before: answers(link, world), ..Lied::default() };
+            let mut oracle = LieEffects { before: answers(link, world), ..LieEffects::default() };
             oracle.read(link, &response(&["r0", "r0"]), world, report);
             assert!(report.breach.is_none(), "it was not accepted");
             oracle.before.0 -= 1;
@@ -281,15 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_and_held_is_found_out() {
+    fn what_is_made_up_and_held_is_detected() {
         let found = broken_rule(Options::default(), |world, link, report| {
             world.watch(0, 0, Some("made up"));
-            let oracle = Lied { before: answers(link, world), ..Lied::default() };
+            let oracle = LieEffects { before: answers(link, world), ..LieEffects::default() };
             oracle.read(link, &response(&["more of it"]), world, report);
             assert!(report.breach.is_none(), "it is not held");
             oracle.read(link, &response(&["made up"]), world, report);
         });
-        assert_eq!(found, Some(STRANGERS));
+        assert_eq!(found, Some(UNREQUESTED));
         println!("covers: IC13");
     }
 }

@@ -5,158 +5,63 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use xds_core::types;
 
-use super::{Event, Fold, Oracle, Report, Rule, client_talk::Wanted};
+use super::{
+    Event, Oracle, Report, Rule,
+    polled_version::{HasGood, PolledVersion, Read},
+    watched_names::WatchedNames,
+};
 use crate::{
-    Toy,
-    options::{ProfileName, Verdicts},
     trace::Phase,
     world::{
-        LinkId, Party, World, is_alias,
+        LinkId, Party, World,
         message::{Names, Request, Response, Text},
+        subscription::SubscriptionState,
     },
 };
 
 const WHOLE: Rule = Rule::new(
     "IC7",
-    "a request that stands for itself states the node, all that is watched, and a version that its server gave out",
+    "an independent request states the node, all watched names, and a version that its server sent",
 );
 const ANSWER: Rule = Rule::new(
     "IS31",
-    "a request is answered when there is another state of what it asks for than the one that it states, with all of it",
+    "a request is answered with the full state when that differs from the stated version",
 );
-const HELD: Rule = Rule::new(
-    "IS31",
-    "a request is held only while there is nothing that its client does not know",
-);
-const NO_FLAPPING: Rule = Rule::new(
-    "IS31",
-    "the same state of the same names has one version, whichever server gives it out",
-);
+const HELD: Rule =
+    Rule::new("IS31", "a request is held only while its client has the current state");
+const NO_FLAPPING: Rule =
+    Rule::new("IS31", "the same state of the same names has one version at all servers");
 
 const OWN_VERSION: Rule = Rule::new(
     "IC7",
-    "who polls states the version that it accepted last from the same server, unless it let go of something since",
+    "a polling client states the version last accepted from the same server, unless it released a resource since",
 );
 const IN_PART: Rule = Rule::new(
     "IC7",
-    "who uses a part of what it rejects states no version until it has accepted one, as it holds none whole",
+    "a client that uses a part of a rejected response states no version until it accepts one",
 );
-const NO_NEWS: Rule =
-    Rule::new("IL2", "once there is nothing new, who polls is answered nothing any more");
+const NO_NEWS: Rule = Rule::new("IL2", "a polling client is not sent a state that it has");
 
 /// Resources that a request covers.
-type State = BTreeMap<Text, Bytes>;
+type Contents = BTreeMap<Text, Bytes>;
 
 /// Checks polls.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     /// State that each version stands for, by type.
-    states: BTreeMap<(usize, Text), State>,
+    states: BTreeMap<(usize, Text), Contents>,
     /// Version of each non-empty state.
-    versions: BTreeMap<(usize, State), Text>,
+    versions: BTreeMap<(usize, Contents), Text>,
     /// State that the newest request of each channel claims to have.
     stated: BTreeMap<LinkId, Stated>,
     /// Responses that each client has accepted, by client, server and type.
-    accepted: BTreeMap<Place, Accepted>,
+    accepted: BTreeMap<PollKey, PolledVersion>,
     phase: Option<Phase>,
     has_converged: bool,
 }
 
 /// Indexes of client, server and type.
-type Place = (usize, usize, usize);
-
-/// Accepted responses from a server.
-#[derive(Debug, Default)]
-struct Accepted {
-    /// Version accepted last.
-    version: Text,
-    /// Responses read since. Only the next request shows whether they were accepted.
-    unsaid: Vec<Read>,
-    /// Whether all watched names have been requested.
-    is_asked: bool,
-    /// Whether the client may have released a resource of that version, or replaced it with another
-    /// server's. It then states no version.
-    // RJ-01, FB-08
-    has_let_go: bool,
-    /// Whether a part of a response that was rejected since is certainly in use.
-    is_mixed: bool,
-}
-
-#[derive(Debug)]
-struct Read {
-    version: Text,
-    /// Whether all names watched when the response was read had been requested.
-    is_whole: bool,
-    has_good: HasGood,
-}
-
-/// Whether a resource of a response is used although the response is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HasGood {
-    No,
-    Maybe,
-    Surely,
-}
-
-impl HasGood {
-    fn of(response: &Response, link: LinkId, kind: usize, world: &World) -> Self {
-        let (it, options) = (world.link(link), world.options());
-        let mut good = response.resources.iter().filter(|item| {
-            item.bytes.as_ref().is_some_and(|bytes| !Toy::is_invalid(bytes, options))
-        });
-        let uses = good.clone().any(|item| {
-            let is_asked = it.asked(kind).is_some_and(|fold| fold.covers(&item.name));
-            let is_watched = world.watched(it.client, kind).covers(&item.name);
-            is_asked && is_watched && world.serves(it.server, &item.name) && !is_alias(&item.name)
-        });
-        let is_told_at_once =
-            options.verdicts == Verdicts::AtOnce && options.lies.iter().next().is_none();
-        match uses && is_told_at_once && options.profile == ProfileName::Grpc {
-            true => Self::Surely,
-            // A rejection may also end the use of a resource.
-            false if good.next().is_some() || options.drops_cached() => Self::Maybe,
-            false => Self::No,
-        }
-    }
-}
-
-impl Accepted {
-    /// Notes that some resources may not be in use any more.
-    fn let_go(&mut self) {
-        self.has_let_go = true;
-        self.unsaid.iter_mut().for_each(|read| read.is_whole = false);
-    }
-
-    /// Applies a request. Returns false if it states a wrong version.
-    fn take(&mut self, request: &Request) -> bool {
-        if request.error.is_none() {
-            return self.states(request);
-        }
-        // The rejected response is not accepted.
-        let has_good = self.unsaid.pop().map_or(HasGood::No, |rejected| rejected.has_good);
-        self.has_let_go |= has_good != HasGood::No;
-        let is_right = self.states(request);
-        self.unsaid.clear();
-        self.is_mixed |= has_good == HasGood::Surely;
-        // The rejection may have ended the use of an accepted resource.
-        self.has_let_go = true;
-        is_right
-    }
-
-    fn states(&mut self, request: &Request) -> bool {
-        if request.version.is_empty() {
-            return self.has_let_go || self.version.is_empty() || !self.unsaid.is_empty();
-        }
-        let mut unsaid = self.unsaid.iter();
-        if let Some(at) = unsaid.position(|read| read.version == request.version) {
-            let is_whole = self.unsaid.drain(..=at).next_back().is_some_and(|read| read.is_whole);
-            self.version = request.version.clone();
-            self.has_let_go &= !is_whole;
-            self.is_mixed = false;
-        }
-        request.version == self.version
-    }
-}
+type PollKey = (usize, usize, usize);
 
 #[derive(Debug)]
 struct Stated {
@@ -166,14 +71,19 @@ struct Stated {
     is_touched: bool,
 }
 
-fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
+fn asked_of(
+    subscription: &SubscriptionState,
+    link: LinkId,
+    kind: usize,
+    world: &World,
+) -> Contents {
     let has = world.has(world.link(link).server, 0)[kind].iter();
-    let asked = has.filter(|(name, _)| fold.covers(name));
+    let asked = has.filter(|(name, _)| subscription.covers(name));
     asked.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
 }
 
 /// Whether a watched name may lack a resource in use. Always true for a wildcard.
-fn lacks_something(client: usize, kind: usize, world: &World) -> bool {
+fn is_incomplete(client: usize, kind: usize, world: &World) -> bool {
     let watched = world.watched(client, kind);
     let in_use = world.status_of(client, kind).filter(|it| it.bytes.is_some());
     let named = in_use.filter(|it| watched.has(Some(it.name.as_str())));
@@ -185,7 +95,7 @@ impl Polling {
         let it = world.link(link);
         let Some(kind) = request.kind else { return };
         let Names::Whole(names) = &request.names else { return };
-        let wanted = Wanted::of(it.client, it.server, kind, world);
+        let wanted = WatchedNames::of(it.client, it.server, kind, world);
         let named = names.iter().filter(|name| *name != "*");
         let is_whole = named.clone().count() == wanted.names.len()
             && named.clone().all(|name| wanted.names.contains(name));
@@ -198,7 +108,7 @@ impl Polling {
         let accepted = self.accepted.entry(place).or_default();
         // A client that lacks a watched resource must not state a version, which the server would
         // treat as complete.
-        accepted.has_let_go = accepted.has_let_go || lacks_something(it.client, kind, world);
+        accepted.is_invalidated = accepted.is_invalidated || is_incomplete(it.client, kind, world);
         report.ensure(accepted.take(request), OWN_VERSION, || {
             format!("{:?} after {accepted:?}", request.version)
         });
@@ -214,24 +124,26 @@ impl Polling {
 
     fn responded(&mut self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
         let Some(kind) = response.kind else { return };
-        let Some(fold) = world.link(link).asked(kind) else { return };
-        let said = response.resources.iter();
-        let said: State =
-            said.filter_map(|item| Some((item.name.clone(), item.bytes.clone()?))).collect();
-        let expected = asked_of(fold, link, kind, world);
+        let Some(subscription) = world.link(link).asked(kind) else { return };
+        let content = response.resources.iter();
+        let content: Contents =
+            content.filter_map(|item| Some((item.name.clone(), item.bytes.clone()?))).collect();
+        let expected = asked_of(subscription, link, kind, world);
         let is_other = self
             .stated
             .get(&link)
             .is_none_or(|stated| stated.is_touched || stated.version != response.version);
-        report.ensure(is_other && said == expected, ANSWER, || {
-            format!("{:?} with {:?} after {:?}", response.version, said.keys(), self.stated)
+        report.ensure(is_other && content == expected, ANSWER, || {
+            format!("{:?} with {:?} after {:?}", response.version, content.keys(), self.stated)
         });
         let key = (kind, response.version.clone());
-        let known = self.states.entry(key).or_insert_with(|| said.clone());
-        let is_one_state = *known == said;
-        let of_it = match said.is_empty() {
+        let known = self.states.entry(key).or_insert_with(|| content.clone());
+        let is_one_state = *known == content;
+        let of_it = match content.is_empty() {
             true => &response.version,
-            false => self.versions.entry((kind, said)).or_insert_with(|| response.version.clone()),
+            false => {
+                self.versions.entry((kind, content)).or_insert_with(|| response.version.clone())
+            }
         };
         report.ensure(is_one_state && *of_it == response.version, NO_FLAPPING, || {
             format!("{:?} and {of_it:?}", response.version)
@@ -242,40 +154,41 @@ impl Polling {
         let it = world.link(link);
         let Some(kind) = response.kind else { return };
         let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
-        accepted.unsaid.push(Read {
+        accepted.unconfirmed.push(Read {
             version: response.version.clone(),
             is_whole: accepted.is_asked,
             has_good: HasGood::of(response, link, kind, world),
         });
         // The response may replace resources of other servers.
-        let is_other = |&(client, server, of): &Place| {
+        let is_other = |&(client, server, of): &PollKey| {
             (client, of) == (it.client, kind) && server != it.server
         };
         let others = self.accepted.iter_mut().filter(|(place, _)| is_other(place));
-        others.for_each(|(_, accepted)| accepted.let_go());
+        others.for_each(|(_, accepted)| accepted.invalidate());
     }
 
     /// Handles the begin or end of a watch, by which a client may lack or release resources.
-    fn wants_otherwise(&mut self, client: usize) {
+    fn interest_changed(&mut self, client: usize) {
         let of_client = self.accepted.iter_mut().filter(|((owner, ..), _)| *owner == client);
         of_client.for_each(|(_, accepted)| {
-            accepted.let_go();
+            accepted.invalidate();
             accepted.is_asked = false;
         });
     }
 
     fn given_up(&self, link: LinkId, world: &World, report: &mut Report) {
         let it = world.link(link);
-        if world.is_starved(Party::Server(it.server)) {
+        if world.is_suspended(Party::Server(it.server)) {
             return; // There is no request to answer.
         }
-        let Some((kind, fold)) = it.only.and_then(|kind| Some((kind, it.asked(kind)?))) else {
+        let Some((kind, subscription)) = it.only.and_then(|kind| Some((kind, it.asked(kind)?)))
+        else {
             return;
         };
         let Some(stated) = self.stated.get(&link).filter(|stated| !stated.is_rejection) else {
             return;
         };
-        let there_is = asked_of(fold, link, kind, world);
+        let there_is = asked_of(subscription, link, kind, world);
         let known = self.states.get(&(kind, stated.version.clone()));
         // A missing resource is a change only if it means a deletion.
         let is_full = types::is_full_state_in_sotw(world.types()[kind].as_str());
@@ -304,7 +217,7 @@ impl Oracle for Polling {
             }
             Event::Reading { link, response } => self.read(*link, response, world),
             Event::Watched { client, .. } | Event::Unwatched { client, .. } => {
-                self.wants_otherwise(*client);
+                self.interest_changed(*client);
             }
             Event::ClientRestarted { client } => {
                 self.accepted.retain(|(owner, ..), _| owner != client);
@@ -328,9 +241,10 @@ impl Oracle for Polling {
 mod tests {
     use super::*;
     use crate::{
+        Toy,
         options::{Options, Streams, Transport},
         oracle::testing::broken_rule,
-        world::message::Item,
+        world::message::ResponseItem,
     };
 
     fn request(version: &str, error: Option<i32>) -> Request {
@@ -344,24 +258,27 @@ mod tests {
         }
     }
 
-    fn unsaid(version: &str, has_good: HasGood) -> Read {
+    fn unconfirmed(version: &str, has_good: HasGood) -> Read {
         Read { version: version.into(), is_whole: true, has_good }
     }
 
-    fn read(version: &str) -> Accepted {
-        Accepted { unsaid: vec![unsaid(version, HasGood::No)], ..Accepted::default() }
+    fn read(version: &str) -> PolledVersion {
+        PolledVersion {
+            unconfirmed: vec![unconfirmed(version, HasGood::No)],
+            ..PolledVersion::default()
+        }
     }
 
     #[test]
     fn the_version_that_was_accepted_last_is_stated() {
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
-        accepted.unsaid.push(unsaid("2", HasGood::No));
+        accepted.unconfirmed.push(unconfirmed("2", HasGood::No));
         assert!(accepted.take(&request("1", Some(3))), "the other one was rejected");
         assert!(!accepted.take(&request("2", None)), "it was rejected");
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
-        accepted.unsaid.push(unsaid("2", HasGood::No));
+        accepted.unconfirmed.push(unconfirmed("2", HasGood::No));
         assert!(!accepted.take(&request("", Some(3))), "one was accepted before");
         println!("covers: IC7 IS31");
     }
@@ -370,11 +287,11 @@ mod tests {
     fn who_uses_a_part_of_what_it_rejects_holds_no_version_whole() {
         let rejects = |version: &'static str| {
             broken(move |oracle, link, world, report| {
-                let had = Accepted { version: "1".into(), is_asked: true, ..read("1") };
+                let had = PolledVersion { version: "1".into(), is_asked: true, ..read("1") };
                 oracle.accepted.insert((0, 0, 0), had);
-                oracle.states.insert((0, "1".into()), State::new());
+                oracle.states.insert((0, "1".into()), Contents::new());
                 let asked = oracle.accepted.get_mut(&(0, 0, 0)).expect("it was put there");
-                asked.unsaid = vec![unsaid("2", HasGood::Surely)];
+                asked.unconfirmed = vec![unconfirmed("2", HasGood::Surely)];
                 let names = Names::Whole(vec!["r0".into()]);
                 let node = Some("client-0".into());
                 let request = &Request { names, node, ..request(version, Some(3)) };
@@ -390,7 +307,7 @@ mod tests {
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
         assert!(!accepted.take(&request("", None)), "it has let go of nothing");
-        accepted.has_let_go = true;
+        accepted.is_invalidated = true;
         assert!(accepted.take(&request("", None)));
     }
 
@@ -398,12 +315,16 @@ mod tests {
     fn what_another_server_says_takes_the_place_of_what_there_was() {
         let forgets = |server: usize| {
             broken(move |oracle, link, world, report| {
-                let had = Accepted { version: "1".into(), is_asked: true, ..Accepted::default() };
+                let had = PolledVersion {
+                    version: "1".into(),
+                    is_asked: true,
+                    ..PolledVersion::default()
+                };
                 oracle.accepted.insert((0, server, 0), had);
                 let response = &says("good", "2");
                 oracle.on_event(&Event::Reading { link, response }, world, report);
                 let had = oracle.accepted.get_mut(&(0, server, 0)).expect("it was put there");
-                had.unsaid.clear();
+                had.unconfirmed.clear();
                 let is_right = had.take(&request("", None));
                 report.ensure(is_right, OWN_VERSION, String::new);
             })
@@ -415,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_version_of_another_server_is_none() {
-        assert!(!Accepted::default().take(&request("1", None)));
+        assert!(!PolledVersion::default().take(&request("1", None)));
     }
 
     /// Returns the rule broken in an exchange between a client and a server with a valid `r0`.
@@ -436,7 +357,7 @@ mod tests {
 
     fn says(text: &str, version: &str) -> Response {
         let bytes = Some(Toy::bytes("r0", text));
-        let item = Item { name: "r0".into(), version: Text::default(), bytes, ttl: None };
+        let item = ResponseItem { name: "r0".into(), version: Text::default(), bytes, ttl: None };
         Response {
             kind: Some(0),
             nonce: Text::default(),
@@ -448,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_stand_for_itself_is_found_out() {
+    fn a_request_that_does_not_stand_for_itself_is_detected() {
         let asked = |name: &'static str, node: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 let event = Event::Requested { link, request: &asks(name, node) };
@@ -461,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_what_there_is_is_found_out() {
+    fn an_answer_that_is_not_what_there_is_is_detected() {
         let answered = |text: &'static str, again: Option<&'static str>| {
             broken(move |oracle, link, world, report| {
                 for version in [Some("1"), again].into_iter().flatten() {
@@ -477,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_held_though_there_is_something_is_found_out() {
+    fn a_request_that_is_held_though_there_is_something_is_detected() {
         let found = broken(|oracle, link, world, report| {
             let event = Event::Requested { link, request: &asks("r0", Some("client-0")) };
             oracle.on_event(&event, world, report);
@@ -487,11 +408,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_where_nothing_is_new_is_found_out() {
+    fn an_answer_where_nothing_is_new_is_detected() {
         let found = broken(|oracle, link, world, report| {
             let response = &says("good", "1");
-            let (rest, said) = (Event::Rest, Event::Responded { link, response });
-            for event in [Event::Phase(Phase::Converge), rest, said] {
+            let (rest, content) = (Event::Rest, Event::Responded { link, response });
+            for event in [Event::Phase(Phase::Converge), rest, content] {
                 oracle.on_event(&event, world, report);
             }
         });

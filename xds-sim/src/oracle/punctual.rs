@@ -1,4 +1,4 @@
-//! Upper bounds of backoff and does-not-exist timers. `trouble` checks the lower bounds.
+//! Upper bounds of backoff and does-not-exist timers. `connections` checks the lower bounds.
 //!
 //! They apply in the gRPC profile, with one aggregated stream to one server. Backoff is checked by
 //! the requested wake-up time, so late drivers do not matter. Does-not-exist timers are checked
@@ -14,7 +14,7 @@ use xds_core::{
     client::{Notice, WatchError, WatchErrorKind},
 };
 
-use super::{End, Event, Oracle, Report, Rule};
+use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
     options::{Options, ProfileName, Streams, Transport, Verdicts},
     world::{LinkId, World, message::Text},
@@ -22,11 +22,11 @@ use crate::{
 
 const PAUSES_END: Rule = Rule::new(
     "IC26",
-    "a server that is wanted is tried again when the pause is over that its failures in a row have led to",
+    "a needed server is retried when the backoff of its consecutive failures is over",
 );
 const FOUND_MISSING: Rule = Rule::new(
     "IC25",
-    "what does not come is found missing as soon as it was waited for as long as is configured",
+    "a resource that does not arrive is reported missing as soon as the configured timeout has passed",
 );
 
 /// Maximum of gRPC's first backoff with jitter, and of all of its backoffs.
@@ -40,7 +40,7 @@ const YOUNG: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Punctual {
     servers: BTreeMap<usize, Server>,
-    streams: BTreeMap<LinkId, Stream>,
+    streams: BTreeMap<LinkId, TimedStream>,
     watches: BTreeMap<(usize, WatchId), Time>,
     /// Watches that were notified of a missing or failed resource and have received no value since.
     missing: BTreeSet<(usize, WatchId)>,
@@ -57,7 +57,7 @@ struct Server {
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct TimedStream {
     is_open: bool,
     responded: Option<Time>,
     /// Time since which each name has been subscribed.
@@ -69,7 +69,7 @@ struct Stream {
     held: Vec<(Time, Duration)>,
 }
 
-impl Stream {
+impl TimedStream {
     fn rejected(&mut self, nonce: &Text, now: Time) {
         if let Some((_, read)) = self.newest.take_if(|(newest, _)| newest == nonce) {
             self.held.push((now, now.since(read)));
@@ -97,11 +97,11 @@ impl Punctual {
         is_simple.then(Self::default)
     }
 
-    fn ended(&mut self, link: LinkId, end: End, world: &World) {
+    fn ended(&mut self, link: LinkId, end: StreamEnd, world: &World) {
         let Some(stream) = self.streams.remove(&link) else { return };
         let server = self.servers.entry(world.link(link).client).or_default();
         let has_served = stream.responded.is_some_and(|at| world.now().since(at) >= YOUNG);
-        if end == End::ByClient {
+        if end == StreamEnd::ByClient {
             server.due = None;
             // Not a failure; after a stream that served, the next failure is the first.
             if has_served {
@@ -135,11 +135,11 @@ impl Punctual {
 
     fn requested(&mut self, link: LinkId, kind: usize, world: &World) {
         let Some(stream) = self.streams.get_mut(&link) else { return };
-        let Some(fold) = world.link(link).asked(kind) else { return };
-        for name in &fold.lost {
+        let Some(subscription) = world.link(link).asked(kind) else { return };
+        for name in &subscription.lost {
             stream.since.remove(&(kind, name.clone()));
         }
-        for name in &fold.gained {
+        for name in &subscription.gained {
             stream.since.insert((kind, name.clone()), world.now());
         }
     }
@@ -154,9 +154,9 @@ impl Punctual {
     ) {
         let Notice::Changed(result) = notice else { return };
         let kind = result.as_ref().err().map(WatchError::kind);
-        let patience = match kind {
-            Some(WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience)) => {
-                patience
+        let timeout = match kind {
+            Some(WatchErrorKind::DoesNotExist(timeout) | WatchErrorKind::Timeout(timeout)) => {
+                timeout
             }
             Some(WatchErrorKind::Unavailable(_)) => {
                 // Resources known to be missing are reported again after the recovery.
@@ -189,7 +189,7 @@ impl Punctual {
         if !world.is_punctual() {
             return;
         }
-        let due = since.after(*patience).after(held);
+        let due = since.after(*timeout).after(held);
         // A later watch is notified at once of an earlier result.
         report.ensure(world.now() <= due.max(*begun), FOUND_MISSING, || {
             format!("client-{client} {id}: {name} was asked for at {since}")
@@ -206,7 +206,7 @@ impl Oracle for Punctual {
         match *event {
             Event::Opening { link } => {
                 self.servers.entry(world.link(link).client).or_default().due = None;
-                self.streams.insert(link, Stream::default());
+                self.streams.insert(link, TimedStream::default());
             }
             Event::Opened { link } => {
                 self.servers.entry(world.link(link).client).or_default().refusals = 0;
@@ -256,14 +256,18 @@ mod tests {
 
     /// Regression test: the stream has not ended, so the client requests no wake-up.
     #[test]
-    fn a_client_that_does_not_come_back_is_found_out() {
+    fn a_client_that_does_not_come_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Punctual::of(world.options()).expect("it is simple");
             oracle.on_event(&Event::Opening { link }, world, report);
             oracle.on_event(&Event::Opened { link }, world, report);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
             assert!(report.breach.is_none(), "nothing has failed");
-            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(
+                &Event::EndedAtClient { link, end: StreamEnd::ByServer },
+                world,
+                report,
+            );
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
         });
         assert_eq!(found, Some("IC26"));
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_for_too_long_is_found_out() {
+    fn what_is_waited_for_for_too_long_is_detected() {
         let told = errors_told(Options::default(), |world| {
             world.watch(0, 1, Some("r9"));
             world.advance(Duration::from_secs(40));
@@ -290,7 +294,7 @@ mod tests {
                 let watch = world.watches(0).next().expect("there is one").0;
                 let mut oracle = Punctual::default();
                 let since = BTreeMap::from([((0, "r0".into()), world.now())]);
-                oracle.streams.insert(link, Stream { since, ..Stream::default() });
+                oracle.streams.insert(link, TimedStream { since, ..TimedStream::default() });
                 oracle.watches.insert((0, watch), world.now());
                 world.advance(wait);
                 let notice = &Notice::Changed(Err(error.clone()));

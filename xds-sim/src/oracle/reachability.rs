@@ -11,7 +11,7 @@ use xds_core::{
     client::{ChannelError, Notice, WatchErrorKind},
 };
 
-use super::{End, Event, Oracle, Report, Rule};
+use super::{Event, Oracle, Report, Rule, StreamEnd};
 use crate::{
     options::{Feature, Options, ProfileName, Streams, Transport},
     world::{LinkId, Watch, World},
@@ -19,49 +19,48 @@ use crate::{
 
 const TOLD: Rule = Rule::new(
     "IC27",
-    "that a server cannot be reached is told to everybody who relies on it, beside a value or in the place of one",
+    "an unreachable server is reported to all watchers that depend on it, as an ambient error or instead of a value",
 );
-const ONCE: Rule =
-    Rule::new("IC27", "who was told that a server cannot be reached is not told the same again");
+const ONCE: Rule = Rule::new("IC27", "an unreachable server is reported once to each watcher");
 const CLEARED: Rule = Rule::new(
     "IC28",
-    "trouble beside a value is told to be over once the server answers, or keeps silent for long enough",
+    "an ambient connectivity error is cleared when the server responds, or after enough silence",
 );
 const NOT_BEFORE: Rule =
-    Rule::new("IC28", "trouble beside a value is not told to be over while it goes on");
+    Rule::new("IC28", "an ambient connectivity error is not cleared while it lasts");
 
 /// Client, and the type that the stream carries.
-type Place = (usize, Option<usize>);
+type ConnectionKey = (usize, Option<usize>);
 
 /// Checks failure and recovery notices in the gRPC profile with one server, for watches of one
 /// name.
 #[derive(Debug, Default)]
 pub(super) struct Reachability {
     /// Clients whose server has failed.
-    failing: BTreeSet<Place>,
+    failing: BTreeSet<ConnectionKey>,
     /// Watches that must be notified of the failure before the client is drained.
-    owed: BTreeSet<(usize, WatchId)>,
+    unnotified: BTreeSet<(usize, WatchId)>,
     /// Last notification of each watch, if it was a failure.
-    told: BTreeMap<(usize, WatchId), Told>,
+    reported: BTreeMap<(usize, WatchId), ReportedFailure>,
     responded: BTreeSet<LinkId>,
     /// Time of the first request on each stream without a response.
     asked: BTreeMap<LinkId, Time>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct ReportedFailure {
     error: ChannelError,
     is_beside_value: bool,
-    place: Place,
+    connection: ConnectionKey,
     /// Whether the server has recovered since.
     is_over: bool,
 }
 
-fn place(link: LinkId, world: &World) -> Place {
+fn connection(link: LinkId, world: &World) -> ConnectionKey {
     (world.link(link).client, world.link(link).only)
 }
 
-fn place_of(client: usize, watch: &Watch, world: &World) -> Place {
+fn connection_of(client: usize, watch: &Watch, world: &World) -> ConnectionKey {
     let only = match world.options().streams {
         Streams::Aggregated => None,
         Streams::PerType => Some(watch.kind),
@@ -77,49 +76,50 @@ impl Reachability {
             && options.servers == 1
     }
 
-    fn ended(&mut self, link: LinkId, end: End, world: &World) {
+    fn ended(&mut self, link: LinkId, end: StreamEnd, world: &World) {
         self.asked.remove(&link);
         let has_responded = self.responded.remove(&link);
-        let is_trouble = matches!(end, End::Refused | End::ByServer) && !has_responded;
-        let place = place(link, world);
-        if !is_trouble || !self.failing.insert(place) {
+        let is_failure = matches!(end, StreamEnd::Refused | StreamEnd::ByServer) && !has_responded;
+        let connection = connection(link, world);
+        if !is_failure || !self.failing.insert(connection) {
             return;
         }
-        let watches = world
-            .watches(place.0)
-            .filter(|(_, watch)| watch.is_of_one() && place_of(place.0, watch, world) == place);
-        self.owed.extend(watches.map(|(watch, _)| (place.0, watch)));
+        let watches = world.watches(connection.0).filter(|(_, watch)| {
+            watch.is_of_one() && connection_of(connection.0, watch, world) == connection
+        });
+        self.unnotified.extend(watches.map(|(watch, _)| (connection.0, watch)));
     }
 
     fn answers(&mut self, link: LinkId, world: &World) {
         self.responded.insert(link);
         self.asked.remove(&link);
-        self.recovers(place(link, world), world);
+        self.recovers(connection(link, world), world);
     }
 
     /// Handles a wake-up: streams may have been silent for the does-not-exist timeout.
     fn woken(&mut self, client: usize, world: &World) {
-        let patience = match world.options().features.contains(Feature::TransientTimer) {
+        let timeout = match world.options().features.contains(Feature::TransientTimer) {
             true => Duration::from_secs(30),
             false => Duration::from_secs(15),
         };
         let of_client = self.asked.iter().filter(|(link, _)| world.link(**link).client == client);
-        let silent = of_client.filter(|(_, since)| since.after(patience) <= world.now());
-        let places: Vec<Place> = silent.map(|(link, _)| place(*link, world)).collect();
-        for place in places {
-            self.recovers(place, world);
+        let silent = of_client.filter(|(_, since)| since.after(timeout) <= world.now());
+        let places: Vec<ConnectionKey> = silent.map(|(link, _)| connection(*link, world)).collect();
+        for connection in places {
+            self.recovers(connection, world);
         }
     }
 
-    fn recovers(&mut self, place: Place, world: &World) {
-        if self.failing.remove(&place) {
-            let of_place = self.told.values_mut().filter(|told| told.place == place);
-            of_place.for_each(|told| told.is_over = true);
+    fn recovers(&mut self, connection: ConnectionKey, world: &World) {
+        if self.failing.remove(&connection) {
+            let of_place =
+                self.reported.values_mut().filter(|reported| reported.connection == connection);
+            of_place.for_each(|reported| reported.is_over = true);
             let is_of_place = |client: usize, watch: WatchId| {
                 let watch = world.watch_of(client, watch);
-                watch.is_some_and(|it| place_of(client, it, world) == place)
+                watch.is_some_and(|it| connection_of(client, it, world) == connection)
             };
-            self.owed.retain(|(client, watch)| !is_of_place(*client, *watch));
+            self.unnotified.retain(|(client, watch)| !is_of_place(*client, *watch));
         }
     }
 
@@ -136,9 +136,9 @@ impl Reachability {
         if !watch.is_of_one() {
             return;
         }
-        let before = self.told.remove(&key);
+        let before = self.reported.remove(&key);
         if let Notice::Ambient(None) = notice {
-            let goes_on = before.as_ref().is_some_and(|told| !told.is_over);
+            let goes_on = before.as_ref().is_some_and(|reported| !reported.is_over);
             report.ensure(!goes_on, NOT_BEFORE, || format!("client-{client} {id}"));
         }
         let (error, is_beside_value) = match notice {
@@ -147,33 +147,34 @@ impl Reachability {
             // A failure is repeated with each new value of a watch.
             _ => return,
         };
-        let WatchErrorKind::Unavailable(trouble) = error.kind() else { return };
-        self.owed.remove(&key);
-        let is_again = before.is_some_and(|told| !told.is_over && told.error == *trouble);
-        report.ensure(!is_again, ONCE, || format!("client-{client} {id}: {trouble}"));
-        let told = Told {
-            error: trouble.clone(),
+        let WatchErrorKind::Unavailable(failure) = error.kind() else { return };
+        self.unnotified.remove(&key);
+        let is_again =
+            before.is_some_and(|reported| !reported.is_over && reported.error == *failure);
+        report.ensure(!is_again, ONCE, || format!("client-{client} {id}: {failure}"));
+        let reported = ReportedFailure {
+            error: failure.clone(),
             is_beside_value,
-            place: place_of(client, watch, world),
+            connection: connection_of(client, watch, world),
             is_over: false,
         };
-        self.told.insert(key, told);
+        self.reported.insert(key, reported);
     }
 
     /// Checks that a drained client has sent all due failure notices and has cleared those that are
     /// over.
     fn drained(&self, client: usize, report: &mut Report) {
-        let owed = self.owed.iter().find(|(owner, _)| *owner == client);
-        report.ensure(owed.is_none(), TOLD, || format!("{owed:?} was not told"));
-        let mut of_client = self.told.iter().filter(|((owner, _), _)| *owner == client);
-        let standing = of_client.find(|(_, told)| told.is_over && told.is_beside_value);
+        let unnotified = self.unnotified.iter().find(|(owner, _)| *owner == client);
+        report.ensure(unnotified.is_none(), TOLD, || format!("{unnotified:?} was not told"));
+        let mut of_client = self.reported.iter().filter(|((owner, _), _)| *owner == client);
+        let standing = of_client.find(|(_, reported)| reported.is_over && reported.is_beside_value);
         report.ensure(standing.is_none(), CLEARED, || format!("{standing:?}"));
     }
 
     fn forget(&mut self, client: usize, world: &World) {
         self.failing.retain(|(owner, _)| *owner != client);
-        self.owed.retain(|(owner, _)| *owner != client);
-        self.told.retain(|(owner, _), _| *owner != client);
+        self.unnotified.retain(|(owner, _)| *owner != client);
+        self.reported.retain(|(owner, _), _| *owner != client);
         self.asked.retain(|link, _| world.link(*link).client != client);
     }
 }
@@ -195,8 +196,8 @@ impl Oracle for Reachability {
                 self.notified(client, watch, notice, world, report);
             }
             Event::Unwatched { client, watch } => {
-                self.owed.remove(&(client, watch));
-                self.told.remove(&(client, watch));
+                self.unnotified.remove(&(client, watch));
+                self.reported.remove(&(client, watch));
             }
             Event::ClientDrained { client } => self.drained(client, report),
             Event::ClientRestarted { client } | Event::ShutDown { client } => {
@@ -213,10 +214,14 @@ mod tests {
     use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
     #[test]
-    fn trouble_that_nobody_is_told_of_is_found_out() {
+    fn trouble_that_nobody_is_told_of_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = Reachability::default();
-            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(
+                &Event::EndedAtClient { link, end: StreamEnd::ByServer },
+                world,
+                report,
+            );
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
         });
         assert_eq!(found, Some("IC27"));
@@ -227,7 +232,11 @@ mod tests {
         let found = judgement(|world, link, report| {
             let mut oracle = Reachability::default();
             oracle.answers(link, world);
-            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(
+                &Event::EndedAtClient { link, end: StreamEnd::ByServer },
+                world,
+                report,
+            );
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
         });
         assert_eq!(found, None);
@@ -237,19 +246,19 @@ mod tests {
     fn troubled(world: &World, link: LinkId) -> Reachability {
         let mut oracle = Reachability::default();
         let (watch, _) = world.watches(0).next().expect("there is one");
-        let told = Told {
+        let reported = ReportedFailure {
             error: ChannelError::Unreachable("nobody is there".into()),
             is_beside_value: true,
-            place: place(link, world),
+            connection: connection(link, world),
             is_over: false,
         };
-        oracle.told.insert((0, watch), told);
-        oracle.failing.insert(place(link, world));
+        oracle.reported.insert((0, watch), reported);
+        oracle.failing.insert(connection(link, world));
         oracle
     }
 
     #[test]
-    fn trouble_that_is_over_and_not_taken_back_is_found_out() {
+    fn trouble_that_is_over_and_not_taken_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
@@ -261,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_silent_that_is_not_taken_back_is_found_out() {
+    fn trouble_of_the_silent_that_is_not_taken_back_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             oracle.asked.insert(link, world.now());
@@ -276,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_taken_back_too_early_is_found_out() {
+    fn trouble_that_is_taken_back_too_early_is_detected() {
         let found = judgement(|world, link, report| {
             let mut oracle = troubled(world, link);
             let (watch, _) = world.watches(0).next().expect("there is one");
@@ -301,21 +310,21 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_told_twice_is_found_out() {
-        let told = errors_told(Options::default(), |world| {
+    fn trouble_that_is_told_twice_is_detected() {
+        let reported = errors_told(Options::default(), |world| {
             world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
             world.watch(0, 0, Some("r0"));
             world.advance(Duration::from_secs(5));
         });
-        let error = told.into_iter().next().expect("nobody is there");
+        let error = reported.into_iter().next().expect("nobody is there");
         let found = broken_rule(Options::default(), move |world, _, report| {
             let mut oracle = Reachability::default();
             let watch = world.watches(0).next().expect("there is one").0;
             let notice = &Notice::Ambient(Some(error.clone()));
-            let told = Event::Notified { client: 0, watch, notice };
-            oracle.on_event(&told, world, report);
+            let reported = Event::Notified { client: 0, watch, notice };
+            oracle.on_event(&reported, world, report);
             assert!(report.breach.is_none(), "it is told once");
-            oracle.on_event(&told, world, report);
+            oracle.on_event(&reported, world, report);
         });
         assert_eq!(found, Some(ONCE));
     }

@@ -15,25 +15,22 @@ use crate::{
     },
 };
 
-const WHOLE: Rule =
-    Rule::new("IS32", "what a file says as a whole is what its readers use, as far as it is valid");
-const LAST_GOOD: Rule =
-    Rule::new("IS32", "a file that cannot be read changes nothing of what is used");
-const TOLD: Rule =
-    Rule::new("IS32", "that a file cannot be read is counted, as trouble of its server");
+const WHOLE: Rule = Rule::new("IS32", "the readers of a file use its whole valid content");
+const LAST_GOOD: Rule = Rule::new("IS32", "an unreadable file changes no resource in use");
+const TOLD: Rule = Rule::new("IS32", "an unreadable file is counted as a failure of its server");
 
 /// Checks clients that read files, if one server serves each name.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// Resources in use before a file was found unreadable.
-    before: Known,
+    before: EntryStates,
     /// Number of malformed files that its reader had counted when the file was found unreadable.
     counted: u64,
 }
 
-type Known = BTreeMap<Text, (EntryState, Option<Bytes>)>;
+type EntryStates = BTreeMap<Text, (EntryState, Option<Bytes>)>;
 
-fn in_use(client: usize, kind: usize, world: &World) -> Known {
+fn in_use(client: usize, kind: usize, world: &World) -> EntryStates {
     let known = world
         .status_of(client, kind)
         .map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
@@ -64,7 +61,7 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
     }
 }
 
-fn of_file(link: LinkId, world: &World) -> Known {
+fn of_file(link: LinkId, world: &World) -> EntryStates {
     let it = world.link(link);
     it.only.map(|kind| in_use(it.client, kind, world)).unwrap_or_default()
 }
@@ -112,7 +109,7 @@ mod tests {
     use crate::{
         options::{Options, Transport},
         oracle::testing::broken_rule,
-        world::message::Item,
+        world::message::ResponseItem,
     };
 
     fn files() -> Options {
@@ -122,7 +119,7 @@ mod tests {
     /// Returns the rule broken by a client with a valid `r0` whose file contains this text.
     fn read(text: &'static str) -> Option<Rule> {
         broken_rule(files(), move |world, link, report| {
-            let item = Item {
+            let item = ResponseItem {
                 name: "r0".into(),
                 version: Text::default(),
                 bytes: Some(Toy::bytes("r0", text)),
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_use_what_its_file_says_is_found_out() {
+    fn a_reader_that_does_not_use_what_its_file_says_is_detected() {
         assert_eq!(read("good"), None);
         assert_eq!(read("better"), Some(WHOLE));
         assert_eq!(read("bad"), Some(WHOLE), "it was not rejected");
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_with_a_file_that_cannot_be_read_is_found_out() {
+    fn what_is_lost_with_a_file_that_cannot_be_read_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
             let mut oracle = Reading { before: of_file(link, world), counted: 0 };
             let lost = (EntryState::Acked, Some(Toy::bytes("r9", "good")));
@@ -162,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_and_is_not_counted_is_found_out() {
+    fn a_file_that_cannot_be_read_and_is_not_counted_is_detected() {
         let found = broken_rule(files(), |world, link, report| {
             let mut oracle = Reading { before: of_file(link, world), counted: 0 };
             oracle.on_event(&Event::Unreadable { link }, world, report);

@@ -68,19 +68,19 @@ pub(super) fn errors_told(
     options: Options,
     scenario: impl Fn(&mut World) + Send + Sync + 'static,
 ) -> Vec<WatchError> {
-    let ear = Ear::default();
-    let heard = Arc::clone(&ear.0);
+    let collector = ErrorCollector::default();
+    let heard = Arc::clone(&collector.0);
     let config = Config::new(scenario).with_fixed_options(options);
-    let outcome = run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+    let outcome = run_seed(0, &config.with_application(move |_| Box::new(collector.clone())));
     assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
     heard.lock().expect("nobody panics with it").clone()
 }
 
 /// Records errors.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<WatchError>>>);
+struct ErrorCollector(Arc<Mutex<Vec<WatchError>>>);
 
-impl Application for Ear {
+impl Application for ErrorCollector {
     fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, notice: &Notice) {
         if let Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) = notice {
             self.0.lock().expect("nobody panics with it").push(error.clone());

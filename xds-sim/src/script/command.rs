@@ -35,8 +35,8 @@
 //! | `metrics`, `type-stats` | prints the exported metrics, or the counters by type |
 //!
 //! `@SERVER` or `@TYPE` after the verb, as in `end@backup` or `respond@eds`, selects the stream to
-//! that server or for that type for a command of the server or of the network. The default is the
-//! newest stream.
+//! that server or for that type for a command of the server, `settle`, `wants-read` or `link`. The
+//! default is the newest stream. `block` and `unblock` apply to all streams.
 //!
 //! NACKs of a script's client are not paced unless `nack-interval=` is given, so that several
 //! responses can be rejected without a pause.
@@ -48,7 +48,7 @@ use std::time::Duration;
 use xds_core::client::Contents;
 
 use super::{
-    response::{self, Resource, Response},
+    response::{self, Resource, ScriptedResponse},
     update::{self, Update},
 };
 
@@ -68,16 +68,16 @@ pub enum Command {
     ResetBackoff,
     SetNode(String),
     ShutDown,
-    Respond(Response),
+    Respond(ScriptedResponse),
     Update(Update),
     RespondBytes(Vec<u8>),
-    Stale(Response),
+    Stale(ScriptedResponse),
     StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
     Unchanged,
     Undeliverable(String),
     Settle(Vec<(String, String)>),
-    Force(Response),
+    Force(ScriptedResponse),
     ForceUpdate(Update),
     Link(String),
     Block,

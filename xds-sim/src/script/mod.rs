@@ -27,21 +27,21 @@
 //! [`command`] lists the commands, and [`response`] the contents of a scripted server's responses.
 
 pub mod command;
+mod in_flight;
 mod options;
 pub mod pair;
 pub mod response;
-mod stage;
-mod under_way;
+mod state;
 pub mod update;
 mod watchers;
 
 use thiserror::Error;
 
-use self::stage::Stage;
+use self::state::ScriptState;
 
 /// A script after execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ScriptOutput {
     /// Script with the actual output.
     pub text: String,
     /// Identifiers from its `covers:` lines.
@@ -63,9 +63,9 @@ pub struct ScriptError {
 /// # Errors
 ///
 /// A line is not a command, or a command is invalid in its position.
-pub fn run(script: &str) -> Result<Outcome, ScriptError> {
-    let mut outcome = Outcome { text: String::new(), covers: Vec::new() };
-    let mut stage = Stage::default();
+pub fn run(script: &str) -> Result<ScriptOutput, ScriptError> {
+    let mut outcome = ScriptOutput { text: String::new(), covers: Vec::new() };
+    let mut state = ScriptState::default();
     let mut lines = script.lines().enumerate().peekable();
     let mut has_commands = false;
     while let Some((number, line)) = lines.next() {
@@ -74,7 +74,7 @@ pub fn run(script: &str) -> Result<Outcome, ScriptError> {
         if let Some(ids) = line.strip_prefix("covers:") {
             outcome.covers.extend(ids.split_whitespace().map(str::to_owned));
         } else if line == SEPARATOR {
-            for event in stage.take_output() {
+            for event in state.take_output() {
                 outcome.text.push_str(&event);
                 outcome.text.push('\n');
             }
@@ -83,7 +83,7 @@ pub fn run(script: &str) -> Result<Outcome, ScriptError> {
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             has_commands = true;
             command::parse(line)
-                .and_then(|command| stage.perform(command))
+                .and_then(|command| state.perform(command))
                 .map_err(|why| ScriptError { line: number + 1, why })?;
         }
     }
@@ -91,7 +91,7 @@ pub fn run(script: &str) -> Result<Outcome, ScriptError> {
         let line = script.lines().count();
         return Err(ScriptError {
             line,
-            why: "the last commands lack their line of dashes".into(),
+            why: "the last commands are not followed by a line of dashes".into(),
         });
     }
     Ok(outcome)

@@ -62,41 +62,51 @@ pub(super) fn client_config(
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("a client has no option `{key}`"));
     }
+    for (key, value) in options {
+        let name = key.split('@').next().unwrap_or_default();
+        let values: &[&str] = match name {
+            "streams" => &["per-type"],
+            "variant" => &["delta"],
+            _ => continue,
+        };
+        fixed_value(key, Some(value), values)?;
+    }
     let number = |key: &str| match option(key).map(str::parse::<usize>) {
         None => Ok(None),
         Some(Ok(number)) => Ok(Some(number)),
         Some(Err(_)) => Err(format!("`{key}` takes a number")),
     };
+    let fixed = |key: &str, values: &[&str]| fixed_value(key, option(key), values);
     let mut profile = match option("profile").unwrap_or("grpc") {
         "grpc" => Profile::grpc(),
         "envoy" => Profile::envoy(),
         other => return Err(format!("there is no profile `{other}`")),
     };
     profile.backoff.jitter_percent = number("jitter")?.unwrap_or(0) as u32;
-    if option("wildcard") == Some("explicit") {
+    if fixed("wildcard", &["explicit"])?.is_some() {
         profile.wildcard = WildcardForm::Explicit;
     }
-    if option("gate") == Some("off") {
+    if fixed("gate", &["off"])?.is_some() {
         profile.read_gate = ReadGate::Off;
     }
-    if option("federation") == Some("off") {
+    if fixed("federation", &["off"])?.is_some() {
         profile.federation = Federation::Off;
     }
-    match option("fallback") {
+    match fixed("fallback", &["off", "failover"])? {
         Some("off") => profile.fallback = Fallback::Off,
         Some("failover") => profile.fallback = Fallback::Failover,
         _ => {}
     }
-    if option("reported-errors") == Some("off") {
+    if fixed("reported-errors", &["off"])?.is_some() {
         profile.reported_errors = ReportedErrors::Ignored;
     }
-    if option("nack-version") == Some("newest") {
+    if fixed("nack-version", &["newest"])?.is_some() {
         profile.nack_version = NackVersion::Newest;
     }
-    if option("duplicates") == Some("last-wins") {
+    if fixed("duplicates", &["last-wins"])?.is_some() {
         profile.duplicates = Duplicates::LastWins;
     }
-    match option("data-errors") {
+    match fixed("data-errors", &["keep", "drop-deleted", "drop"])? {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
         Some("drop-deleted") => profile.data_errors = DataErrorPolicy::DropDeleted,
         Some("keep") => profile.data_errors = DataErrorPolicy::KeepCached,
@@ -112,12 +122,12 @@ pub(super) fn client_config(
     }
     let node = Node::new(option("node").unwrap_or("test"));
     let rate = option("rate").map(request_rate).transpose()?;
-    let node_in = match option("node-in") {
+    let node_in = match fixed("node-in", &["every"])? {
         Some("every") => NodeIn::EveryRequest,
         _ => NodeIn::FirstRequest,
     };
     let polls = option("polls").map(poll_policy).transpose()?;
-    let is_of_files = option("exchange") == Some("files");
+    let is_of_files = fixed("exchange", &["files"])?.is_some();
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
@@ -223,6 +233,20 @@ pub(super) fn server_config(options: &[(String, String)]) -> Result<ServerConfig
         other => return Err(format!("there is no ordering `{other}`")),
     };
     Ok(config)
+}
+
+/// Returns the value of an option that has only these values, and an error for any other one.
+fn fixed_value<'a>(
+    key: &str,
+    value: Option<&'a str>,
+    values: &[&str],
+) -> Result<Option<&'a str>, String> {
+    match value {
+        Some(other) if !values.contains(&other) => {
+            Err(format!("`{key}` is {}, not `{other}`", values.join(" or ")))
+        }
+        value => Ok(value),
+    }
 }
 
 /// Parses `SECONDS[:envoy]` as a poll policy without jitter.

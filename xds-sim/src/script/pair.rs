@@ -46,14 +46,14 @@ use xds_core::{
 };
 
 use super::{
-    under_way::{Connection, Delivery, Payload},
+    in_flight::{Connection, Delivery, Payload},
     watchers::Watcher,
 };
 use crate::wire_text;
 
 /// Event in the log of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct LogEntry {
     /// Virtual time.
     pub at: Time,
     /// Description in one line.
@@ -71,7 +71,7 @@ pub enum Peer {
 
 /// Behaviour of the network for a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reachability {
+pub enum LinkState {
     /// The connection is accepted.
     Up,
     /// The connection is refused.
@@ -97,10 +97,10 @@ pub struct Pair {
     pub client: Client,
     /// Server.
     pub peer: Peer,
-    /// Behaviour for new connections to servers that `reachable` does not list.
-    pub reachability: Reachability,
+    /// Behaviour for new connections to servers that `link_states` does not list.
+    pub link_state: LinkState,
     /// Behaviour for new connections by server.
-    pub reachable: BTreeMap<String, Reachability>,
+    pub link_states: BTreeMap<String, LinkState>,
     /// Latency of each message.
     pub latency: Duration,
     /// Whether the client's transport accepts messages.
@@ -114,7 +114,7 @@ pub struct Pair {
     pub(crate) watchers: BTreeMap<WatchId, Watcher>,
     /// Updates that await a verdict, in order.
     pub(crate) updates: Vec<UpdateId>,
-    log: Vec<Event>,
+    log: Vec<LogEntry>,
 }
 
 impl Pair {
@@ -124,8 +124,8 @@ impl Pair {
         Self {
             client,
             peer,
-            reachability: Reachability::Up,
-            reachable: BTreeMap::new(),
+            link_state: LinkState::Up,
+            link_states: BTreeMap::new(),
             latency: Duration::ZERO,
             room: Room::Free,
             now: Time::ZERO,
@@ -146,13 +146,13 @@ impl Pair {
     }
 
     /// Removes and returns the log.
-    pub fn take_log(&mut self) -> Vec<Event> {
+    pub fn take_log(&mut self) -> Vec<LogEntry> {
         std::mem::take(&mut self.log)
     }
 
     /// Appends a line to the log.
     pub fn note(&mut self, text: impl Into<String>) {
-        self.log.push(Event { at: self.now, text: text.into() });
+        self.log.push(LogEntry { at: self.now, text: text.into() });
     }
 
     /// Newest channel of the client, if there is one.
@@ -291,14 +291,14 @@ impl Pair {
             .as_ref()
             .map(|url| format!(" for {}", wire_text::type_name(url.as_str())));
         let server = &call.server.uri;
-        let reachability = self.reachable.get(&**server).copied().unwrap_or(self.reachability);
+        let link_state = self.link_states.get(&**server).copied().unwrap_or(self.link_state);
         self.note(format!("client opens {channel} to {server}{}", of_type.unwrap_or_default()));
         let connection = Connection { call, stream: None, inbox: VecDeque::new() };
         self.channels.insert(channel, connection);
-        match reachability {
-            Reachability::Up => self.deliver_later(channel, Payload::Connect),
-            Reachability::Down => self.deliver_later(channel, Payload::Refuse),
-            Reachability::Silent => {}
+        match link_state {
+            LinkState::Up => self.deliver_later(channel, Payload::Connect),
+            LinkState::Down => self.deliver_later(channel, Payload::Refuse),
+            LinkState::Silent => {}
         }
     }
 

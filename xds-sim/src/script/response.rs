@@ -26,7 +26,7 @@ use crate::Toy;
 /// Response of a scripted server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of a DiscoveryResponse")]
-pub struct Response {
+pub struct ScriptedResponse {
     pub type_name: String,
     pub version: String,
     pub nonce: String,
@@ -69,7 +69,7 @@ pub struct ResourceError {
 /// # Errors
 ///
 /// If the arguments are malformed. The text describes the fault.
-pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<Response, String> {
+pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<ScriptedResponse, String> {
     let [version, nonce, items @ ..] = words else {
         return Err("a response needs v= and n=".into());
     };
@@ -84,7 +84,7 @@ pub(super) fn parse(type_name: &str, words: &[&str]) -> Result<Response, String>
     };
     let (errors, resources): (Vec<&str>, Vec<&str>) =
         items.iter().partition(|item| item.starts_with('!'));
-    Ok(Response {
+    Ok(ScriptedResponse {
         type_name: type_name.into(),
         version: field(version, "v=")?,
         nonce: field(nonce, "n=")?,
@@ -168,7 +168,7 @@ pub(super) fn resource_error(word: &str) -> Result<ResourceError, String> {
     })
 }
 
-impl Response {
+impl ScriptedResponse {
     /// Encodes the response as a `DiscoveryResponse`.
     pub(super) fn encode(&self) -> Bytes {
         let url = type_url(&self.type_name);

@@ -18,12 +18,12 @@ pub(crate) struct Watcher {
     /// Whether the watcher takes its notices without finishing them.
     is_busy: bool,
     /// Actions to perform inside the next notice, before it is finished.
-    acts: Vec<Act>,
+    actions: Vec<WatcherAction>,
 }
 
 /// Action of an application inside a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum WatcherAction {
     /// Begins watches of these names with this label, which is numbered if there are several names.
     Watch { label: String, type_url: String, names: Vec<String> },
     /// Ends the watch with this label.
@@ -34,7 +34,7 @@ impl Pair {
     /// Gives a watch a label in the log and a watcher that handles its notices at once.
     pub fn attach(&mut self, watch: WatchId, label: impl Into<String>) {
         self.watchers
-            .insert(watch, Watcher { label: label.into(), is_busy: false, acts: Vec::new() });
+            .insert(watch, Watcher { label: label.into(), is_busy: false, actions: Vec::new() });
     }
 
     /// Removes the watcher of a watch that has ended.
@@ -49,16 +49,16 @@ impl Pair {
     }
 
     /// Schedules an action for the watcher's next notice.
-    pub(crate) fn act_later(&mut self, watch: WatchId, act: Act) {
+    pub(crate) fn add_action(&mut self, watch: WatchId, act: WatcherAction) {
         if let Some(watcher) = self.watchers.get_mut(&watch) {
-            watcher.acts.push(act);
+            watcher.actions.push(act);
         }
     }
 
     /// Performs an action. Returns false if there is no such watch.
-    pub(crate) fn act(&mut self, act: Act) -> bool {
+    pub(crate) fn act(&mut self, act: WatcherAction) -> bool {
         match act {
-            Act::Watch { label, type_url, names } => {
+            WatcherAction::Watch { label, type_url, names } => {
                 let type_url = TypeUrl::from(type_url);
                 for (n, name) in names.iter().enumerate() {
                     let label =
@@ -67,7 +67,7 @@ impl Pair {
                 }
                 true
             }
-            Act::Unwatch(label) => {
+            WatcherAction::Unwatch(label) => {
                 let Some(watch) = self.watch_labelled(&label) else { return false };
                 self.client.unwatch(watch, self.now);
                 self.detach(watch);
@@ -116,8 +116,8 @@ impl Pair {
             Notice::Behind => {}
             other => self.note(format!("{label}: {other:?}")),
         }
-        let acts = self.watchers.get_mut(&watch).map(|watcher| mem::take(&mut watcher.acts));
-        for act in acts.unwrap_or_default() {
+        let actions = self.watchers.get_mut(&watch).map(|watcher| mem::take(&mut watcher.actions));
+        for act in actions.unwrap_or_default() {
             if !self.act(act) {
                 self.note(format!("{label}: there is no such watch to end"));
             }

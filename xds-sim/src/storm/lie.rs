@@ -30,7 +30,7 @@ const MALFORMED: [&str; 4] =
 
 /// Contents of a forged response.
 #[derive(Clone)]
-struct Fib {
+struct ForgedResponse {
     type_url: String,
     /// Type of the resources, normally the same as `type_url`.
     inner: String,
@@ -42,17 +42,17 @@ struct Fib {
 }
 
 /// Sends a lie to a client with an open stream, or to a server.
-pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
+pub(super) fn send(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
     let at = kind as usize;
-    if lie.is_of_a_stranger() {
+    if lie.is_by_rogue_client() {
         let server = nth as usize % world.server_count();
-        return world.let_stranger_in(server, lie, at, nth);
+        return world.add_rogue_client(server, lie, at, nth);
     }
     let links = world.open_links();
     let Some(&link) = links.get(nth as usize % links.len().max(1)) else { return };
     let type_url = world.types()[at].as_str().to_owned();
     let own = world.name(at, name);
-    let mut fib = Fib {
+    let mut forged = ForgedResponse {
         inner: type_url.clone(),
         type_url,
         nonce: "a lie",
@@ -63,22 +63,22 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         errors: Vec::new(),
     };
     let mut variant = world.link(link).variant;
-    let plain = fib.clone().in_variant(variant);
+    let plain = forged.clone().in_variant(variant);
     match lie {
         Lie::UnknownType => {
-            fib.type_url = UNKNOWN_TYPE.into();
-            fib.inner = UNKNOWN_TYPE.into();
+            forged.type_url = UNKNOWN_TYPE.into();
+            forged.inner = UNKNOWN_TYPE.into();
         }
-        Lie::WrongAny => fib.inner = UNKNOWN_TYPE.into(),
-        Lie::OtherEnvelope => fib.type_url = next_type(at, world),
-        Lie::OtherAny => fib.inner = next_type(at, world),
-        Lie::Twice => fib.names = vec![own; 2],
-        Lie::Invent => fib.names.extend(["never asked for".into(), String::new()]),
-        Lie::NoNonce => fib.nonce = "",
-        Lie::Remove => (fib.removed, fib.names) = (fib.names, Vec::new()),
-        Lie::Empty => fib.names.clear(),
+        Lie::WrongAny => forged.inner = UNKNOWN_TYPE.into(),
+        Lie::OtherEnvelope => forged.type_url = next_type(at, world),
+        Lie::OtherAny => forged.inner = next_type(at, world),
+        Lie::Twice => forged.names = vec![own; 2],
+        Lie::Invent => forged.names.extend(["never asked for".into(), String::new()]),
+        Lie::NoNonce => forged.nonce = "",
+        Lie::Remove => (forged.removed, forged.names) = (forged.names, Vec::new()),
+        Lie::Empty => forged.names.clear(),
         Lie::Contradict => {
-            (fib.removed, fib.errors) = (vec![own.clone()], vec![own]);
+            (forged.removed, forged.errors) = (vec![own.clone()], vec![own]);
             world.note(Situation::Contradicted);
         }
         Lie::RemoveMany => {
@@ -89,11 +89,11 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
                 (false, _) => SEVERAL,
             };
             let many = (0..count).map(|at| format!("gone-{at}"));
-            fib.removed = many.chain([own]).collect();
+            forged.removed = many.chain([own]).collect();
             if variant == Variant::StateOfTheWorld {
-                fib.errors = std::mem::take(&mut fib.removed);
+                forged.errors = std::mem::take(&mut forged.removed);
             }
-            fib.names.clear();
+            forged.names.clear();
             if is_rare {
                 world.note(Situation::ManyRemoved);
             }
@@ -103,23 +103,23 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         }
         Lie::LongName => {
             let length = if nth.is_multiple_of(16) { LONGEST } else { LONG };
-            fib.names.extend(["x".repeat(length), String::new()]);
-            world.note(Situation::LiedOfNames);
+            forged.names.extend(["x".repeat(length), String::new()]);
+            world.note(Situation::ForgedNames);
         }
         Lie::MalformedName => {
-            fib.names.extend(MALFORMED.map(String::from));
-            world.note(Situation::LiedOfNames);
+            forged.names.extend(MALFORMED.map(String::from));
+            world.note(Situation::ForgedNames);
         }
         Lie::OtherVariant => {
             variant = match variant {
                 Variant::StateOfTheWorld => Variant::Incremental,
                 Variant::Incremental => Variant::StateOfTheWorld,
             };
-            world.note(Situation::LiedOfVariant);
+            world.note(Situation::ForgedVariant);
         }
         _ => {}
     }
-    let bytes = fib.in_variant(variant);
+    let bytes = forged.in_variant(variant);
     let bytes = match lie {
         Lie::Truncate => bytes.slice(..bytes.len() * (nth as usize % 8) / 8),
         Lie::Flip => {
@@ -134,12 +134,12 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
     };
     if lie == Lie::Repeat {
         world.forge(link, bytes.clone(), lie.as_str());
-        return world.tell_lie(link, bytes, lie);
+        return world.send_lie(link, bytes, lie);
     }
     match bytes == plain {
         // The lie had no effect on the response.
         true => world.forge(link, bytes, lie.as_str()),
-        false => world.tell_lie(link, bytes, lie),
+        false => world.send_lie(link, bytes, lie),
     }
 }
 
@@ -149,7 +149,7 @@ fn next_type(kind: usize, world: &World) -> String {
     types[(kind + 1) % types.len()].as_str().to_owned()
 }
 
-impl Fib {
+impl ForgedResponse {
     fn in_variant(self, variant: Variant) -> Bytes {
         let any = |name: &String| proto::Any {
             type_url: self.inner.clone(),

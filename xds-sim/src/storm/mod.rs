@@ -33,20 +33,20 @@ pub fn storm(world: &mut World) {
     let operations = world.options().operations;
     let calm: Vec<Operation> = Operation::plan(world, WARM_UP, false);
     let plan = Operation::plan(world, operations, true);
-    carry_out(world, &calm);
+    execute(world, &calm);
     world.advance(Duration::from_secs(1));
     world.enter(Phase::Faults);
-    carry_out(world, &plan);
+    execute(world, &plan);
     settle(world);
 }
 
-fn carry_out(world: &mut World, plan: &[Operation]) {
+fn execute(world: &mut World, plan: &[Operation]) {
     for operation in plan {
         world.advance(operation.after);
         if world.is_over() {
             return;
         }
-        operation.carry_out(world);
+        operation.execute(world);
     }
 }
 
@@ -57,7 +57,7 @@ const ABRUPT: u32 = 250;
 const SEVERAL: usize = 500;
 
 /// Rule broken by a client that accepts a watch after it was shut down.
-const AFTER_THE_END: &str = "a client that was shut down does nothing any more, and takes no watch";
+const AFTER_THE_END: &str = "a client that was shut down does nothing and accepts no watch";
 
 /// Repairs all faults, waits until all participants agree, and ends all watches.
 ///
@@ -65,7 +65,7 @@ const AFTER_THE_END: &str = "a client that was shut down does nothing any more, 
 /// the participants do not agree in time, do not fall silent, or leave state behind.
 pub fn settle(world: &mut World) {
     world.enter(Phase::Heal);
-    operation::make_good(world);
+    operation::replace_invalid(world);
     world.heal();
     if !world.options().lies.spare_clients() {
         // Streams with lies are reset; the new ones must restore the correct state.
@@ -77,18 +77,18 @@ pub fn settle(world: &mut World) {
     }
     for rest in [bound(world.options()), SILENCE] {
         world.advance(rest);
-        world.judge_at_rest();
+        world.check_at_rest();
         if world.is_over() {
             return;
         }
     }
     world.enter(Phase::Teardown);
     if world.choices().chance("shut down while watched", ABRUPT) {
-        bring_news(world);
+        change_everything(world);
     } else {
         end_all_watches(world);
         world.advance(IDLE);
-        world.judge_at_rest();
+        world.check_at_rest();
     }
     if world.is_over() {
         return;
@@ -100,7 +100,7 @@ pub fn settle(world: &mut World) {
         }
     }
     world.advance(IDLE);
-    world.judge_at_rest();
+    world.check_at_rest();
 }
 
 /// Number of runs in a thousand that converge without the first server, where that is possible.
@@ -150,10 +150,10 @@ fn end_all_watches(world: &mut World) {
 }
 
 /// Changes a resource of each type, so that responses are in flight.
-fn bring_news(world: &mut World) {
+fn change_everything(world: &mut World) {
     for kind in 0..world.types().len() {
         let name = world.name(kind, 0);
-        world.set_anew(kind, &name, "news");
+        world.set_new_text(kind, &name, "news");
     }
     let way = world.options().latency;
     world.advance(way / 2);

@@ -5,21 +5,21 @@ use std::time::Duration;
 use xds_core::{WatchId, server::StatusCode, types};
 
 use crate::{
-    Kind, Situation, Toy,
+    Effect, Situation, Toy,
     options::{Action, Fault, Order, ProfileName, Responses, Transport, Verdicts},
     storm::lie,
     world::{
-        BadAnswer, Beside, FileState, KEEPALIVE, LinkId, Party, Reach, World, alias_of,
+        BadAnswer, FileState, KEEPALIVE, LinkId, Party, Reach, ResourceExtras, World, alias_of,
         message::Text,
     },
 };
 
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum OperationKind {
     Watch,
     Set,
-    Do(Kind),
+    Do(Effect),
 }
 
 /// An operation, with the pause before it. Its targets are chosen by numbers, which are mapped to
@@ -27,7 +27,7 @@ enum Sort {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub(super) after: Duration,
-    sort: Sort,
+    operation: OperationKind,
     client: u32,
     kind: u32,
     name: u32,
@@ -78,19 +78,24 @@ impl Operation {
                 options.transport == Transport::Files
             }
             // A gateway cannot tell that a response is blocked.
-            Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
+            Fault::BlockResponses | Fault::BlockAll => options.transport == Transport::Streams,
             // A file reader has no connection.
             Fault::CutOff | Fault::Partition | Fault::Expire => {
                 options.transport != Transport::Files
             }
             _ => true,
         };
-        let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
+        let mut kinds = vec![
+            OperationKind::Watch,
+            OperationKind::Set,
+            OperationKind::Watch,
+            OperationKind::Set,
+        ];
         if is_wild {
-            let actions = options.actions.iter().map(Kind::Act);
-            let faults = options.faults.iter().filter(has_meaning).map(Kind::Break);
-            let lies = options.lies.iter().map(Kind::Lie);
-            sorts.extend(actions.chain(faults).chain(lies).map(Sort::Do));
+            let actions = options.actions.iter().map(Effect::Action);
+            let faults = options.faults.iter().filter(has_meaning).map(Effect::Fault);
+            let lies = options.lies.iter().map(Effect::Lie);
+            kinds.extend(actions.chain(faults).chain(lies).map(OperationKind::Do));
         }
         let choices = world.choices();
         let mut plan = Vec::new();
@@ -105,7 +110,7 @@ impl Operation {
             let pause = choices.pick("pause", &PAUSES);
             plan.push(Self {
                 after: Duration::from_millis(pause.into()),
-                sort: choices.pick("operation", &sorts),
+                operation: choices.pick("operation", &kinds),
                 client: choices.below("client", options.clients),
                 kind: choices.below("type", options.types),
                 name: choices.below("name", options.names),
@@ -116,26 +121,26 @@ impl Operation {
         plan
     }
 
-    pub(super) fn carry_out(self, world: &mut World) {
+    pub(super) fn execute(self, world: &mut World) {
         let (client, kind) = (self.client as usize, self.kind as usize);
         let name = world.name(kind, self.name);
-        match self.sort {
-            Sort::Watch => {
+        match self.operation {
+            OperationKind::Watch => {
                 let _ = world.watch(client, kind, Some(&name));
             }
-            Sort::Set => world.set_anew(kind, &name, "good"),
-            Sort::Do(kind) => self.bring_about(kind, &name, world),
+            OperationKind::Set => world.set_new_text(kind, &name, "good"),
+            OperationKind::Do(kind) => self.execute_effect(kind, &name, world),
         }
     }
 
     /// Performs the operation and notes whether it took effect at once. It may still take effect
     /// later.
-    fn bring_about(self, kind: Kind, name: &str, world: &mut World) {
+    fn execute_effect(self, kind: Effect, name: &str, world: &mut World) {
         let before = world.changes();
         match kind {
-            Kind::Act(action) => self.act(action, name, world),
-            Kind::Break(fault) => self.break_something(fault, world),
-            Kind::Lie(lie) => lie::tell(lie, world, [self.kind, self.name, self.nth]),
+            Effect::Action(action) => self.act(action, name, world),
+            Effect::Fault(fault) => self.inject(fault, world),
+            Effect::Lie(lie) => lie::send(lie, world, [self.kind, self.name, self.nth]),
         }
         if world.changes() > before {
             world.takes_effect(kind);
@@ -189,10 +194,10 @@ impl Operation {
             Action::SetBad => {
                 let is_contested =
                     world.options().verdicts != Verdicts::AtOnce && self.nth % 2 == 1;
-                world.set_anew(kind, name, if is_contested { "contested" } else { "bad" });
+                world.set_new_text(kind, name, if is_contested { "contested" } else { "bad" });
             }
-            Action::SetPrivileged => world.set_anew(kind, name, "privileged"),
-            Action::SetForAWhile => {
+            Action::SetPrivileged => world.set_new_text(kind, name, "privileged"),
+            Action::SetWithTtl => {
                 let ttl = TTLS[self.nth as usize % TTLS.len()];
                 let text = if self.nth / 8 % 4 == 3 { "bad" } else { "good" };
                 world.set_for(kind, name, text, ttl);
@@ -204,7 +209,7 @@ impl Operation {
             Action::Storm => {
                 for turn in 0..20 {
                     let name = world.name(kind, turn % world.options().names);
-                    world.set_anew(kind, &name, "good");
+                    world.set_new_text(kind, &name, "good");
                 }
             }
             Action::Empty => {
@@ -233,7 +238,7 @@ impl Operation {
                 let is_rare = (self.nth, self.kind, self.client) == (NUMBERS - 1, 0, 0)
                     && world.options().responses == Responses::Long;
                 if is_rare {
-                    world.note(Situation::NamesByTheThousand);
+                    world.note(Situation::ThousandsWatched);
                 }
                 let many = if is_rare { THOUSANDS } else { MANY };
                 let first = world.options().names;
@@ -241,23 +246,23 @@ impl Operation {
                 let names: Vec<String> = names.collect();
                 world.watch_several(client, kind, &names);
             }
-            Action::WatchWhenTold => {
+            Action::WatchInNotice => {
                 let Some(watch) = self.any_watch(world) else { return };
                 match self.nth % 3 {
-                    0 => world.unwatch_when_told(client, watch),
-                    1 => world.watch_when_told(client, watch, kind, None),
-                    _ => world.watch_when_told(client, watch, kind, Some(name)),
+                    0 => world.unwatch_on_notice(client, watch),
+                    1 => world.watch_on_notice(client, watch, kind, None),
+                    _ => world.watch_on_notice(client, watch, kind, Some(name)),
                 }
             }
         }
     }
 
-    fn break_something(self, fault: Fault, world: &mut World) {
+    fn inject(self, fault: Fault, world: &mut World) {
         let lasting = self.lasting();
         let server = self.any_server(world);
         match fault {
-            Fault::Starve => {
-                world.starve(self.any_party(world), lasting.min(Duration::from_secs(2)))
+            Fault::Suspend => {
+                world.suspend(self.any_party(world), lasting.min(Duration::from_secs(2)))
             }
             Fault::WakeForNothing => world.wake_client(self.client as usize),
             Fault::Refuse => world.set_reach(server, Reach::Refused, lasting),
@@ -282,8 +287,8 @@ impl Operation {
                 world.delay_timers(lasting.min(Duration::from_secs(3)), lasting * 2);
             }
             Fault::ClockJump => world.jump(lasting),
-            Fault::Narrow => world.narrow_network(BYTES_PER_SECOND, lasting),
-            Fault::Clog => world.clog(self.nth as usize, lasting),
+            Fault::LimitBandwidth => world.limit_bandwidth(BYTES_PER_SECOND, lasting),
+            Fault::BlockAll => world.block_all(self.nth as usize, lasting),
             Fault::OtherReplica => world.change_replica(server, self.nth as usize, lasting),
             Fault::CutOff => {
                 let reach = [Reach::Refused, Reach::Hanging][self.nth as usize % 2];
@@ -375,14 +380,14 @@ impl Operation {
 /// - If resources could never be rejected, valid ones stay as they are: lost updates must arrive
 ///   without a new change.
 // M107, M148, IL1
-pub(super) fn make_good(world: &mut World) {
+pub(super) fn replace_invalid(world: &mut World) {
     let options = world.options().clone();
     let can_be_refused = options.can_be_invalid() || !options.lies.spare_clients();
     let holds = options.order == Order::OnlyAfterAcks;
     let is_whole = can_be_refused && (holds || options.profile == ProfileName::Envoy);
     for kind in 0..world.types().len() {
         let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
-            let Beside { ttl, error } = world.truth_beside(kind, name);
+            let ResourceExtras { ttl, error } = world.truth_extras(kind, name);
             let will_pass = error == Some(StatusCode::Unavailable);
             is_whole || ttl.is_some() || will_pass || Toy::is_refused(bytes, world.options())
         };
@@ -393,9 +398,9 @@ pub(super) fn make_good(world: &mut World) {
             due.extend(names.filter(|name| !world.truth()[kind].contains_key(name)));
         }
         for name in due {
-            match world.truth_beside(kind, &name).ttl.filter(|ttl| *ttl >= LASTING_TTL) {
+            match world.truth_extras(kind, &name).ttl.filter(|ttl| *ttl >= LASTING_TTL) {
                 Some(ttl) => world.set_for(kind, &name, "good", ttl),
-                None => world.set_anew(kind, &name, "good"),
+                None => world.set_new_text(kind, &name, "good"),
             }
         }
     }

@@ -119,7 +119,7 @@ pub enum TraceKind {
         /// Receiver.
         to: LaneId,
         /// Content.
-        what: What,
+        what: Description,
     },
     /// A message arrives.
     Deliver {
@@ -138,7 +138,7 @@ pub enum TraceKind {
         /// Participant.
         lane: LaneId,
         /// Content.
-        what: What,
+        what: Description,
     },
     /// A fault begins, ends, or occurs.
     Fault {
@@ -156,20 +156,20 @@ pub enum TraceKind {
 
 /// Content of a message or of an event at one participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct What {
+pub struct Description {
     /// Category.
-    pub sort: Sort,
+    pub kind: EventKind,
     /// Description in one line.
     pub text: String,
     /// Names of the resources concerned, for searching.
     pub names: Vec<String>,
 }
 
-impl What {
+impl Description {
     /// Creates content that concerns no resource.
     #[must_use]
-    pub fn new(sort: Sort, text: impl Into<String>) -> Self {
-        Self { sort, text: text.into(), names: Vec::new() }
+    pub fn new(kind: EventKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), names: Vec::new() }
     }
 
     /// Adds the names of resources.
@@ -182,7 +182,7 @@ impl What {
 
 /// Categories of events. Diagrams show them in different colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sort {
+pub enum EventKind {
     /// A client subscribes, unsubscribes or sends its node.
     Request,
     /// A client sends an ACK.
@@ -209,7 +209,7 @@ pub enum Sort {
     Note,
 }
 
-impl Sort {
+impl EventKind {
     /// All categories, in the order of a legend.
     pub const ALL: [Self; 12] = [
         Self::Request,

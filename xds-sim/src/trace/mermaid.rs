@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     event::{Extent, LaneId, LaneKind, Trace, TraceEvent, TraceKind},
-    messages::{End, Messages},
+    messages::{MessageOutcome, Messages},
     printable::printable,
 };
 
@@ -45,18 +45,18 @@ impl Trace {
         Some(match &event.kind {
             TraceKind::Send { message, from, to, what } => {
                 let arrow = match messages.get(*message).map(|sent| sent.end) {
-                    Some(End::Lost(_)) => "-x",
-                    Some(End::Delivered(_)) => "->>",
-                    Some(End::None) | None => "-)",
+                    Some(MessageOutcome::Lost(_)) => "-x",
+                    Some(MessageOutcome::Delivered(_)) => "->>",
+                    Some(MessageOutcome::None) | None => "-)",
                 };
-                let sort = what.sort.as_str();
+                let sort = what.kind.as_str();
                 let text = quoted(&format!("{at} {message} {sort}: {}", what.text));
                 format!("l{}{arrow}l{}: {text}", from.0, to.0)
             }
             // Shown where the message was sent.
             TraceKind::Deliver { .. } | TraceKind::Lost { .. } => return None,
             TraceKind::Local { lane, what } => {
-                let text = quoted(&format!("{at} {}: {}", what.sort.as_str(), what.text));
+                let text = quoted(&format!("{at} {}: {}", what.kind.as_str(), what.text));
                 format!("Note over l{}: {text}", lane.0)
             }
             TraceKind::Fault { lanes, what, extent } => {

@@ -16,12 +16,12 @@ pub(super) struct Sent {
     pub(super) from: LaneId,
     pub(super) to: LaneId,
     pub(super) at: Time,
-    pub(super) end: End,
+    pub(super) end: MessageOutcome,
 }
 
 /// Outcome of a message, with the number of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum MessageOutcome {
     Delivered(u64),
     Lost(u64),
     /// The message was in flight when the run ended.
@@ -34,17 +34,17 @@ impl Messages {
         for TraceEvent { at, number, kind } in &trace.events {
             match kind {
                 TraceKind::Send { message, from, to, .. } => {
-                    let sent = Sent { from: *from, to: *to, at: *at, end: End::None };
+                    let sent = Sent { from: *from, to: *to, at: *at, end: MessageOutcome::None };
                     messages.insert(*message, sent);
                 }
                 TraceKind::Deliver { message } => {
                     if let Some(sent) = messages.get_mut(message) {
-                        sent.end = End::Delivered(*number);
+                        sent.end = MessageOutcome::Delivered(*number);
                     }
                 }
                 TraceKind::Lost { message, .. } => {
                     if let Some(sent) = messages.get_mut(message) {
-                        sent.end = End::Lost(*number);
+                        sent.end = MessageOutcome::Lost(*number);
                     }
                 }
                 TraceKind::Local { .. } | TraceKind::Fault { .. } | TraceKind::Phase(_) => {}

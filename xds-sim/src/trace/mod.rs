@@ -4,17 +4,16 @@
 //! and only if their hashes are, even if no events were kept.
 
 mod event;
-mod failure;
 mod html;
 mod json;
 mod mermaid;
 mod messages;
-mod printable;
+pub(crate) mod printable;
 mod recorder;
 mod text;
 
 pub use event::{
-    Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Sort, Trace, TraceEvent, TraceKind,
-    Violation, What,
+    Description, EventKind, Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace,
+    TraceEvent, TraceKind, Violation,
 };
 pub use recorder::{Keep, Recorder};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Escapes characters that are not visible.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if acts(character) {

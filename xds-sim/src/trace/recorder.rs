@@ -10,8 +10,8 @@ use foldhash::quality::{FixedState, FoldHasher};
 use xds_core::Time;
 
 use super::event::{
-    Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace, TraceEvent, TraceKind,
-    Violation, What,
+    Description, Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Trace, TraceEvent,
+    TraceKind, Violation,
 };
 
 /// Amount of data that a [`Recorder`] keeps. It always counts events.
@@ -35,13 +35,13 @@ pub enum Keep {
 ///
 /// ```
 /// use xds_core::Time;
-/// use xds_sim::trace::{Header, Keep, LaneKind, Recorder, Sort, What};
+/// use xds_sim::trace::{Header, Keep, LaneKind, Recorder, EventKind, Description};
 ///
 /// let mut recorder = Recorder::new(Keep::All);
 /// let client = recorder.lane(LaneKind::Client, "client-0", None);
 /// let server = recorder.lane(LaneKind::Server, "server-0", None);
 /// let sent = recorder.send(Time::ZERO, client, server, b"..", || {
-///     What::new(Sort::Request, "cds subscribes to a").about(["a"])
+///     Description::new(EventKind::Request, "cds subscribes to a").about(["a"])
 /// });
 /// recorder.deliver(Time::from_nanos(5_000_000), sent);
 /// let trace = recorder.finish(Header::new(Some(7), Vec::new()), None);
@@ -86,7 +86,7 @@ impl Recorder {
         from: LaneId,
         to: LaneId,
         bytes: &[u8],
-        what: impl FnOnce() -> What,
+        what: impl FnOnce() -> Description,
     ) -> MessageId {
         let message = MessageId(self.next_message);
         self.next_message += 1;
@@ -111,7 +111,13 @@ impl Recorder {
     }
 
     /// Records an event at one participant. `bytes` distinguish it from other possible events.
-    pub fn local(&mut self, at: Time, lane: LaneId, bytes: &[u8], what: impl FnOnce() -> What) {
+    pub fn local(
+        &mut self,
+        at: Time,
+        lane: LaneId,
+        bytes: &[u8],
+        what: impl FnOnce() -> Description,
+    ) {
         let place = [u64::from(lane.0), 0];
         self.take(at, 4, place, bytes, || TraceKind::Local { lane, what: what() });
     }
@@ -193,14 +199,14 @@ impl fmt::Debug for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Sort;
+    use crate::trace::EventKind;
 
     fn record(keep: Keep, name: &str) -> Trace {
         let mut recorder = Recorder::new(keep);
         let client = recorder.lane(LaneKind::Client, "client-0", None);
         let server = recorder.lane(LaneKind::Server, "server-0", None);
         recorder.phase(Time::ZERO, Phase::WarmUp);
-        let what = || What::new(Sort::Request, format!("wants {name}")).about([name]);
+        let what = || Description::new(EventKind::Request, format!("wants {name}")).about([name]);
         let sent = recorder.send(Time::ZERO, client, server, name.as_bytes(), what);
         recorder.fault(Time::ZERO, &[client, server], Extent::Instant, "reset");
         recorder.lost(Time::ZERO, sent, "the stream was reset");

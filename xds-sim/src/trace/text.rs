@@ -16,8 +16,8 @@ use std::{
 };
 
 use super::{
-    event::{Extent, LaneId, LaneKind, Sort, Trace, TraceEvent, TraceKind},
-    messages::{End, Messages, Sent},
+    event::{EventKind, Extent, LaneId, LaneKind, Trace, TraceEvent, TraceKind},
+    messages::{MessageOutcome, Messages, Sent},
     printable::printable,
 };
 
@@ -100,11 +100,15 @@ impl<'t> Diagram<'t> {
         let text = match &event.kind {
             TraceKind::Send { message, from, to, what } => {
                 let sent = self.messages.get(*message);
-                let end = sent.map_or(End::None, |sent| sent.end);
-                cells.arrow(self.column(*from), self.column(*to), matches!(end, End::Lost(_)));
-                let fate = self.fate(event, end);
+                let end = sent.map_or(MessageOutcome::None, |sent| sent.end);
+                cells.arrow(
+                    self.column(*from),
+                    self.column(*to),
+                    matches!(end, MessageOutcome::Lost(_)),
+                );
+                let outcome_text = self.outcome_text(event, end);
                 let text = printable(&what.text);
-                format!("{message} {}: {text}{fate}", what.sort.as_str())
+                format!("{message} {}: {text}{outcome_text}", what.kind.as_str())
             }
             TraceKind::Deliver { message } => {
                 // The arrow in the previous line shows the arrival.
@@ -125,8 +129,8 @@ impl<'t> Diagram<'t> {
             }
             TraceKind::Local { lane, what } => {
                 let kind = self.trace.lanes.get(lane.0 as usize).map(|lane| lane.kind);
-                cells.put(self.column(*lane), mark(kind, what.sort));
-                format!("{}: {}", what.sort.as_str(), printable(&what.text))
+                cells.put(self.column(*lane), mark(kind, what.kind));
+                format!("{}: {}", what.kind.as_str(), printable(&what.text))
             }
             TraceKind::Fault { lanes, what, extent } => {
                 let (sign, word) = match extent {
@@ -167,12 +171,12 @@ impl<'t> Diagram<'t> {
             && before.at == event.at
     }
 
-    fn fate(&self, event: &TraceEvent, end: End) -> String {
+    fn outcome_text(&self, event: &TraceEvent, end: MessageOutcome) -> String {
         match end {
-            End::Delivered(number) if number == event.number + 1 => String::new(),
-            End::Delivered(number) => format!(" (arrives in {number})"),
-            End::Lost(number) => format!(" (lost in {number})"),
-            End::None => " (under way at the end)".into(),
+            MessageOutcome::Delivered(number) if number == event.number + 1 => String::new(),
+            MessageOutcome::Delivered(number) => format!(" (arrives in {number})"),
+            MessageOutcome::Lost(number) => format!(" (lost in {number})"),
+            MessageOutcome::None => " (under way at the end)".into(),
         }
     }
 
@@ -183,12 +187,12 @@ impl<'t> Diagram<'t> {
 }
 
 /// Returns the symbol of an event at one participant.
-fn mark(kind: Option<LaneKind>, sort: Sort) -> char {
+fn mark(kind: Option<LaneKind>, sort: EventKind) -> char {
     match (sort, kind) {
-        (Sort::Watch, _) => '◆',
-        (Sort::Notice, _) => '◇',
-        (Sort::Transport, _) => '○',
-        (Sort::Timer, _) => '◷',
+        (EventKind::Watch, _) => '◆',
+        (EventKind::Notice, _) => '◇',
+        (EventKind::Transport, _) => '○',
+        (EventKind::Timer, _) => '◷',
         (_, Some(LaneKind::Store)) => '■',
         _ => '●',
     }

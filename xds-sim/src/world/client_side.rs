@@ -18,22 +18,22 @@ use super::{
     link::{Link, Pipe},
     message::{Body, Message, is_message, read_request},
     names,
-    parts::{Act, Item, Party, Reach},
+    parts::{NoticeAction, Party, Reach, ScheduledEvent},
     texts,
 };
 use crate::{
     Toy,
     options::{Action, Fault, Transport},
-    oracle::Event,
     situations::Situation,
-    trace::{Sort, What},
-    within::{Who, turn_of},
+    trace::{Description, EventKind},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 impl World {
     pub(super) fn fire_client(&mut self, at: usize) {
-        if !self.is_starved(Party::Client(at)) {
-            let _turn = turn_of(Who::Core(Party::Client(at), "is told of the time"));
+        if !self.is_suspended(Party::Client(at)) {
+            let _guard = act_as(Actor::Core(Party::Client(at), "is told of the time"));
             self.clients[at].core.handle_timeout(self.now);
             self.emit(&Event::ClientWoken { client: at });
         }
@@ -42,15 +42,15 @@ impl World {
 
     /// Drains the outputs of a client, and delivers responses while it wants to read.
     pub(super) fn drain_client(&mut self, at: usize) {
-        if self.is_starved(Party::Client(at)) {
-            self.takes_effect(Fault::Starve);
+        if self.is_suspended(Party::Client(at)) {
+            self.takes_effect(Fault::Suspend);
             self.clients[at].deadline = None;
             return;
         }
-        let _turn = turn_of(Who::Core(Party::Client(at), "is drained"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "is drained"));
         loop {
             while let Some(output) = self.clients[at].core.poll_output() {
-                self.obey(at, output);
+                self.handle_output(at, output);
                 if !self.may_take_more(Party::Client(at)) {
                     return;
                 }
@@ -64,7 +64,7 @@ impl World {
         self.clients[at].deadline = deadline.map(|due| self.by_clock(due.at));
     }
 
-    fn obey(&mut self, at: usize, output: Output) {
+    fn handle_output(&mut self, at: usize, output: Output) {
         match output {
             Output::Open(channel, call) => self.open(at, channel, &call),
             Output::Close(channel, fault) => {
@@ -83,13 +83,16 @@ impl World {
                 let incarnation = self.clients[at].incarnation;
                 let done = self.now.after(self.options.verdicts.delay().unwrap_or_default());
                 let resources = new.resources.into_iter();
-                let refused = resources.filter(|it| Toy::is_refused_from_outside(&it.bytes));
+                let refused = resources.filter(|it| Toy::is_rejected_externally(&it.bytes));
                 let refused = refused.map(|resource| resource.name).collect();
-                self.schedule(done, Item::Settle { client: at, incarnation, update, refused });
+                self.schedule(
+                    done,
+                    ScheduledEvent::Settle { client: at, incarnation, update, refused },
+                );
             }
             other => {
-                let what = format!("a world has no use for {other:?}");
-                self.break_rule(&crate::oracle::NO_PANIC, what);
+                let what = format!("a world does not handle {other:?}");
+                self.break_rule(&crate::world::events::NO_PANIC, what);
             }
         }
     }
@@ -119,9 +122,9 @@ impl World {
             is_known_to_client: true,
             is_cut: false,
             is_hanging: is_stream && reach == Reach::Hanging,
-            unheard_until: None,
+            silent_until: None,
             asked: Vec::new(),
-            turn: 0,
+            poll: 0,
             bad_answer: None,
             last_response: None,
             last_seen: None,
@@ -136,19 +139,22 @@ impl World {
         self.clients[at].links.push((channel, link));
         let lane = self.clients[at].lane;
         self.recorder.local(self.now, lane, &link.0.to_le_bytes(), || {
-            What::new(Sort::Transport, format!("opens {channel} to {}", call.server.uri))
+            Description::new(
+                EventKind::Transport,
+                format!("opens {channel} to {}", call.server.uri),
+            )
         });
         self.emit(&Event::Opening { link });
         if !is_stream {
             // The first request is what connects a poll; a file needs no connection.
-            return self.schedule(self.now, Item::Connect(link));
+            return self.schedule(self.now, ScheduledEvent::Connect(link));
         }
         let arrival = self.arrival(link);
         match reach {
             Reach::Up | Reach::HangingUp | Reach::Unauthenticated => {
-                self.schedule(arrival, Item::Connect(link));
+                self.schedule(arrival, ScheduledEvent::Connect(link));
             }
-            Reach::Refused => self.schedule(arrival, Item::Refuse(link)),
+            Reach::Refused => self.schedule(arrival, ScheduledEvent::Refuse(link)),
             Reach::Hanging => {}
         }
     }
@@ -166,7 +172,7 @@ impl World {
         }
         let (client, channel, server) = (it.client, it.channel, it.server);
         let (variant, only) = (it.variant, it.only);
-        let _turn = turn_of(Who::Core(Party::Client(client), "writes requests"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "writes requests"));
         let mut frame = Frame::default();
         while let Some(transmit) =
             self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
@@ -184,9 +190,9 @@ impl World {
             let (from, to) = (self.clients[client].lane, self.servers[server].lane);
             let id = self.recorder.send(self.now, from, to, &bytes, || {
                 let sort = match transmit.cause {
-                    RequestCause::Ack => Sort::Ack,
-                    RequestCause::Nack { .. } => Sort::Nack,
-                    _ => Sort::Request,
+                    RequestCause::Ack => EventKind::Ack,
+                    RequestCause::Nack { .. } => EventKind::Nack,
+                    _ => EventKind::Request,
                 };
                 texts::request(sort, &bytes, variant, &self.types, only)
             });
@@ -196,14 +202,14 @@ impl World {
                 message.body = request.map(Body::Request);
                 if let Some(request) = message.request() {
                     if let Some(kind) = request.kind {
-                        self.links[link.at()].ask(kind, request);
+                        self.links[link.at()].requested(kind, request);
                     }
                     self.emit(&Event::Requested { link, request });
                 }
             }
             let message = Rc::new(message);
             match self.options.transport {
-                Transport::Polls => self.ask_server(link, message),
+                Transport::Polls => self.send_poll(link, message),
                 _ => self.send_to_server(link, message),
             }
         }
@@ -242,16 +248,16 @@ impl World {
         if let Some(lie) = message.lie {
             self.takes_effect(lie);
         }
-        let _turn = turn_of(Who::Core(Party::Client(at), "reads a response"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "reads a response"));
         let event = ChannelEvent::Message(channel, message.bytes.clone());
         let strange = self.clients[at].core.stats().unsolicited;
         self.clients[at].core.handle_event(event, self.now);
         if self.clients[at].core.stats().unsolicited > strange {
-            self.note(Situation::UnknownTypePassedOver);
+            self.note(Situation::UnknownTypeIgnored);
         }
         self.emit(&Event::Read { link, response: message.response() });
         while let Some(output) = self.clients[at].core.poll_output() {
-            self.obey(at, output);
+            self.handle_output(at, output);
             if !self.may_take_more(Party::Client(at)) {
                 return;
             }
@@ -262,7 +268,7 @@ impl World {
         self.emit(&Event::Notified { client: at, watch, notice });
         let type_url = {
             let Some(known) = self.clients[at].watches.get_mut(watch) else { return };
-            known.hear(notice);
+            known.apply_notice(notice);
             self.types[known.kind].clone()
         };
         let Some(known) = self.clients[at].watches.get(watch) else { return };
@@ -274,7 +280,7 @@ impl World {
         });
         let node = &mut self.clients[at];
         if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(watch)) {
-            let _turn = turn_of(Who::Application);
+            let _guard = act_as(Actor::Application);
             application.notified(watch, &type_url, known.name.as_deref(), notice);
         }
         if is_busy {
@@ -284,17 +290,17 @@ impl World {
             Notice::Ambient(Some(error))
                 if has_value && matches!(error.kind(), WatchErrorKind::Unavailable(_)) =>
             {
-                self.note(Situation::TroubleBesideValue);
+                self.note(Situation::AmbientConnectivityError);
             }
             Notice::Changed(Err(error)) => match error.kind() {
                 WatchErrorKind::DoesNotExist(_) => self.note(Situation::NotReceivedInTime),
-                WatchErrorKind::Timeout(_) => self.note(Situation::SilenceIsTrouble),
+                WatchErrorKind::Timeout(_) => self.note(Situation::TimeoutIsTransient),
                 _ => {}
             },
-            Notice::Changed(Ok(_)) if is_by_alias => self.note(Situation::HeardByAlias),
+            Notice::Changed(Ok(_)) if is_by_alias => self.note(Situation::NotifiedByAlias),
             _ => {}
         }
-        self.act(at, watch);
+        self.action(at, watch);
         match delay {
             Duration::ZERO => self.finish_notice(at, watch),
             delay => {
@@ -303,22 +309,22 @@ impl World {
                 self.takes_effect(Action::SlowWatcher);
                 let incarnation = self.clients[at].incarnation;
                 let done = self.now.after(delay);
-                self.schedule(done, Item::Handled { client: at, incarnation, watch });
+                self.schedule(done, ScheduledEvent::Handled { client: at, incarnation, watch });
             }
         }
     }
 
     /// Performs the action that the watcher planned for its next notice.
-    fn act(&mut self, at: usize, watch: WatchId) {
+    fn action(&mut self, at: usize, watch: WatchId) {
         let known = self.clients[at].watches.get_mut(watch);
-        let Some(act) = known.and_then(|known| known.act.take()) else { return };
-        self.note(Situation::WatchFromWithinNotice);
-        self.takes_effect(Action::WatchWhenTold);
-        match act {
-            Act::Watch { kind, name } => {
+        let Some(action) = known.and_then(|known| known.action.take()) else { return };
+        self.note(Situation::WatchInsideNotice);
+        self.takes_effect(Action::WatchInNotice);
+        match action {
+            NoticeAction::Watch { kind, name } => {
                 let _ = self.begin_watch(at, kind, name);
             }
-            Act::Unwatch => self.end_watch(at, watch),
+            NoticeAction::Unwatch => self.end_watch(at, watch),
         }
     }
 
@@ -342,20 +348,20 @@ impl World {
                 [] => "verdict from outside".into(),
                 names => format!("refused from outside: {}", names.join(", ")),
             };
-            What::new(Sort::Note, what).about(names)
+            Description::new(EventKind::Note, what).about(names)
         });
         let is_refused = !refused.is_empty();
         let why = || Rejection::new("refused from outside".to_owned());
         let refused = refused.into_iter().map(|name| (name, why()));
-        let _turn = turn_of(Who::Core(Party::Client(at), "is told a verdict"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "is told a verdict"));
         let nacks = self.clients[at].core.stats().nacks;
         // The update may have been discarded with its stream.
         match self.clients[at].core.settle(update, refused, now) {
-            Ok(()) => self.note(Situation::VerdictFromOutside),
-            Err(_) => self.note(Situation::VerdictForNothing),
+            Ok(()) => self.note(Situation::ExternalVerdict),
+            Err(_) => self.note(Situation::LateVerdict),
         }
         if is_refused && self.clients[at].core.stats().nacks > nacks {
-            self.note(Situation::RefusedFromOutside);
+            self.note(Situation::RejectedExternally);
         }
         self.drain_client(at);
     }
@@ -377,7 +383,7 @@ impl World {
             return;
         };
         let type_url = self.types[kind].clone();
-        let _turn = turn_of(Who::Core(Party::Client(at), "tells what has changed"));
+        let _guard = act_as(Actor::Core(Party::Client(at), "tells what has changed"));
         while let Some(change) = self.clients[at].core.next_change(watch) {
             if !self.may_take_more(Party::Client(at)) {
                 return;
@@ -392,7 +398,7 @@ impl World {
             }
             let lane = known.lane;
             if let Some(application) = &mut node.application {
-                let _turn = turn_of(Who::Application);
+                let _guard = act_as(Actor::Application);
                 application.changed(watch, &type_url, &change);
             }
             self.recorder.local(self.now, lane, &texts::digest_of_change(&change), || {
@@ -440,7 +446,7 @@ impl super::Watch {
         self.name.as_deref().is_some_and(|name| !names::is_glob(name))
     }
 
-    fn hear(&mut self, notice: &Notice) {
+    fn apply_notice(&mut self, notice: &Notice) {
         if !self.is_of_one() {
             return;
         }

@@ -6,13 +6,15 @@ use xds_core::Time;
 
 use super::{
     Party, World, names,
-    parts::{Item, Plane, Scheduled},
+    parts::{Plane, Scheduled, ScheduledEvent},
 };
 use crate::{
     options::{Fault, Ties},
-    oracle,
     situations::Situation,
-    within::{self, Who, turn_of},
+    world::{
+        actor::{self, Actor, act_as},
+        events,
+    },
 };
 
 /// Maximum number of events at one instant; more are a busy loop.
@@ -38,13 +40,13 @@ impl World {
     pub fn run_until(&mut self, end: Time) {
         self.waits += 1;
         if self.waits > ENDLESS_WAITS {
-            let what = "it waits without end".into();
-            self.break_rule(&Who::Scenario.rule(), what);
+            let what = "it waits endlessly".into();
+            self.break_rule(&Actor::Scenario.rule(), what);
         }
         if self.is_over() {
-            within::stop();
+            actor::stop();
         }
-        let _turn = turn_of(Who::World);
+        let _guard = act_as(Actor::World);
         while !self.is_over() && self.step(end) {}
         if end > self.now {
             self.pass_to(end);
@@ -82,7 +84,7 @@ impl World {
             }
             let Some(Reverse(next)) = self.heap.pop() else { return false };
             self.pass_to(next.at);
-            self.happen(next.item);
+            self.handle_event(next.item);
         }
         true
     }
@@ -99,7 +101,7 @@ impl World {
         self.events += 1;
         self.events_at_instant += 1;
         if self.events_at_instant > ENDLESS {
-            self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
+            self.break_rule(&events::HONEST_TIMEOUTS, "endless work at one instant".into());
         }
     }
 
@@ -108,15 +110,15 @@ impl World {
     pub(super) fn may_take_more(&mut self, party: Party) -> bool {
         self.outputs_at_instant += 1;
         if self.outputs_at_instant > ENDLESS_OUTPUTS {
-            let who = match party {
+            let actor = match party {
                 Party::Client(at) => names::client(at),
                 Party::Server(at) => match self.servers[at].core {
                     Plane::Core(_) => names::server(at),
                     Plane::Own(_) => format!("the control plane of {}", names::server(at)),
                 },
             };
-            let what = format!("{who} always has something to do at one instant");
-            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
+            let what = format!("{actor} always has something to do at one instant");
+            self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
         !self.is_over()
     }
@@ -131,8 +133,8 @@ impl World {
 
     pub(super) fn fire(&mut self, party: Party) {
         self.count_event();
-        let is_seen_to = !self.is_starved(party);
-        let (deadline, who) = match party {
+        let is_seen_to = !self.is_suspended(party);
+        let (deadline, actor) = match party {
             Party::Client(at) => {
                 self.fire_client(at);
                 (self.clients[at].deadline, names::client(at))
@@ -146,12 +148,12 @@ impl World {
         // One call of the timeout handler must process everything that is due.
         if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
             let what =
-                format!("{who} was told that it is {}, and is due at that time again", self.now);
-            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
+                format!("{actor} was told that it is {}, and is due at that time again", self.now);
+            self.break_rule(&events::HONEST_TIMEOUTS, what);
         }
     }
 
-    pub(super) fn schedule(&mut self, at: Time, item: Item) {
+    pub(super) fn schedule(&mut self, at: Time, item: ScheduledEvent) {
         self.order += 1;
         self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
     }
@@ -168,7 +170,9 @@ impl World {
 
     /// Notes if a response arrives at the instant at which a timer is due.
     fn note_tie(&mut self) {
-        if let Some(Reverse(Scheduled { item: Item::Response(..), .. })) = self.heap.peek() {
+        if let Some(Reverse(Scheduled { item: ScheduledEvent::Response(..), .. })) =
+            self.heap.peek()
+        {
             self.note(Situation::ResponseAtTimer);
         }
     }

@@ -8,14 +8,14 @@ use super::{
     Party, World,
     message::Text,
     names,
-    parts::{Act, Item, Watch},
+    parts::{NoticeAction, ScheduledEvent, Watch},
     texts,
 };
 use crate::{
-    oracle::Event,
     situations::Situation,
-    trace::{LaneKind, Sort, What},
-    within::{Who, turn_of},
+    trace::{Description, EventKind, LaneKind},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Operations of applications.
@@ -41,7 +41,7 @@ impl World {
             Some(name) if names::is_glob(name) => Interest::Glob(name),
             Some(name) => Interest::Name(name),
         };
-        let _turn = turn_of(Who::Core(Party::Client(client), "begins a watch"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "begins a watch"));
         let watch = node.core.watch(self.types.get(kind)?, interest, now).ok()?;
         let wanted = name.as_deref().unwrap_or("*");
         let label = format!("{}/{} {wanted}", names::client(client), watch);
@@ -49,7 +49,7 @@ impl World {
         let lane = self.recorder.lane(LaneKind::Watcher, &label, owner);
         let short = texts::kind(&self.types, kind);
         self.recorder.local(now, lane, wanted.as_bytes(), || {
-            What::new(Sort::Watch, format!("watches {short} {wanted}")).about([wanted])
+            Description::new(EventKind::Watch, format!("watches {short} {wanted}")).about([wanted])
         });
         let is_first = !self.watched(client, kind).has(name.as_deref());
         self.emit(&Event::Watched { client, watch, kind, name: name.as_deref(), is_first });
@@ -61,7 +61,7 @@ impl World {
             lane,
             delay: Duration::ZERO,
             busy: 0,
-            act: None,
+            action: None,
         };
         self.clients[client].watches.insert(watch, known);
         self.changes += 1;
@@ -104,17 +104,18 @@ impl World {
         let Some(node) = self.clients.get_mut(client) else { return };
         let Some(known) = node.watches.remove(watch) else { return };
         self.changes += 1;
-        let _turn = turn_of(Who::Core(Party::Client(client), "ends a watch"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "ends a watch"));
         node.core.unwatch(watch, now);
         if let Some(application) = &mut node.application {
-            let _turn = turn_of(Who::Application);
+            let _guard = act_as(Actor::Application);
             application.unwatched(watch);
         }
         let is_last = node.watches.of_type(known.kind).is_empty();
         if is_last && !node.watches.is_empty() {
             self.note(Situation::LastWatchOfTypeEnds);
         }
-        self.recorder.local(now, known.lane, b"unwatch", || What::new(Sort::Watch, "ends"));
+        self.recorder
+            .local(now, known.lane, b"unwatch", || Description::new(EventKind::Watch, "ends"));
         self.emit(&Event::Unwatched { client, watch });
     }
 
@@ -127,24 +128,24 @@ impl World {
     }
 
     /// Makes the watcher begin another watch while it handles its next notice.
-    pub fn watch_when_told(
+    pub fn watch_on_notice(
         &mut self,
         client: usize,
         watch: WatchId,
         kind: usize,
         name: Option<&str>,
     ) {
-        self.act_when_told(client, watch, Act::Watch { kind, name: name.map(Text::from) });
+        self.act_on_notice(client, watch, NoticeAction::Watch { kind, name: name.map(Text::from) });
     }
 
     /// Makes the watcher end its watch while it handles its next notice.
-    pub fn unwatch_when_told(&mut self, client: usize, watch: WatchId) {
-        self.act_when_told(client, watch, Act::Unwatch);
+    pub fn unwatch_on_notice(&mut self, client: usize, watch: WatchId) {
+        self.act_on_notice(client, watch, NoticeAction::Unwatch);
     }
 
-    fn act_when_told(&mut self, client: usize, watch: WatchId, act: Act) {
+    fn act_on_notice(&mut self, client: usize, watch: WatchId, action: NoticeAction) {
         if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(watch)) {
-            known.act = Some(act);
+            known.action = Some(action);
         }
     }
 
@@ -152,7 +153,7 @@ impl World {
     pub(super) fn hurry(&mut self, client: usize) {
         for known in self.clients[client].watches.values_mut() {
             known.delay = Duration::ZERO;
-            known.act = None;
+            known.action = None;
         }
     }
 
@@ -165,16 +166,19 @@ impl World {
         }
         let node = &mut self.clients[client];
         node.is_shut_down = true;
-        let _turn = turn_of(Who::Core(Party::Client(client), "shuts down"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "shuts down"));
         node.core.shut_down(now);
         for (watch, known) in node.watches.take() {
             if let Some(application) = &mut node.application {
-                let _turn = turn_of(Who::Application);
+                let _guard = act_as(Actor::Application);
                 application.unwatched(watch);
             }
-            self.recorder.local(now, known.lane, b"unwatch", || What::new(Sort::Watch, "ends"));
+            self.recorder
+                .local(now, known.lane, b"unwatch", || Description::new(EventKind::Watch, "ends"));
         }
-        self.recorder.local(now, node.lane, b"shut down", || What::new(Sort::Note, "shuts down"));
+        self.recorder.local(now, node.lane, b"shut down", || {
+            Description::new(EventKind::Note, "shuts down")
+        });
         self.emit(&Event::ShutDown { client });
         self.drain_client(client);
     }
@@ -187,7 +191,7 @@ impl World {
             self.links[link.at()].is_known_to_client = false;
             self.links[link.at()].is_open = false;
             let at = self.arrival(link);
-            self.schedule(at, Item::EndAtServer(link));
+            self.schedule(at, ScheduledEvent::EndAtServer(link));
         }
         let config = names::client_config(&self.options, &self.types, client);
         let node = &mut self.clients[client];
@@ -197,10 +201,12 @@ impl World {
         node.core = Client::new(config, seed, self.now);
         let watches = node.watches.take();
         if let Some(application) = &mut node.application {
-            let _turn = turn_of(Who::Application);
+            let _guard = act_as(Actor::Application);
             application.restarted();
         }
-        self.recorder.local(self.now, node.lane, b"restart", || What::new(Sort::Note, "restarts"));
+        self.recorder.local(self.now, node.lane, b"restart", || {
+            Description::new(EventKind::Note, "restarts")
+        });
         self.changes += 1;
         self.emit(&Event::ClientRestarted { client });
         for watch in watches.into_values() {
@@ -213,7 +219,7 @@ impl World {
     pub fn wake_client(&mut self, client: usize) {
         let due = self.clients[client].core.poll_timeout();
         self.changes += u64::from(due.is_none_or(|due| due.at > self.now));
-        let _turn = turn_of(Who::Core(Party::Client(client), "is told of the time"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "is told of the time"));
         self.clients[client].core.handle_timeout(self.now);
         self.emit(&Event::ClientWoken { client });
         self.drain_client(client);

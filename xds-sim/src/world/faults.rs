@@ -9,14 +9,14 @@ use super::{
     link::Direction,
     message::Message,
     names,
-    parts::{Item, Mishap, Plane, State, StreamKey, Undo},
+    parts::{FaultRecord, Plane, ScheduledEvent, StoreState, StreamKey, Undo},
     texts,
 };
 use crate::{
     options::{Fault, Lie},
-    oracle::Event,
     situations::Situation,
     trace::{Extent, LaneId},
+    world::events::Event,
 };
 
 /// Time until a transport detects that nothing arrives: the keepalive timeout.
@@ -27,20 +27,20 @@ pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 const REPLICAS: usize = 4;
 
 impl World {
-    fn take_down(&mut self, Mishap { lanes, extent, what }: Mishap<'_>) {
+    fn record_fault(&mut self, FaultRecord { lanes, extent, what }: FaultRecord<'_>) {
         self.recorder.fault(self.now, lanes, extent, what);
     }
 
     pub(super) fn begin(&mut self, lanes: &[LaneId], what: &str) {
-        self.take_down(Mishap { lanes, extent: Extent::Begins, what });
+        self.record_fault(FaultRecord { lanes, extent: Extent::Begins, what });
     }
 
     pub(super) fn finish(&mut self, lanes: &[LaneId], what: &str) {
-        self.take_down(Mishap { lanes, extent: Extent::Ends, what });
+        self.record_fault(FaultRecord { lanes, extent: Extent::Ends, what });
     }
 
-    pub(super) fn strike(&mut self, lanes: &[LaneId], what: &str) {
-        self.take_down(Mishap { lanes, extent: Extent::Instant, what });
+    pub(super) fn fault_occurs(&mut self, lanes: &[LaneId], what: &str) {
+        self.record_fault(FaultRecord { lanes, extent: Extent::Instant, what });
     }
 
     pub(super) fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
@@ -58,7 +58,7 @@ impl World {
         let lane = self.servers[server].lane;
         self.begin(&[lane], "lags behind");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Lag(server)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::Lag(server)));
     }
 
     /// Increases the latency of the network for a while.
@@ -66,7 +66,7 @@ impl World {
         self.slowness = by;
         self.begin(&[], "slow network");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Slow));
+        self.schedule(end, ScheduledEvent::Undo(Undo::Slow));
     }
 
     /// Increases the latency of one stream for a while.
@@ -75,7 +75,7 @@ impl World {
         let lanes = self.lanes_of(link);
         self.begin(&lanes, "slow stream");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::SlowLink(link)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::SlowLink(link)));
     }
 
     fn hasten(&mut self, link: LinkId) {
@@ -86,11 +86,11 @@ impl World {
     }
 
     /// Limits the bandwidth of the network for a while. Messages are then delivered in batches.
-    pub fn narrow_network(&mut self, bytes_per_second: u64, lasting: Duration) {
-        self.narrowness = Some(bytes_per_second.max(1));
+    pub fn limit_bandwidth(&mut self, bytes_per_second: u64, lasting: Duration) {
+        self.bandwidth = Some(bytes_per_second.max(1));
         self.begin(&[], "narrow network");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Narrow));
+        self.schedule(end, ScheduledEvent::Undo(Undo::LimitBandwidth));
     }
 
     /// Makes all timers fire late for a while.
@@ -99,7 +99,7 @@ impl World {
         self.is_punctual = false;
         self.begin(&[], "timers late");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::LateTimers));
+        self.schedule(end, ScheduledEvent::Undo(Undo::LateTimers));
     }
 
     /// Makes the clock jump: timers due and messages that arrive in between are processed at the
@@ -112,7 +112,7 @@ impl World {
             self.changes += 1;
             self.note(Situation::ClockJumped);
         }
-        self.strike(&[], "the clock jumps");
+        self.fault_occurs(&[], "the clock jumps");
         self.jumped += by;
         self.is_punctual = false;
         self.pass_to(end);
@@ -120,16 +120,16 @@ impl World {
 
     /// Blocks all streams in both directions one after the other, and releases them in another
     /// order.
-    pub fn clog(&mut self, nth: usize, lasting: Duration) {
+    pub fn block_all(&mut self, nth: usize, lasting: Duration) {
         let links = self.open_links();
         if links.len() > 1 {
-            self.note(Situation::Clogged);
+            self.note(Situation::AllBlocked);
         }
         for (at, link) in links.iter().enumerate() {
             let place = u32::try_from((at * 7 + nth) % links.len()).unwrap_or_default();
             let lasting = lasting + Duration::from_millis(300) * place;
-            self.block(*link, Direction::ToServer, Fault::Clog, lasting);
-            self.block(*link, Direction::ToClient, Fault::Clog, lasting);
+            self.block(*link, Direction::ToServer, Fault::BlockAll, lasting);
+            self.block(*link, Direction::ToClient, Fault::BlockAll, lasting);
         }
     }
 
@@ -144,14 +144,14 @@ impl World {
         let is_open = of_client().any(|link| link.is_open);
         let is_told = of_client().any(|link| link.to_client.under_way > 0);
         if is_open {
-            self.note(Situation::MovedInMidStream);
+            self.note(Situation::MovedWhileConnected);
         }
         if is_told {
-            self.note(Situation::MovedWithResponseUnderWay);
+            self.note(Situation::MovedWithResponseInFlight);
         }
         self.changes += 1;
         let lane = self.clients[client].lane;
-        self.strike(&[lane], "sees another view");
+        self.fault_occurs(&[lane], "sees another view");
         self.emit(&Event::Moved { client, view });
         self.clients[client].view = view;
         let now = self.now;
@@ -172,7 +172,7 @@ impl World {
     /// Stops the driver of a client or server from draining outputs for a while; inputs are still
     /// delivered. Has no effect on a user-defined control plane, which may prepare its outputs
     /// early.
-    pub fn starve(&mut self, party: Party, lasting: Duration) {
+    pub fn suspend(&mut self, party: Party, lasting: Duration) {
         if let Party::Server(at) = party
             && matches!(self.servers[at].core, Plane::Own(_))
         {
@@ -182,24 +182,24 @@ impl World {
         self.is_punctual = false;
         let lane = match party {
             Party::Client(at) => {
-                self.clients[at].starved_until = Some(until);
+                self.clients[at].suspended_until = Some(until);
                 self.clients[at].deadline = None;
                 self.clients[at].lane
             }
             Party::Server(at) => {
-                self.servers[at].starved_until = Some(until);
+                self.servers[at].suspended_until = Some(until);
                 self.servers[at].deadline = None;
                 self.servers[at].lane
             }
         };
         self.begin(&[lane], "starved");
-        self.schedule(until, Item::Undo(Undo::Wake(party)));
+        self.schedule(until, ScheduledEvent::Undo(Undo::Wake(party)));
     }
 
-    pub(crate) fn is_starved(&self, party: Party) -> bool {
+    pub(crate) fn is_suspended(&self, party: Party) -> bool {
         let until = match party {
-            Party::Client(at) => self.clients[at].starved_until,
-            Party::Server(at) => self.servers[at].starved_until,
+            Party::Client(at) => self.clients[at].suspended_until,
+            Party::Server(at) => self.servers[at].suspended_until,
         };
         until.is_some()
     }
@@ -219,7 +219,7 @@ impl World {
         let lanes = self.lanes_of(link);
         self.begin(&lanes, direction.what_is_blocked());
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Block(link, direction)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::Block(link, direction)));
     }
 
     fn unblock(&mut self, link: LinkId, direction: Direction) {
@@ -249,7 +249,7 @@ impl World {
     pub fn answer_badly(&mut self, link: LinkId, bad: BadAnswer) {
         self.links[link.at()].bad_answer = Some(bad);
         let lanes = self.lanes_of(link);
-        self.strike(&lanes, texts::bad_answer(bad));
+        self.fault_occurs(&lanes, texts::bad_answer(bad));
     }
 
     /// Stops deliveries in one direction or both, until the transport detects it.
@@ -264,7 +264,7 @@ impl World {
         let lanes = self.lanes_of(link);
         self.begin(&lanes, "half-open");
         let end = self.now.after(KEEPALIVE);
-        self.schedule(end, Item::Undo(Undo::GiveUp(link)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::GiveUp(link)));
         self.emit(&Event::Silent { link });
     }
 
@@ -273,7 +273,7 @@ impl World {
         self.start_anew(server, "restarts", None);
     }
 
-    fn start_anew(&mut self, server: usize, what: &str, earlier: Option<Vec<State>>) {
+    fn start_anew(&mut self, server: usize, what: &str, earlier: Option<Vec<StoreState>>) {
         let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
         if !links.is_empty() {
             self.changes += 1;
@@ -285,29 +285,29 @@ impl World {
             it.to_server.inbox.clear();
             self.emit(&Event::EndedAtServer { link });
             let at = self.arrival(link);
-            self.schedule(at, Item::EndAtClient(link, 14, "the server restarts"));
+            self.schedule(at, ScheduledEvent::EndAtClient(link, 14, "the server restarts"));
         }
         let types = self.types.len();
-        self.strangers.retain(|stranger| stranger.server != server);
+        self.rogue_clients.retain(|rogue_client| rogue_client.server != server);
         let node = &mut self.servers[server];
         node.incarnation += 1;
-        node.leaves_since = None;
+        node.draining_since = None;
         node.links.clear();
         let state = std::mem::take(&mut node.state);
-        node.state = vec![State::new(types); state.len()];
+        node.state = vec![StoreState::new(types); state.len()];
         if node.earlier.len() == REPLICAS {
             node.earlier.remove(0);
         }
         node.earlier.push(state);
         let incarnation = node.incarnation;
-        let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
+        let core = Self::plane(&self.participants, &self.options, server, incarnation, self.now);
         self.servers[server].core = core;
         self.servers[server].asked.clear();
         let lane = self.servers[server].lane;
-        self.strike(&[lane], what);
+        self.fault_occurs(&[lane], what);
         self.emit(&Event::ServerRestarted { server });
         match earlier {
-            Some(states) => self.bring_to(server, &states),
+            Some(states) => self.update_to(server, &states),
             None => self.catch_up(server),
         }
         self.drain_server(server);
@@ -318,7 +318,7 @@ impl World {
     pub fn change_replica(&mut self, server: usize, nth: usize, lasting: Duration) {
         let node = &self.servers[server];
         let mut earlier = node.earlier.clone();
-        earlier.push(vec![State::new(self.types.len()); node.state.len()]);
+        earlier.push(vec![StoreState::new(self.types.len()); node.state.len()]);
         let states = earlier.swap_remove(nth % earlier.len());
         if !node.links.is_empty() && node.state != states {
             self.note(Situation::OtherReplica);
@@ -333,15 +333,15 @@ impl World {
     }
 
     /// Sends a lie to a client.
-    pub(crate) fn tell_lie(&mut self, link: LinkId, bytes: Bytes, lie: Lie) {
+    pub(crate) fn send_lie(&mut self, link: LinkId, bytes: Bytes, lie: Lie) {
         self.forge_as(link, bytes, lie.as_str(), Some(lie));
     }
 
     fn forge_as(&mut self, link: LinkId, bytes: Bytes, what: &str, lie: Option<Lie>) {
         let lanes = self.lanes_of(link);
-        self.strike(&lanes, what);
+        self.fault_occurs(&lanes, what);
         let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
-            crate::trace::What::new(crate::trace::Sort::Response, what)
+            crate::trace::Description::new(crate::trace::EventKind::Response, what)
         });
         let body = self.body_of_response(link, &bytes);
         self.send_to_client(link, Rc::new(Message { id, bytes, body, lie }));
@@ -350,14 +350,14 @@ impl World {
     /// Repairs all faults, and gives all servers the current resources.
     pub fn heal(&mut self) {
         self.slowness = Duration::ZERO;
-        self.narrowness = None;
+        self.bandwidth = None;
         self.lateness = Duration::ZERO;
-        self.dismiss_strangers();
+        self.remove_rogue_clients();
         for server in 0..self.servers.len() {
             self.servers[server].lags_for = None;
             self.show_files(server);
             self.restore_files(server);
-            self.come_back(server);
+            self.restart_after_drain(server);
             self.let_reach(server);
             self.undo(Undo::Wake(Party::Server(server)));
             self.catch_up(server);
@@ -394,14 +394,14 @@ impl World {
             }
             Undo::File(server) => self.restore_files(server),
             Undo::StillSeen(server) => self.show_files(server),
-            Undo::Gone(server) => self.come_back(server),
+            Undo::Gone(server) => self.restart_after_drain(server),
             Undo::Slow => {
                 self.slowness = Duration::ZERO;
                 self.finish(&[], "slow network");
             }
             Undo::SlowLink(link) => self.hasten(link),
-            Undo::Narrow => {
-                self.narrowness = None;
+            Undo::LimitBandwidth => {
+                self.bandwidth = None;
                 self.finish(&[], "narrow network");
             }
             Undo::LateTimers => {
@@ -416,7 +416,7 @@ impl World {
                 let lanes = self.lanes_of(link);
                 self.finish(&lanes, "half-open");
                 if self.links[link.at()].is_known_to_client {
-                    self.note(Situation::HalfOpenGivenUp);
+                    self.note(Situation::HalfOpenClosed);
                 }
                 self.reset(link, 14);
             }
@@ -426,13 +426,13 @@ impl World {
     fn wake(&mut self, party: Party) {
         let lane = match party {
             Party::Client(at) => {
-                if self.clients[at].starved_until.take().is_none() {
+                if self.clients[at].suspended_until.take().is_none() {
                     return;
                 }
                 self.clients[at].lane
             }
             Party::Server(at) => {
-                if self.servers[at].starved_until.take().is_none() {
+                if self.servers[at].suspended_until.take().is_none() {
                     return;
                 }
                 self.servers[at].lane
@@ -443,7 +443,7 @@ impl World {
             Party::Client(at) => self.drain_client(at),
             Party::Server(at) => {
                 self.drain_server(at);
-                self.read_what_waits(at);
+                self.read_waiting_requests(at);
             }
         }
     }

@@ -16,29 +16,29 @@ use xds_core::{client::ChannelEvent, proto};
 use super::{
     FileState, LinkId, Party, World,
     message::Message,
-    parts::{Hearing, Item, State, Undo},
+    parts::{FileEvents, ScheduledEvent, StoreState, Undo},
     texts,
 };
 use crate::{
     options::Fault,
-    oracle::Event,
     situations::Situation,
-    trace::{Sort, What},
-    within::{Who, turn_of},
+    trace::{Description, EventKind},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Time without file events after which a changed file is read.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Interval of the periodic reads.
-const ANYWAY: Duration = Duration::from_secs(30);
+const PERIOD: Duration = Duration::from_secs(30);
 
 /// Reason for a read of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum FileRead {
     /// The client requested it, or a change was reported.
-    ForCause,
-    Anyway,
+    OnEvent,
+    Periodic,
 }
 
 impl World {
@@ -46,15 +46,15 @@ impl World {
     pub(super) fn read_file(&mut self, link: LinkId) {
         let now = self.now;
         if !std::mem::replace(&mut self.links[link.at()].is_watching, true) {
-            self.schedule(now.after(ANYWAY), Item::LookAnyway(link));
+            self.schedule(now.after(PERIOD), ScheduledEvent::ReadPeriodically(link));
         }
-        self.schedule(now, Item::Look(link));
+        self.schedule(now, ScheduledEvent::FileRead(link));
     }
 
     /// Reports a change of a server's files to their readers.
     pub(super) fn touch_files(&mut self, server: usize, kind: Option<usize>) {
-        let hearing = std::mem::take(&mut self.servers[server].hearing);
-        if hearing == Hearing::Never {
+        let file_events = std::mem::take(&mut self.servers[server].file_events);
+        if file_events == FileEvents::Never {
             return self.takes_effect(Fault::LostEvent);
         }
         let is_told = |link: &super::Link| {
@@ -65,10 +65,10 @@ impl World {
             links.map(|(_, link)| *link).filter(|link| is_told(&self.links[link.at()])).collect();
         let at = self.now.after(QUIET);
         for link in links {
-            self.schedule(at, Item::Look(link));
-            if hearing == Hearing::Twice {
+            self.schedule(at, ScheduledEvent::FileRead(link));
+            if file_events == FileEvents::Twice {
                 self.takes_effect(Fault::DoubleEvent);
-                self.schedule(at.after(QUIET), Item::Look(link));
+                self.schedule(at.after(QUIET), ScheduledEvent::FileRead(link));
             }
         }
     }
@@ -79,22 +79,22 @@ impl World {
         let lane = self.servers[server].lane;
         self.begin(&[lane], texts::file_state(state));
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::File(server)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::File(server)));
         self.touch_files(server, None);
     }
 
     /// Suppresses the report of the next change of a server's files.
     pub fn lose_event(&mut self, server: usize) {
-        self.servers[server].hearing = Hearing::Never;
+        self.servers[server].file_events = FileEvents::Never;
         let lane = self.servers[server].lane;
-        self.strike(&[lane], "the next event is lost");
+        self.fault_occurs(&[lane], "the next event is lost");
     }
 
     /// Duplicates the report of the next change of a server's files.
     pub fn double_event(&mut self, server: usize) {
-        self.servers[server].hearing = Hearing::Twice;
+        self.servers[server].file_events = FileEvents::Twice;
         let lane = self.servers[server].lane;
-        self.strike(&[lane], "the next event comes twice");
+        self.fault_occurs(&[lane], "the next event comes twice");
     }
 
     /// Makes readers of a server's files see the current contents for a while, although each change
@@ -106,7 +106,7 @@ impl World {
         let lane = node.lane;
         self.begin(&[lane], "changes of files are not seen");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::StillSeen(server)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::StillSeen(server)));
     }
 
     /// Makes the current contents of a server's files visible, without a report.
@@ -124,7 +124,7 @@ impl World {
         if state != FileState::Whole {
             self.finish(&[lane], texts::file_state(state));
         }
-        self.servers[server].hearing = Hearing::Once;
+        self.servers[server].file_events = FileEvents::Once;
         self.touch_files(server, None);
     }
 
@@ -154,29 +154,30 @@ impl World {
         Ok(response.encode_to_vec().into())
     }
 
-    pub(super) fn look(&mut self, link: LinkId, why: Look) {
+    pub(super) fn read_file_now(&mut self, link: LinkId, why: FileRead) {
         if !self.links[link.at()].is_known_to_client {
             return;
         }
-        if why == Look::Anyway {
-            let next = self.now.after(ANYWAY);
-            self.schedule(next, Item::LookAnyway(link));
+        if why == FileRead::Periodic {
+            let next = self.now.after(PERIOD);
+            self.schedule(next, ScheduledEvent::ReadPeriodically(link));
         }
         let found = self.content(link);
         let it = &mut self.links[link.at()];
         let is_known = it.last_seen.as_ref() == Some(&found);
-        if why == Look::Anyway && is_known {
+        if why == FileRead::Periodic && is_known {
             return;
         }
         let (client, channel) = (it.client, it.channel);
         let node = &self.servers[it.server];
-        let is_old = |seen: &State| it.only.is_some_and(|it| seen.has[it] != node.state[0].has[it]);
+        let is_old =
+            |seen: &StoreState| it.only.is_some_and(|it| seen.has[it] != node.state[0].has[it]);
         if node.still_seen.as_ref().is_some_and(is_old) {
             self.takes_effect(Fault::StaleFile);
         }
         self.count_event();
-        if why == Look::Anyway {
-            self.note(Situation::FileSeenLate);
+        if why == FileRead::Periodic {
+            self.note(Situation::FileReadLate);
         }
         match found.clone() {
             Ok(bytes) => {
@@ -194,18 +195,18 @@ impl World {
             }
             Err(_) if !self.clients[client].core.wants_read(channel) => {
                 let later = self.now.after(QUIET);
-                return self.schedule(later, Item::Look(link));
+                return self.schedule(later, ScheduledEvent::FileRead(link));
             }
             Err(why) => {
                 self.note(Situation::FileUnreadable);
                 self.takes_effect(Fault::BadFile);
                 let lane = self.clients[client].lane;
                 self.recorder.local(self.now, lane, why.as_bytes(), || {
-                    What::new(Sort::Transport, format!("{channel}: {why}"))
+                    Description::new(EventKind::Transport, format!("{channel}: {why}"))
                 });
                 self.links[link.at()].to_client.inbox.clear();
                 self.emit(&Event::FindsUnreadable { link });
-                let _turn = turn_of(Who::Core(
+                let _guard = act_as(Actor::Core(
                     Party::Client(client),
                     "is told of a file that is unreadable",
                 ));

@@ -9,7 +9,7 @@ use super::{
     message::{Message, Request},
     parts::{BadAnswer, StreamKey},
 };
-use crate::{options::Fault, oracle::Fold};
+use crate::{options::Fault, world::subscription::SubscriptionState};
 
 /// Index of a channel among all channels of a run, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,11 +43,11 @@ pub struct Link {
     /// Whether the connection attempt hangs.
     pub(super) is_hanging: bool,
     /// Time until which neither side is notified that the other has ended the stream.
-    pub(super) unheard_until: Option<Time>,
+    pub(super) silent_until: Option<Time>,
     /// Subscriptions of its client by type index, if oracles check the run.
-    pub(crate) asked: Vec<Fold>,
+    pub(crate) asked: Vec<SubscriptionState>,
     /// Number of polls. Only the newest request counts.
-    pub(super) turn: u32,
+    pub(super) poll: u32,
     /// Replacement for its next answer.
     pub(super) bad_answer: Option<BadAnswer>,
     /// Newest response, if the channel is polled.
@@ -70,8 +70,8 @@ pub struct Link {
 impl Link {
     /// Returns the client's subscription to a type as the server must see it, or `None` before the
     /// first request or if no oracles check the run.
-    pub(crate) fn asked(&self, kind: usize) -> Option<&Fold> {
-        self.asked.get(kind).filter(|fold| fold.was_requested)
+    pub(crate) fn asked(&self, kind: usize) -> Option<&SubscriptionState> {
+        self.asked.get(kind).filter(|subscription| subscription.was_requested)
     }
 
     /// Returns the stream's id in this project's server.
@@ -114,9 +114,9 @@ impl Link {
         }
     }
 
-    pub(super) fn ask(&mut self, kind: usize, request: &Request) {
+    pub(super) fn requested(&mut self, kind: usize, request: &Request) {
         if self.asked.len() <= kind {
-            self.asked.resize_with(kind + 1, Fold::default);
+            self.asked.resize_with(kind + 1, SubscriptionState::default);
         }
         self.asked[kind].take(request);
     }

@@ -104,7 +104,7 @@ pub struct Response {
     /// Version of the response.
     pub version: Text,
     /// Resources.
-    pub resources: Vec<Item>,
+    pub resources: Vec<ResponseItem>,
     /// Incremental: names of removed resources.
     pub removed: Vec<Text>,
     /// Names with resource errors, and their status codes.
@@ -113,7 +113,7 @@ pub struct Response {
 
 /// A resource in a response.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub struct ResponseItem {
     /// Name.
     pub name: Text,
     /// Version of the resource, if it has one.
@@ -122,6 +122,21 @@ pub struct Item {
     pub bytes: Option<Bytes>,
     /// TTL, if there is one.
     pub ttl: Option<Duration>,
+}
+
+impl Response {
+    /// Whether a response is a heartbeat and contains nothing else.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        let says_more = !self.removed.is_empty() || !self.errors.is_empty();
+        let mut items = self.resources.iter();
+        !says_more && !self.resources.is_empty() && items.all(|item| item.bytes.is_none())
+    }
+
+    /// Whether a response contains a resource with a TTL. Full states are renewed by sending everything
+    /// again, and so are resources that may have expired at the client.
+    pub(crate) fn renews(&self) -> bool {
+        self.resources.iter().any(|item| item.ttl.is_some())
+    }
 }
 
 /// First field of every xDS resource.
@@ -229,20 +244,20 @@ pub(crate) fn read_response(
     })
 }
 
-fn item_of_any(any: &proto::Any) -> Option<Item> {
+fn item_of_any(any: &proto::Any) -> Option<ResponseItem> {
     if any.type_url == WRAPPER {
         return Some(item_of_wrapper(proto::Resource::decode(any.value.clone()).ok()?));
     }
     let name = Named::decode(any.value.clone()).ok()?.name.into();
-    Some(Item { name, version: Text::default(), bytes: Some(any.value.clone()), ttl: None })
+    Some(ResponseItem { name, version: Text::default(), bytes: Some(any.value.clone()), ttl: None })
 }
 
-fn item_of_wrapper(wrapper: proto::Resource) -> Item {
+fn item_of_wrapper(wrapper: proto::Resource) -> ResponseItem {
     let ttl = wrapper.ttl.map(|ttl| {
         let (seconds, nanos) = (u64::try_from(ttl.seconds), u32::try_from(ttl.nanos));
         Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
     });
-    Item {
+    ResponseItem {
         name: wrapper.name.into(),
         version: wrapper.version.into(),
         bytes: wrapper.resource.map(|any| any.value),

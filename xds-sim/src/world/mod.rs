@@ -4,14 +4,17 @@
 //! deadline. A core that requests its timeout too late, or not at all, is detected, because no
 //! periodic tick calls it. There are no threads.
 
+mod access;
+pub(crate) mod actor;
+pub(crate) mod admission;
 mod application;
 mod client_side;
 mod clock;
 mod commands;
-mod endings;
+mod draining;
+pub mod events;
 mod faults;
 mod files;
-mod leaving;
 mod link;
 pub mod message;
 mod names;
@@ -19,11 +22,11 @@ mod network;
 mod parts;
 mod polls;
 mod reach;
-pub(crate) mod reception;
-mod seeing;
+mod rogue_clients;
 mod server_side;
 mod store;
-mod strangers;
+mod stream_ends;
+pub(crate) mod subscription;
 mod texts;
 mod watches;
 
@@ -36,30 +39,32 @@ use std::{
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
+pub(crate) use draining::GRACE;
 pub(crate) use faults::KEEPALIVE;
-pub(crate) use leaving::GRACE;
 pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
 pub(crate) use store::TOO_LONG;
 pub(crate) use watches::Watched;
 
 pub use application::{Application, ControlPlane, Reply};
 pub use link::{Link, LinkId};
-pub use parts::{BadAnswer, Beside, FileState, Party, Reach, Resources, Watch};
+pub(crate) use parts::Participants;
+pub use parts::{BadAnswer, FileState, Party, Reach, ResourceExtras, Resources, Watch};
 
 use self::{
-    parts::{ClientNode, Hearing, Plane, Scheduled, ServerNode, State},
-    strangers::Stranger,
+    parts::{ClientNode, FileEvents, Plane, Scheduled, ServerNode, StoreState},
+    rogue_clients::RogueClient,
     watches::Watches,
 };
 use crate::{
-    check::{Config, Judge},
-    effects::Kind,
+    effects::Effect,
     options::{Options, Responses, Transport, Versions},
-    oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
     trace::{Header, Keep, LaneKind, Phase, Recorder, Trace, Violation},
-    within::{Who, turn_of},
+    world::{
+        actor::{Actor, act_as},
+        events::{Event, Oracle, Report},
+    },
 };
 
 /// Resource types of a world. The options select how many of the first ones are used.
@@ -70,7 +75,7 @@ const TYPES: [&str; 4] =
 pub struct World {
     options: Options,
     choices: Choices,
-    config: Config,
+    participants: Participants,
     types: Vec<TypeUrl>,
     now: Time,
     order: u64,
@@ -79,7 +84,7 @@ pub struct World {
     servers: Vec<ServerNode>,
     links: Vec<Link>,
     /// Current resources by view. Servers may not know them yet.
-    truth: Vec<State>,
+    truth: Vec<StoreState>,
     /// Number of changes, which is part of new resource texts and makes them unique.
     revision: u64,
     /// Additional latency of the network.
@@ -87,14 +92,14 @@ pub struct World {
     /// Maximum of `slowness` during the run.
     slowest: Duration,
     /// Bandwidth in bytes per second, if it is limited.
-    narrowness: Option<u64>,
+    bandwidth: Option<u64>,
     /// Delay of all timers.
     lateness: Duration,
     /// Total time by which the clock has jumped.
     jumped: Duration,
     /// Whether no driver or watcher has been delayed.
     is_punctual: bool,
-    strangers: Vec<Stranger>,
+    rogue_clients: Vec<RogueClient>,
     next_stream: u64,
     oracles: Vec<Box<dyn Oracle>>,
     recorder: Recorder,
@@ -111,7 +116,7 @@ pub struct World {
 }
 
 /// Result of a world whose run is over.
-pub(crate) struct Ended {
+pub(crate) struct FinishedWorld {
     pub(crate) options: Options,
     pub(crate) choices: Choices,
     pub(crate) events: u64,
@@ -122,9 +127,15 @@ pub(crate) struct Ended {
 }
 
 impl World {
-    pub(crate) fn new(options: Options, mut choices: Choices, config: &Config, keep: Keep) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        mut choices: Choices,
+        participants: &Participants,
+        oracles: impl FnOnce(&Options) -> Vec<Box<dyn Oracle>>,
+        keep: Keep,
+    ) -> Self {
         let mut options = options;
-        if config.control_plane.is_some() {
+        if participants.control_plane.is_some() {
             // A user-defined control plane supports only streams,
             options.transport = Transport::Streams;
             // one view and content versions,
@@ -137,30 +148,21 @@ impl World {
         let types: Vec<TypeUrl> =
             TYPES.iter().take(options.types as usize).map(|&url| url.into()).collect();
         let seed = u64::from(choices.below("seed of cores", 1 << 16));
-        let oracles = match config.judge {
-            Judge::Everything => {
-                let own = config.oracles.iter().map(|make| {
-                    let _turn = turn_of(Who::Oracle);
-                    make(&options)
-                });
-                oracle::all(&options).into_iter().chain(own).collect()
-            }
-            Judge::Nothing => Vec::new(),
-        };
+        let oracles = oracles(&options);
         let clients = (0..options.clients as usize).map(|at| ClientNode {
             core: Client::new(
                 names::client_config(&options, &types, at),
                 seed + at as u64,
                 Time::ZERO,
             ),
-            application: config.application.as_ref().map(|make| {
-                let _turn = turn_of(Who::Application);
+            application: participants.application.as_ref().map(|make| {
+                let _guard = act_as(Actor::Application);
                 make(at)
             }),
             lane: recorder.lane(LaneKind::Client, &names::client(at), None),
             view: at % (options.views.max(1) as usize),
             deadline: None,
-            starved_until: None,
+            suspended_until: None,
             links: Vec::new(),
             watches: Watches::new(types.len()),
             incarnation: 0,
@@ -169,29 +171,29 @@ impl World {
         });
         let clients: Vec<_> = clients.collect();
         let servers = (0..options.servers as usize).map(|at| ServerNode {
-            core: Self::plane(config, &options, at, 0, Time::ZERO),
+            core: Self::plane(participants, &options, at, 0, Time::ZERO),
             lane: recorder.lane(LaneKind::Server, &names::server(at), None),
             deadline: None,
-            starved_until: None,
+            suspended_until: None,
             links: Vec::new(),
-            state: vec![State::new(types.len()); options.views.max(1) as usize],
+            state: vec![StoreState::new(types.len()); options.views.max(1) as usize],
             earlier: Vec::new(),
             asked: BTreeSet::new(),
             lags_for: None,
             reach: Reach::Up,
             file: FileState::Whole,
-            hearing: Hearing::Once,
+            file_events: FileEvents::Once,
             still_seen: None,
-            leaves_since: None,
+            draining_since: None,
             incarnation: 0,
         });
         let servers: Vec<_> = servers.collect();
         recorder.phase(Time::ZERO, Phase::WarmUp);
         Self {
-            truth: vec![State::new(types.len()); options.views.max(1) as usize],
+            truth: vec![StoreState::new(types.len()); options.views.max(1) as usize],
             options,
             choices,
-            config: config.clone(),
+            participants: participants.clone(),
             types,
             now: Time::ZERO,
             order: 0,
@@ -202,11 +204,11 @@ impl World {
             revision: 0,
             slowness: Duration::ZERO,
             slowest: Duration::ZERO,
-            narrowness: None,
+            bandwidth: None,
             lateness: Duration::ZERO,
             jumped: Duration::ZERO,
             is_punctual: true,
-            strangers: Vec::new(),
+            rogue_clients: Vec::new(),
             next_stream: 0,
             oracles,
             recorder,
@@ -221,10 +223,16 @@ impl World {
         }
     }
 
-    fn plane(config: &Config, options: &Options, at: usize, incarnation: u32, now: Time) -> Plane {
-        match &config.control_plane {
+    fn plane(
+        participants: &Participants,
+        options: &Options,
+        at: usize,
+        incarnation: u32,
+        now: Time,
+    ) -> Plane {
+        match &participants.control_plane {
             Some(make) => {
-                let _turn = turn_of(Who::ControlPlane);
+                let _guard = act_as(Actor::ControlPlane);
                 Plane::Own(make(at))
             }
             None => {
@@ -245,10 +253,10 @@ impl World {
         }
     }
 
-    pub(crate) fn end(self) -> Ended {
+    pub(crate) fn end(self) -> FinishedWorld {
         let header = Header::new(None, vec![self.options.to_string()]);
         let hash = self.recorder.hash();
-        Ended {
+        FinishedWorld {
             hash,
             trace: self.recorder.finish(header, self.violation.clone()),
             options: self.options,
@@ -268,7 +276,7 @@ impl World {
 
     /// Counts an effect in the warm-up and faults phases. Later effects are repairs and do not
     /// count.
-    pub(crate) fn takes_effect(&mut self, kind: impl Into<Kind>) {
+    pub(crate) fn takes_effect(&mut self, kind: impl Into<Effect>) {
         if matches!(self.phase, Phase::WarmUp | Phase::Faults) {
             self.situations.effects.note(kind.into());
         }
@@ -288,12 +296,12 @@ impl World {
 
     /// Notifies the oracles that the world is at rest, so that they check the whole state. Call
     /// this only when no message is in flight.
-    pub fn judge_at_rest(&mut self) {
+    pub fn check_at_rest(&mut self) {
         self.emit(&Event::Rest);
         if self.phase != Phase::Converge {
             return;
         }
-        let _turn = turn_of(Who::Application);
+        let _guard = act_as(Actor::Application);
         let disagrees = self.clients.iter().find_map(|node| {
             let truth = |type_url: &TypeUrl, name: &str| {
                 let kind = self.types.iter().position(|known| known == type_url)?;
@@ -302,16 +310,16 @@ impl World {
             node.application.as_ref()?.agrees_with(&truth).err()
         });
         if let Some(what) = disagrees {
-            self.break_rule(&oracle::APPLICATION, what);
+            self.break_rule(&events::APPLICATION, what);
         }
     }
 
     /// Fails the run because a user-defined rule is broken.
     pub fn fail(&mut self, invariant: &'static str, rule: &'static str, what: impl Into<String>) {
-        self.break_rule(&oracle::Rule { id: invariant, sentence: rule }, what.into());
+        self.break_rule(&events::Rule { id: invariant, sentence: rule }, what.into());
     }
 
-    fn break_rule(&mut self, rule: &oracle::Rule, what: String) {
+    fn break_rule(&mut self, rule: &events::Rule, what: String) {
         let violation = Violation {
             invariant: rule.id,
             rule: rule.sentence,
@@ -323,8 +331,8 @@ impl World {
     }
 
     /// Fails the run because of a panic.
-    pub(crate) fn note_panic(&mut self, who: Who, text: String) {
-        self.break_rule(&who.rule(), text);
+    pub(crate) fn note_panic(&mut self, actor: Actor, text: String) {
+        self.break_rule(&actor.rule(), text);
     }
 
     fn emit(&mut self, event: &Event<'_>) {
@@ -333,7 +341,7 @@ impl World {
         }
         let mut oracles = mem::take(&mut self.oracles);
         let mut report = Report::default();
-        let _turn = turn_of(Who::Oracle);
+        let _guard = act_as(Actor::Oracle);
         for oracle in &mut oracles {
             oracle.on_event(event, self, &mut report);
         }

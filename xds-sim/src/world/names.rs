@@ -18,7 +18,7 @@ use super::{
     World,
     message::Text,
     parts::message_name,
-    polls::{PATIENCE, REFRESH},
+    polls::{POLL_TIMEOUT, REFRESH},
 };
 use crate::{
     ToyType,
@@ -195,7 +195,7 @@ fn poll_policy(options: &Options) -> PollPolicy {
         ProfileName::Grpc => PollPolicy::new(REFRESH),
         ProfileName::Envoy => PollPolicy::envoy(REFRESH),
     };
-    policy.with_request_timeout(PATIENCE)
+    policy.with_request_timeout(POLL_TIMEOUT)
 }
 
 pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> ServerConfig {

@@ -10,18 +10,18 @@ use xds_core::{
 
 use super::{
     LinkId, Party, World,
-    files::Look,
+    files::FileRead,
     link::Direction,
     message::Message,
-    parts::{Answer, Item, Reach, StreamKey},
+    parts::{Answer, Reach, ScheduledEvent, StreamKey},
     reach::UNAUTHENTICATED,
 };
 use crate::{
     options::{Fault, Transport},
-    oracle::{End, Event},
     situations::Situation,
-    trace::{Sort, What},
-    within::{Who, turn_of},
+    trace::{Description, EventKind},
+    world::actor::{Actor, act_as},
+    world::events::{Event, StreamEnd},
 };
 
 /// Delivery interval of a network with limited bandwidth, in nanoseconds.
@@ -51,7 +51,7 @@ impl World {
     /// Returns the arrival time of a message, which does not overtake earlier messages.
     fn arrival_in(&mut self, link: LinkId, direction: Direction, size: usize) -> Time {
         let arrival = self.arrival(link);
-        let (now, rate) = (self.now, self.narrowness);
+        let (now, rate) = (self.now, self.bandwidth);
         let pipe = self.links[link.at()].pipe(direction);
         if let Some(rate) = rate {
             let nanos =
@@ -64,7 +64,7 @@ impl World {
             pipe.last_at = pipe.last_at.max(Time::from_nanos(together));
             let at = pipe.last_at;
             if sent > now {
-                self.takes_effect(Fault::Narrow);
+                self.takes_effect(Fault::LimitBandwidth);
             }
             if is_together {
                 self.note(Situation::ArrivedTogether);
@@ -83,7 +83,7 @@ impl World {
         pipe.under_way += 1;
         let size = message.bytes.len();
         let at = self.arrival_in(link, Direction::ToServer, size);
-        self.schedule(at, Item::Request(link, message));
+        self.schedule(at, ScheduledEvent::Request(link, message));
     }
 
     pub(super) fn send_to_client(&mut self, link: LinkId, message: Rc<Message>) {
@@ -100,13 +100,13 @@ impl World {
         it.to_client.under_way += 1;
         let size = message.bytes.len();
         let at = self.arrival_in(link, Direction::ToClient, size);
-        self.schedule(at, Item::Response(link, message));
+        self.schedule(at, ScheduledEvent::Response(link, message));
     }
 
     /// Records the loss of a message on a silent stream.
     fn lose(&mut self, link: LinkId, message: &Message) {
         self.recorder.lost(self.now, message.id, "half-open");
-        self.takes_effect(match self.links[link.at()].unheard_until {
+        self.takes_effect(match self.links[link.at()].silent_until {
             None => Fault::HalfOpen,
             Some(_) => Fault::CutOff,
         });
@@ -120,20 +120,20 @@ impl World {
     }
 
     /// Processes a scheduled event.
-    pub(super) fn happen(&mut self, item: Item) {
-        if let Item::EndAtClient(link, ..) | Item::EndAtServer(link) = item
-            && let Some(heard_at) = self.unheard_until(link)
+    pub(super) fn handle_event(&mut self, item: ScheduledEvent) {
+        if let ScheduledEvent::EndAtClient(link, ..) | ScheduledEvent::EndAtServer(link) = item
+            && let Some(heard_at) = self.silent_until(link)
         {
             return self.schedule(heard_at, item);
         }
         match item {
-            Item::Connect(link) => self.connect(link),
-            Item::Refuse(link) => {
+            ScheduledEvent::Connect(link) => self.connect(link),
+            ScheduledEvent::Refuse(link) => {
                 self.count_event();
                 let error = ChannelError::Unreachable("connection refused".into());
                 self.end_at_client(link, error);
             }
-            Item::Request(link, message) => {
+            ScheduledEvent::Request(link, message) => {
                 let it = &mut self.links[link.at()];
                 it.to_server.under_way = it.to_server.under_way.saturating_sub(1);
                 if it.is_cut || it.to_server.is_silent || it.stream.is_none() {
@@ -145,7 +145,7 @@ impl World {
                 self.recorder.deliver(self.now, message.id);
                 self.read_requests(link);
             }
-            Item::Response(link, message) => {
+            ScheduledEvent::Response(link, message) => {
                 let it = &mut self.links[link.at()];
                 it.to_client.under_way = it.to_client.under_way.saturating_sub(1);
                 if it.is_cut || it.to_client.is_silent || !it.is_known_to_client {
@@ -158,29 +158,29 @@ impl World {
                 self.recorder.deliver(self.now, message.id);
                 self.drain_client(client);
             }
-            Item::EndAtClient(link, code, message) => {
+            ScheduledEvent::EndAtClient(link, code, message) => {
                 self.count_event();
                 self.end_at_client(link, ChannelError::Status { code, message: message.into() });
             }
-            Item::EndAtServer(link) => {
+            ScheduledEvent::EndAtServer(link) => {
                 self.count_event();
-                self.tell_server_of_end(link);
+                self.end_at_server(link);
             }
-            Item::Ask(link, turn, message) => self.take_question(link, turn, message),
-            Item::Answer(link, turn, answer) => self.take_answer(link, turn, answer),
-            Item::GiveUp(link, turn) => self.give_question_up(link, turn),
-            Item::Late(link, turn) => self.be_late(link, turn),
-            Item::Look(link) => self.look(link, Look::ForCause),
-            Item::LookAnyway(link) => self.look(link, Look::Anyway),
-            Item::Handled { client, incarnation, watch } => {
+            ScheduledEvent::Poll(link, poll, message) => self.poll_arrives(link, poll, message),
+            ScheduledEvent::Answer(link, poll, answer) => self.answer_arrives(link, poll, answer),
+            ScheduledEvent::GiveUp(link, poll) => self.gateway_gives_up(link, poll),
+            ScheduledEvent::PollTimeout(link, poll) => self.poll_times_out(link, poll),
+            ScheduledEvent::FileRead(link) => self.read_file_now(link, FileRead::OnEvent),
+            ScheduledEvent::ReadPeriodically(link) => self.read_file_now(link, FileRead::Periodic),
+            ScheduledEvent::Handled { client, incarnation, watch } => {
                 self.count_event();
                 self.handled(client, incarnation, watch);
             }
-            Item::Settle { client, incarnation, update, refused } => {
+            ScheduledEvent::Settle { client, incarnation, update, refused } => {
                 self.count_event();
                 self.settle_update(client, incarnation, update, refused);
             }
-            Item::Undo(undo) => self.undo(undo),
+            ScheduledEvent::Undo(undo) => self.undo(undo),
         }
     }
 
@@ -200,7 +200,7 @@ impl World {
             // The connection attempt was in flight when the client was cut off.
             match reach {
                 Reach::Up | Reach::HangingUp | Reach::Unauthenticated => {}
-                Reach::Refused => return self.happen(Item::Refuse(link)),
+                Reach::Refused => return self.handle_event(ScheduledEvent::Refuse(link)),
                 Reach::Hanging => {
                     self.links[link.at()].is_hanging = true;
                     return;
@@ -237,9 +237,9 @@ impl World {
         let (client, server, channel) = (it.client, it.server, it.channel);
         let lane = self.clients[client].lane;
         self.recorder.local(self.now, lane, b"open", || {
-            What::new(Sort::Transport, format!("{channel} is open"))
+            Description::new(EventKind::Transport, format!("{channel} is open"))
         });
-        let _turn = turn_of(Who::Core(Party::Client(client), "opens a channel"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "opens a channel"));
         self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
         self.note_partition(client, server);
         self.emit(&Event::Opened { link });
@@ -258,19 +258,19 @@ impl World {
         self.forget_channel(client, channel);
         let lane = self.clients[client].lane;
         self.recorder.local(self.now, lane, b"end", || {
-            What::new(Sort::Transport, format!("{channel} ends: {error}"))
+            Description::new(EventKind::Transport, format!("{channel} ends: {error}"))
         });
         let end = match error {
-            ChannelError::Unreachable(_) => End::Refused,
-            _ => End::ByServer,
+            ChannelError::Unreachable(_) => StreamEnd::Refused,
+            _ => StreamEnd::ByServer,
         };
-        let _turn = turn_of(Who::Core(Party::Client(client), "is told of the end of a channel"));
+        let _guard = act_as(Actor::Core(Party::Client(client), "is told of the end of a channel"));
         let core = &mut self.clients[client].core;
         let ignored = core.stats().ignored_events;
         core.handle_event(ChannelEvent::Closed(channel, error), self.now);
         // A client that was not drained may have ended the stream before.
         let is_news = core.stats().ignored_events == ignored;
-        let end = if is_news { end } else { End::ByClient };
+        let end = if is_news { end } else { StreamEnd::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
         self.drain_client(client);
     }
@@ -288,12 +288,12 @@ impl World {
         it.to_client.inbox.clear();
         let lane = self.clients[client].lane;
         self.recorder.local(self.now, lane, b"close", || {
-            What::new(Sort::Transport, format!("closes {channel}"))
+            Description::new(EventKind::Transport, format!("closes {channel}"))
         });
-        let end = if is_fault { End::Fault } else { End::ByClient };
+        let end = if is_fault { StreamEnd::Fault } else { StreamEnd::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
         let at = self.arrival_in(link, Direction::ToServer, 0);
-        self.schedule(at, Item::EndAtServer(link));
+        self.schedule(at, ScheduledEvent::EndAtServer(link));
     }
 
     /// Ends a stream at the server; messages already sent arrive before the end.
@@ -304,7 +304,7 @@ impl World {
         code: i32,
         why: &'static str,
     ) {
-        self.strangers.retain(|it| it.server != server || StreamKey::Core(it.stream) != key);
+        self.rogue_clients.retain(|it| it.server != server || StreamKey::Core(it.stream) != key);
         let at = self.servers[server].links.iter().position(|(known, _)| *known == key);
         let Some(at) = at else { return };
         let (_, link) = self.servers[server].links.remove(at);
@@ -314,10 +314,10 @@ impl World {
         self.send_held(link);
         self.emit(&Event::EndedAtServer { link });
         if self.options.transport == Transport::Polls {
-            let turn = self.links[link.at()].turn;
-            return self.answer(link, turn, Answer::Failed(code));
+            let poll = self.links[link.at()].poll;
+            return self.answer(link, poll, Answer::Failed(code));
         }
         let at = self.arrival_in(link, Direction::ToClient, 0);
-        self.schedule(at, Item::EndAtClient(link, code, why));
+        self.schedule(at, ScheduledEvent::EndAtClient(link, code, why));
     }
 }

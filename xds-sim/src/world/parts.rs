@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -34,6 +35,18 @@ pub enum Party {
     Server(usize),
 }
 
+/// Function that creates an object for a participant, by its number.
+pub(crate) type Factory<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
+
+/// User-defined participants of a world.
+#[derive(Clone, Default)]
+pub(crate) struct Participants {
+    /// Control plane of each server; `None` for this project's server.
+    pub(crate) control_plane: Option<Factory<dyn ControlPlane>>,
+    /// Application of each client.
+    pub(crate) application: Option<Factory<dyn Application>>,
+}
+
 /// A client with its state.
 pub(super) struct ClientNode {
     pub(super) core: Client,
@@ -43,7 +56,7 @@ pub(super) struct ClientNode {
     pub(super) view: usize,
     pub(super) deadline: Option<Time>,
     /// Time until which its driver does not drain it.
-    pub(super) starved_until: Option<Time>,
+    pub(super) suspended_until: Option<Time>,
     /// Channels whose end it has not seen, oldest first.
     pub(super) links: Vec<(ChannelId, LinkId)>,
     pub(super) watches: Watches,
@@ -70,12 +83,12 @@ pub struct Watch {
     pub(super) delay: Duration,
     /// Number of unfinished notices.
     pub(super) busy: u32,
-    pub(super) act: Option<Act>,
+    pub(super) action: Option<NoticeAction>,
 }
 
 /// Action of a watcher inside a notice.
 #[derive(Clone, Debug)]
-pub(super) enum Act {
+pub(super) enum NoticeAction {
     Watch { kind: usize, name: Option<Text> },
     Unwatch,
 }
@@ -85,13 +98,13 @@ pub(super) struct ServerNode {
     pub(super) core: Plane,
     pub(super) lane: LaneId,
     pub(super) deadline: Option<Time>,
-    pub(super) starved_until: Option<Time>,
+    pub(super) suspended_until: Option<Time>,
     /// Channels whose end it has not seen.
     pub(super) links: Vec<(StreamKey, LinkId)>,
     /// Resources that it has received, by view.
-    pub(super) state: Vec<State>,
+    pub(super) state: Vec<StoreState>,
     /// Earlier states, which its replicas have.
-    pub(super) earlier: Vec<Vec<State>>,
+    pub(super) earlier: Vec<Vec<StoreState>>,
     /// Views and types for which an operator waits until all clients have accepted a change.
     pub(super) asked: BTreeSet<(usize, usize)>,
     /// Fault that keeps changes from it, if there is one.
@@ -100,11 +113,11 @@ pub(super) struct ServerNode {
     /// State of its files, if the transport is files.
     pub(super) file: FileState,
     /// Reports of its next file change.
-    pub(super) hearing: Hearing,
+    pub(super) file_events: FileEvents,
     /// Visible contents of its files, if they differ from the current ones.
-    pub(super) still_seen: Option<State>,
+    pub(super) still_seen: Option<StoreState>,
     /// Time at which it began to drain, after which it restarts.
-    pub(super) leaves_since: Option<Time>,
+    pub(super) draining_since: Option<Time>,
     pub(super) incarnation: u32,
 }
 
@@ -113,25 +126,25 @@ pub type Resources = Vec<BTreeMap<Text, Bytes>>;
 
 /// State of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct StoreState {
     pub(super) has: Resources,
     /// TTLs and errors of resources, by type index and name.
-    pub(super) beside: Vec<BTreeMap<Text, Beside>>,
+    pub(super) extras: Vec<BTreeMap<Text, ResourceExtras>>,
 }
 
-impl State {
+impl StoreState {
     pub(super) fn new(types: usize) -> Self {
-        Self { has: vec![BTreeMap::new(); types], beside: vec![BTreeMap::new(); types] }
+        Self { has: vec![BTreeMap::new(); types], extras: vec![BTreeMap::new(); types] }
     }
 
-    pub(super) fn beside(&self, kind: usize, name: &str) -> Beside {
-        self.beside.get(kind).and_then(|it| it.get(name)).copied().unwrap_or_default()
+    pub(super) fn extras(&self, kind: usize, name: &str) -> ResourceExtras {
+        self.extras.get(kind).and_then(|it| it.get(name)).copied().unwrap_or_default()
     }
 }
 
 /// TTL and error of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct ResourceExtras {
     /// TTL, if there is one.
     pub ttl: Option<Duration>,
     /// Error that is reported instead of the resource, if there is one.
@@ -140,7 +153,7 @@ pub struct Beside {
 
 /// Change of a resource by an operator.
 #[derive(Clone, Debug)]
-pub(super) enum Word {
+pub(super) enum StoreChange {
     /// Sets the resource, with an optional TTL.
     Set(Bytes, Option<Duration>),
     /// Deletes the resource.
@@ -150,7 +163,7 @@ pub(super) enum Word {
     Error(StatusCode),
 }
 
-impl Word {
+impl StoreChange {
     pub(super) fn bytes(&self) -> Option<&Bytes> {
         match self {
             Self::Set(bytes, _) => Some(bytes),
@@ -173,23 +186,23 @@ impl Word {
     }
 
     /// Applies the change to a state.
-    pub(super) fn take_effect(&self, kind: usize, name: &str, state: &mut State) {
-        let (resources, beside) = (&mut state.has[kind], &mut state.beside[kind]);
+    pub(super) fn take_effect(&self, kind: usize, name: &str, state: &mut StoreState) {
+        let (resources, extras) = (&mut state.has[kind], &mut state.extras[kind]);
         match self {
             Self::Set(bytes, ttl) => {
                 resources.insert(name.into(), bytes.clone());
                 match ttl {
                     Some(_) => {
-                        beside.insert(name.into(), Beside { ttl: *ttl, error: None });
+                        extras.insert(name.into(), ResourceExtras { ttl: *ttl, error: None });
                     }
-                    None => drop(beside.remove(name)),
+                    None => drop(extras.remove(name)),
                 }
             }
             Self::Gone => {
                 resources.remove(name);
-                beside.remove(name);
+                extras.remove(name);
             }
-            Self::Error(code) => beside.entry(name.into()).or_default().error = Some(*code),
+            Self::Error(code) => extras.entry(name.into()).or_default().error = Some(*code),
         }
     }
 }
@@ -247,7 +260,7 @@ pub enum FileState {
 
 /// Number of reports of a file change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum FileEvents {
     /// One report.
     #[default]
     Once,
@@ -279,26 +292,26 @@ pub enum BadAnswer {
 pub(super) struct Scheduled {
     pub(super) at: Time,
     pub(super) order: u64,
-    pub(super) item: Item,
+    pub(super) item: ScheduledEvent,
 }
 
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum ScheduledEvent {
     Connect(LinkId),
     Refuse(LinkId),
     Request(LinkId, Rc<Message>),
     Response(LinkId, Rc<Message>),
     EndAtClient(LinkId, i32, &'static str),
     EndAtServer(LinkId),
-    Ask(LinkId, u32, Rc<Message>),
+    Poll(LinkId, u32, Rc<Message>),
     Answer(LinkId, u32, Answer),
     /// The gateway stops waiting for the server.
     GiveUp(LinkId, u32),
     /// The client stops waiting for an answer.
-    Late(LinkId, u32),
+    PollTimeout(LinkId, u32),
     /// A file is read because of a possible change.
-    Look(LinkId),
-    LookAnyway(LinkId),
+    FileRead(LinkId),
+    ReadPeriodically(LinkId),
     Handled {
         client: usize,
         incarnation: u32,
@@ -330,7 +343,7 @@ pub(super) enum Undo {
     CutOff(usize),
     Lag(usize),
     Slow,
-    Narrow,
+    LimitBandwidth,
     LateTimers,
     Wake(Party),
     SlowLink(LinkId),
@@ -362,7 +375,7 @@ impl Ord for Scheduled {
 }
 
 /// A fault to be recorded.
-pub(super) struct Mishap<'a> {
+pub(super) struct FaultRecord<'a> {
     pub(super) lanes: &'a [LaneId],
     pub(super) extent: Extent,
     pub(super) what: &'a str,

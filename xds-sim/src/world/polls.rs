@@ -14,15 +14,15 @@ use xds_core::{
 use super::{
     BadAnswer, LinkId, Party, Reach, World,
     message::Message,
-    parts::{Answer, Item},
+    parts::{Answer, ScheduledEvent},
     reach::UNAUTHENTICATED,
 };
 use crate::{
     options::Fault,
-    oracle::Event,
     situations::Situation,
-    trace::{Sort, What},
-    within::{Who, turn_of},
+    trace::{Description, EventKind},
+    world::actor::{Actor, act_as},
+    world::events::Event,
 };
 
 /// Time for which a gateway lets a request wait. It is longer than a server delays an empty first
@@ -31,7 +31,7 @@ use crate::{
 const HOLD: Duration = Duration::from_secs(25);
 
 /// Time for which a client waits for an answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Minimum pause between an answer and the next request.
 pub(super) const REFRESH: Duration = Duration::from_secs(2);
@@ -46,31 +46,31 @@ const UNKNOWN: i32 = 2;
 
 impl World {
     /// Sends a request from a client, which replaces the previous one.
-    pub(super) fn ask_server(&mut self, link: LinkId, message: Rc<Message>) {
-        self.tell_server_of_end(link);
+    pub(super) fn send_poll(&mut self, link: LinkId, message: Rc<Message>) {
+        self.end_at_server(link);
         let it = &mut self.links[link.at()];
         it.to_client.inbox.clear();
-        it.turn += 1;
-        let (turn, is_silent) = (it.turn, it.to_server.is_silent);
-        let late = self.now.after(PATIENCE);
-        self.schedule(late, Item::Late(link, turn));
+        it.poll += 1;
+        let (poll, is_silent) = (it.poll, it.to_server.is_silent);
+        let late = self.now.after(POLL_TIMEOUT);
+        self.schedule(late, ScheduledEvent::PollTimeout(link, poll));
         if is_silent {
             self.recorder.lost(self.now, message.id, "half-open");
             return;
         }
         let at = self.arrival(link);
-        self.schedule(at, Item::Ask(link, turn, message));
+        self.schedule(at, ScheduledEvent::Poll(link, poll, message));
     }
 
     /// Whether this request is still the newest one on an open channel.
-    fn is_current(&self, link: LinkId, turn: u32) -> bool {
+    fn is_current(&self, link: LinkId, poll: u32) -> bool {
         let it = &self.links[link.at()];
-        it.turn == turn && !it.is_cut && it.is_known_to_client
+        it.poll == poll && !it.is_cut && it.is_known_to_client
     }
 
     /// Delivers a request to the gateway.
-    pub(super) fn take_question(&mut self, link: LinkId, turn: u32, message: Rc<Message>) {
-        if !self.is_current(link, turn) || self.links[link.at()].to_server.is_silent {
+    pub(super) fn poll_arrives(&mut self, link: LinkId, poll: u32, message: Rc<Message>) {
+        if !self.is_current(link, poll) || self.links[link.at()].to_server.is_silent {
             self.recorder.lost(self.now, message.id, "it was given up");
             return;
         }
@@ -80,23 +80,23 @@ impl World {
         let (client, server) = (it.client, it.server);
         if let Some(bad) = it.bad_answer.take() {
             let answer = self.bad_answer(link, bad);
-            return self.answer(link, turn, answer);
+            return self.answer(link, poll, answer);
         }
         let reach = self.reach(client, server);
         self.meets(client, server, reach);
         match reach {
             Reach::Up => {}
-            Reach::Refused => return self.answer(link, turn, Answer::Refused),
-            Reach::HangingUp => return self.answer(link, turn, Answer::Failed(UNAVAILABLE)),
+            Reach::Refused => return self.answer(link, poll, Answer::Refused),
+            Reach::HangingUp => return self.answer(link, poll, Answer::Failed(UNAVAILABLE)),
             Reach::Unauthenticated => {
-                return self.answer(link, turn, Answer::Failed(UNAUTHENTICATED));
+                return self.answer(link, poll, Answer::Failed(UNAUTHENTICATED));
             }
             Reach::Hanging => return,
         }
         let Some(kind) = self.links[link.at()].only else { return };
         let via = Via::Fetch { type_url: self.types[kind].clone() };
         let Some(key) = self.accept(server, &via) else {
-            return self.answer(link, turn, Answer::Failed(UNAVAILABLE));
+            return self.answer(link, poll, Answer::Failed(UNAVAILABLE));
         };
         self.servers[server].links.push((key, link));
         let it = &mut self.links[link.at()];
@@ -104,7 +104,7 @@ impl World {
         it.to_server.inbox.clear();
         it.to_server.inbox.push_back(message);
         let end = self.now.after(HOLD);
-        self.schedule(end, Item::GiveUp(link, turn));
+        self.schedule(end, ScheduledEvent::GiveUp(link, poll));
         self.read_requests(link);
         self.drain_server(server);
     }
@@ -123,7 +123,7 @@ impl World {
             }
             BadAnswer::Unusable => Answer::Unusable("the body breaks off"),
             BadAnswer::ForeignBody => {
-                self.note(Situation::ForeignBody);
+                self.note(Situation::WrongContentType);
                 Answer::Unusable("the body is of another type")
             }
             BadAnswer::Unchanged => Answer::Unchanged,
@@ -132,7 +132,7 @@ impl World {
                 Some(old) => {
                     self.note(Situation::StaleAnswer);
                     let lanes = self.lanes_of(link);
-                    let what = || What::new(Sort::Response, "from a cache, as before");
+                    let what = || Description::new(EventKind::Response, "from a cache, as before");
                     let id = self.recorder.send(self.now, lanes[1], lanes[0], &old.bytes, what);
                     let bytes = old.bytes.clone();
                     let body = self.body_of_response(link, &bytes);
@@ -143,48 +143,48 @@ impl World {
     }
 
     /// Sends an answer from the gateway.
-    pub(super) fn answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
+    pub(super) fn answer(&mut self, link: LinkId, poll: u32, answer: Answer) {
         if self.links[link.at()].to_client.is_silent {
             return;
         }
         let at = self.arrival(link);
-        self.schedule(at, Item::Answer(link, turn, answer));
+        self.schedule(at, ScheduledEvent::Answer(link, poll, answer));
     }
 
     /// Sends a response of the server as the answer to the current request.
     pub(super) fn answer_with(&mut self, link: LinkId, message: Rc<Message>) {
         let it = &mut self.links[link.at()];
         it.last_response = Some(Rc::clone(&message));
-        let turn = it.turn;
-        self.answer(link, turn, Answer::Response(message));
+        let poll = it.poll;
+        self.answer(link, poll, Answer::Response(message));
     }
 
     /// Handles the gateway's timeout for a request.
-    pub(super) fn give_question_up(&mut self, link: LinkId, turn: u32) {
+    pub(super) fn gateway_gives_up(&mut self, link: LinkId, poll: u32) {
         let it = &self.links[link.at()];
-        if it.turn != turn || it.stream.is_none() {
+        if it.poll != poll || it.stream.is_none() {
             return;
         }
         self.count_event();
         self.emit(&Event::GivenUp { link });
-        self.tell_server_of_end(link);
-        self.answer(link, turn, Answer::Unchanged);
+        self.end_at_server(link);
+        self.answer(link, poll, Answer::Unchanged);
     }
 
     /// Handles the client's timeout for a request.
-    pub(super) fn be_late(&mut self, link: LinkId, turn: u32) {
-        if !self.is_current(link, turn) {
+    pub(super) fn poll_times_out(&mut self, link: LinkId, poll: u32) {
+        if !self.is_current(link, poll) {
             return;
         }
         self.count_event();
-        self.tell_server_of_end(link);
+        self.end_at_server(link);
         let error = ChannelError::Status { code: LATE, message: "no answer".into() };
         self.end_at_client(link, error);
     }
 
     /// Delivers an answer to the client.
-    pub(super) fn take_answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
-        let is_heard = self.is_current(link, turn) && !self.links[link.at()].to_client.is_silent;
+    pub(super) fn answer_arrives(&mut self, link: LinkId, poll: u32, answer: Answer) {
+        let is_heard = self.is_current(link, poll) && !self.links[link.at()].to_client.is_silent;
         if !is_heard {
             if let Answer::Response(message) = answer {
                 self.recorder.lost(self.now, message.id, "nobody waits for it");
@@ -194,7 +194,7 @@ impl World {
         self.count_event();
         let it = &mut self.links[link.at()];
         // Further answers to this request are ignored.
-        it.turn += 1;
+        it.poll += 1;
         let (client, channel) = (it.client, it.channel);
         let lane = self.clients[client].lane;
         match answer {
@@ -203,19 +203,19 @@ impl World {
                 self.links[link.at()].to_client.inbox.push_back(message);
             }
             Answer::Unchanged => {
-                self.note(Situation::NothingNew);
+                self.note(Situation::Unchanged);
                 self.recorder.local(self.now, lane, b"unchanged", || {
-                    What::new(Sort::Transport, format!("{channel}: nothing new"))
+                    Description::new(EventKind::Transport, format!("{channel}: nothing new"))
                 });
-                let _turn =
-                    turn_of(Who::Core(Party::Client(client), "is told that nothing has changed"));
+                let _guard =
+                    act_as(Actor::Core(Party::Client(client), "is told that nothing has changed"));
                 let event = ChannelEvent::Unchanged(channel);
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unchanged { link });
             }
             Answer::Unusable(why) => {
-                let _turn =
-                    turn_of(Who::Core(Party::Client(client), "is told of an answer that is none"));
+                let _guard =
+                    act_as(Actor::Core(Party::Client(client), "is told of an answer that is none"));
                 let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
             }

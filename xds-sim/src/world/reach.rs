@@ -6,7 +6,7 @@ use xds_core::Time;
 
 use super::{
     KEEPALIVE, Link, LinkId, Reach, World, names,
-    parts::{Item, Undo},
+    parts::{ScheduledEvent, Undo},
 };
 use crate::{
     options::{Fault, Transport},
@@ -71,7 +71,7 @@ impl World {
         let lane = self.servers[server].lane;
         self.begin(&[lane], "unreachable");
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Reach(server)));
+        self.schedule(end, ScheduledEvent::Undo(Undo::Reach(server)));
     }
 
     /// Makes client credentials invalid at a server for a while: it ends all open and new streams.
@@ -121,7 +121,7 @@ impl World {
         self.clients[client].cut_off[servers.clone()].fill(Some(CutOff { fault, reach, until }));
         let lane = self.clients[client].lane;
         self.begin(&[lane], &what_happens(fault, servers.start));
-        self.schedule(until, Item::Undo(Undo::CutOff(client)));
+        self.schedule(until, ScheduledEvent::Undo(Undo::CutOff(client)));
         // A connection attempt in flight meets the partition when it arrives.
         let is_meant = |link: &Link| link.is_open && servers.contains(&link.server);
         let links = self.links(client).filter(|(_, link)| is_meant(link));
@@ -133,7 +133,7 @@ impl World {
             let it = &mut self.links[link.at()];
             // A stream that is half-open already is given up earlier.
             if !it.is_cut && !it.to_client.is_silent && !it.to_server.is_silent {
-                it.unheard_until = Some(self.now.after(KEEPALIVE));
+                it.silent_until = Some(self.now.after(KEEPALIVE));
             }
             self.half_open(link, true, true);
         }
@@ -186,13 +186,13 @@ impl World {
             self.links[at].is_hanging = false;
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
             let arrival = self.arrival(link);
-            self.schedule(arrival, Item::Refuse(link));
+            self.schedule(arrival, ScheduledEvent::Refuse(link));
         }
     }
 
     /// Returns the time until which the end of a stream is hidden from a client that is cut off.
-    pub(super) fn unheard_until(&self, link: LinkId) -> Option<Time> {
-        self.links[link.at()].unheard_until.filter(|until| *until > self.now)
+    pub(super) fn silent_until(&self, link: LinkId) -> Option<Time> {
+        self.links[link.at()].silent_until.filter(|until| *until > self.now)
     }
 }
 

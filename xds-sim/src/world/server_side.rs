@@ -16,15 +16,15 @@ use super::{
 };
 use crate::{
     options::{Fault, Transport},
-    oracle::Event,
     situations::Situation,
-    within::{Turn, Who, turn_of},
+    world::actor::{Actor, ActorGuard, act_as},
+    world::events::Event,
 };
 
 impl World {
     pub(super) fn fire_server(&mut self, at: usize) {
-        if !self.is_starved(Party::Server(at)) {
-            let _turn = self.turn_of_server(at, "is told of the time");
+        if !self.is_suspended(Party::Server(at)) {
+            let _guard = self.act_as_server(at, "is told of the time");
             match &mut self.servers[at].core {
                 Plane::Core(server) => server.handle_timeout(self.now),
                 Plane::Own(plane) => plane.handle_timeout(self.now),
@@ -34,21 +34,21 @@ impl World {
     }
 
     /// Attributes panics to the server.
-    pub(super) fn turn_of_server(&self, at: usize, what: &'static str) -> Turn {
-        turn_of(match self.servers[at].core {
-            Plane::Core(_) => Who::Core(Party::Server(at), what),
-            Plane::Own(_) => Who::ControlPlane,
+    pub(super) fn act_as_server(&self, at: usize, what: &'static str) -> ActorGuard {
+        act_as(match self.servers[at].core {
+            Plane::Core(_) => Actor::Core(Party::Server(at), what),
+            Plane::Own(_) => Actor::ControlPlane,
         })
     }
 
     /// Drains the outputs of a server.
     pub(super) fn drain_server(&mut self, at: usize) {
-        if self.is_starved(Party::Server(at)) {
-            self.takes_effect(Fault::Starve);
+        if self.is_suspended(Party::Server(at)) {
+            self.takes_effect(Fault::Suspend);
             self.servers[at].deadline = None;
             return;
         }
-        let _turn = self.turn_of_server(at, "is drained");
+        let _guard = self.act_as_server(at, "is drained");
         match &self.servers[at].core {
             Plane::Core(_) => self.drain_core(at),
             Plane::Own(_) => self.drain_own(at),
@@ -73,7 +73,7 @@ impl World {
             match output {
                 ServerOutput::Writable(stream) => match self.link_at(at, StreamKey::Core(stream)) {
                     Some(link) => self.send_responses(link),
-                    None => self.tell_stranger(at, stream),
+                    None => self.serve_rogue_client(at, stream),
                 },
                 ServerOutput::Authorize { stream, node_id } => {
                     let client = names::client_at(&node_id).and_then(|it| self.clients.get(it));
@@ -84,23 +84,23 @@ impl World {
                     }
                 }
                 ServerOutput::Converged { view, type_url, sequence } => {
-                    self.have_accepted(at, &view, &type_url, sequence);
+                    self.converged(at, &view, &type_url, sequence);
                 }
-                ServerOutput::Drained => self.has_gone(at),
+                ServerOutput::Drained => self.finish_drain(at),
                 ServerOutput::Finished(stream) => self.finish_fetch(at, StreamKey::Core(stream)),
                 ServerOutput::Close(stream, why) => {
-                    self.note_sent_away(&why);
+                    self.note_close_reason(&why);
                     let key = StreamKey::Core(stream);
                     let code = why.code().as_i32();
                     self.close_by_server(at, key, code, "the server ends it");
                 }
                 ServerOutput::Observed(observation) => match observation {
                     Observation::UnknownType { .. } if !self.options.are_servers_strict() => {
-                        self.note(Situation::UnknownTypeHeld);
+                        self.note(Situation::UnknownTypeAccepted);
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
-                    Observation::ResourceTooLong { .. } => self.note(Situation::TooLongTold),
-                    Observation::Held { .. } => self.note(Situation::HeldTooLong),
+                    Observation::ResourceTooLong { .. } => self.note(Situation::TooLongReported),
+                    Observation::Held { .. } => self.note(Situation::WithheldTooLong),
                     _ => {}
                 },
                 _ => {}
@@ -145,7 +145,7 @@ impl World {
         }
         let (server, Some(StreamKey::Core(stream))) = (it.server, it.stream) else { return };
         let (now, mut frame) = (self.now, Frame::default());
-        let _turn = self.turn_of_server(server, "writes responses");
+        let _guard = self.act_as_server(server, "writes responses");
         while let Some(core) = self.core(server)
             && core.poll_transmit(stream, now, &mut frame).is_some()
         {
@@ -207,7 +207,7 @@ impl World {
             if let Some(request) = message.request() {
                 self.emit(&Event::Arrived { link, request });
             }
-            let _turn = self.turn_of_server(at, "reads a request");
+            let _guard = self.act_as_server(at, "reads a request");
             match (&mut self.servers[at].core, stream) {
                 (Plane::Core(server), StreamKey::Core(stream)) => {
                     server.handle_event(StreamEvent::Message(stream, bytes), now);
@@ -220,7 +220,7 @@ impl World {
     }
 
     /// Delivers requests that a server did not want to read before it was drained.
-    pub(super) fn read_what_waits(&mut self, at: usize) {
+    pub(super) fn read_waiting_requests(&mut self, at: usize) {
         for (_, link) in self.servers[at].links.clone() {
             self.read_requests(link);
         }
@@ -230,7 +230,7 @@ impl World {
     pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
         self.next_stream += 1;
-        let _turn = self.turn_of_server(at, "takes a stream");
+        let _guard = self.act_as_server(at, "takes a stream");
         match &mut self.servers[at].core {
             Plane::Core(server) => server.accept(via.clone(), now).ok().map(StreamKey::Core),
             Plane::Own(plane) => {
@@ -241,13 +241,13 @@ impl World {
     }
 
     /// Notifies a server of the end of a stream.
-    pub(super) fn tell_server_of_end(&mut self, link: LinkId) {
+    pub(super) fn end_at_server(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
         let (at, Some(key)) = (it.server, it.stream.take()) else { return };
         it.to_server.inbox.clear();
         self.servers[at].links.retain(|(known, _)| *known != key);
         let now = self.now;
-        let _turn = self.turn_of_server(at, "is told of the end of a stream");
+        let _guard = self.act_as_server(at, "is told of the end of a stream");
         match (&mut self.servers[at].core, key) {
             (Plane::Core(server), StreamKey::Core(stream)) => {
                 server.handle_event(StreamEvent::Closed(stream), now);

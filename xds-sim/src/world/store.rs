@@ -14,10 +14,10 @@ use super::{
     World,
     message::Text,
     names,
-    parts::{Beside, Plane, State, Word},
+    parts::{Plane, ResourceExtras, StoreChange, StoreState},
     texts,
 };
-use crate::{Toy, options::Transport, oracle::Event};
+use crate::{Toy, options::Transport, world::events::Event};
 
 /// Error code for resources that exceed the size limit.
 pub(crate) const TOO_LONG: StatusCode = StatusCode::ResourceExhausted;
@@ -33,16 +33,16 @@ impl World {
     }
 
     /// Sets a resource to a unique text that starts with `text`.
-    pub fn set_anew(&mut self, kind: usize, name: &str, text: &str) {
+    pub fn set_new_text(&mut self, kind: usize, name: &str, text: &str) {
         let text = self.new_text(text);
         self.set(kind, name, &text);
     }
 
     /// Sets a resource to a unique text, with a TTL. A user-defined control plane receives no TTL.
     pub fn set_for(&mut self, kind: usize, name: &str, text: &str, ttl: Duration) {
-        let ttl = Some(ttl).filter(|_| self.config.control_plane.is_none());
+        let ttl = Some(ttl).filter(|_| self.participants.control_plane.is_none());
         let text = self.new_text(text);
-        self.store(kind, name, Word::Set(Toy::bytes(name, &text), ttl));
+        self.store(kind, name, StoreChange::Set(Toy::bytes(name, &text), ttl));
     }
 
     fn new_text(&mut self, text: &str) -> String {
@@ -61,28 +61,32 @@ impl World {
 
     /// Sets a resource to any bytes whose first field is the name, or deletes it (`None`).
     pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
-        self.store(kind, name, bytes.map_or(Word::Gone, |bytes| Word::Set(bytes, None)));
+        self.store(
+            kind,
+            name,
+            bytes.map_or(StoreChange::Gone, |bytes| StoreChange::Set(bytes, None)),
+        );
     }
 
     /// Makes servers report an error to clients that name the resource, until it is set or deleted.
     /// Clients keep a resource that they have. Has no effect with a user-defined control plane.
     pub fn set_error(&mut self, kind: usize, name: &str, code: StatusCode) {
-        if self.config.control_plane.is_none() {
-            self.store(kind, name, Word::Error(code));
+        if self.participants.control_plane.is_none() {
+            self.store(kind, name, StoreChange::Error(code));
         }
     }
 
-    fn store(&mut self, kind: usize, name: &str, word: Word) {
+    fn store(&mut self, kind: usize, name: &str, change: StoreChange) {
         if kind >= self.types.len() {
             return;
         }
         for view in 0..self.truth.len() {
             let state = &mut self.truth[view];
-            let told_of =
-                |state: &State| (state.has[kind].get(name).cloned(), state.beside(kind, name));
-            let before = told_of(state);
-            word.in_view(view, name).take_effect(kind, name, state);
-            self.changes += u64::from(before != told_of(state));
+            let stored =
+                |state: &StoreState| (state.has[kind].get(name).cloned(), state.extras(kind, name));
+            let before = stored(state);
+            change.in_view(view, name).take_effect(kind, name, state);
+            self.changes += u64::from(before != stored(state));
         }
         let bytes = self.truth[0].has[kind].get(name).cloned();
         self.emit(&Event::Stored { kind, name, bytes: bytes.as_ref() });
@@ -95,20 +99,20 @@ impl World {
                 continue;
             }
             for view in 0..self.truth.len() {
-                self.apply(server, view, &[(kind, name.into(), word.in_view(view, name))]);
+                self.apply(server, view, &[(kind, name.into(), change.in_view(view, name))]);
             }
         }
     }
 
     /// TTL and error of a resource in the first view.
     #[must_use]
-    pub fn truth_beside(&self, kind: usize, name: &str) -> Beside {
-        self.truth_beside_in(0, kind, name)
+    pub fn truth_extras(&self, kind: usize, name: &str) -> ResourceExtras {
+        self.truth_extras_in(0, kind, name)
     }
 
     /// TTL and error of a resource in a view.
-    pub(crate) fn truth_beside_in(&self, view: usize, kind: usize, name: &str) -> Beside {
-        self.told_beside(&self.truth[view], kind, name)
+    pub(crate) fn truth_extras_in(&self, view: usize, kind: usize, name: &str) -> ResourceExtras {
+        self.effective_extras(&self.truth[view], kind, name)
     }
 
     /// TTL and error of a resource that a server has received, in a view.
@@ -117,22 +121,22 @@ impl World {
     ///
     /// If there is no server or no view at the index.
     #[must_use]
-    pub fn beside(&self, server: usize, view: usize, kind: usize, name: &str) -> Beside {
-        self.told_beside(&self.servers[server].state[view], kind, name)
+    pub fn extras(&self, server: usize, view: usize, kind: usize, name: &str) -> ResourceExtras {
+        self.effective_extras(&self.servers[server].state[view], kind, name)
     }
 
     /// Returns the TTL and error as clients receive them: a resource that exceeds the size limit
     /// has an error. Full states have no size limit.
-    fn told_beside(&self, state: &State, kind: usize, name: &str) -> Beside {
-        let mut beside = state.beside(kind, name);
-        if beside.error.is_none()
+    fn effective_extras(&self, state: &StoreState, kind: usize, name: &str) -> ResourceExtras {
+        let mut extras = state.extras(kind, name);
+        if extras.error.is_none()
             && let Some(limit) = self.options.responses.limit()
             && !self.is_sent_whole(kind)
             && state.has[kind].get(name).is_some_and(|bytes| bytes.len() > limit)
         {
-            beside.error = Some(TOO_LONG);
+            extras.error = Some(TOO_LONG);
         }
-        beside
+        extras
     }
 
     /// Whether each response of a type contains its full state.
@@ -146,7 +150,7 @@ impl World {
     pub(crate) fn known_names(&self, server: usize, kind: usize) -> usize {
         let names = self.servers[server].state.iter().map(|state| {
             let has = &state.has[kind];
-            has.len() + state.beside[kind].keys().filter(|name| !has.contains_key(*name)).count()
+            has.len() + state.extras[kind].keys().filter(|name| !has.contains_key(*name)).count()
         });
         names.sum()
     }
@@ -154,32 +158,32 @@ impl World {
     /// Sends a server everything that it lacks.
     pub(super) fn catch_up(&mut self, server: usize) {
         let truth = self.truth.clone();
-        self.bring_to(server, &truth);
+        self.update_to(server, &truth);
     }
 
     /// Sends a server the differences between its state and `states`.
-    pub(super) fn bring_to(&mut self, server: usize, states: &[State]) {
+    pub(super) fn update_to(&mut self, server: usize, states: &[StoreState]) {
         for (view, target) in states.iter().enumerate() {
-            let news = news(&self.servers[server].state[view], target, server);
-            self.apply(server, view, &news);
+            let changes_to = changes_to(&self.servers[server].state[view], target, server);
+            self.apply(server, view, &changes_to);
             let errors = new_errors(&self.servers[server].state[view], target, server);
             self.apply(server, view, &errors);
         }
     }
 
-    fn apply(&mut self, server: usize, view: usize, changes: &[(usize, Text, Word)]) {
+    fn apply(&mut self, server: usize, view: usize, changes: &[(usize, Text, StoreChange)]) {
         if changes.is_empty() {
             return;
         }
         let now = self.now;
-        let _turn = self.turn_of_server(server, "takes a change");
+        let _guard = self.act_as_server(server, "takes a change");
         let mut transaction = Transaction::in_view(self.view_name(view));
-        for (kind, name, word) in changes {
+        for (kind, name, change) in changes {
             let node = &mut self.servers[server];
             let type_url = &self.types[*kind];
-            word.take_effect(*kind, name, &mut node.state[view]);
-            match (&mut node.core, word) {
-                (Plane::Core(_), Word::Set(bytes, ttl)) => {
+            change.take_effect(*kind, name, &mut node.state[view]);
+            match (&mut node.core, change) {
+                (Plane::Core(_), StoreChange::Set(bytes, ttl)) => {
                     let mut options = ResourceOptions::default();
                     options.ttl = *ttl;
                     if self.options.has_aliases() {
@@ -187,18 +191,18 @@ impl World {
                     }
                     transaction.set_with(type_url.clone(), name.as_str(), bytes.clone(), options);
                 }
-                (Plane::Core(_), Word::Gone) => {
+                (Plane::Core(_), StoreChange::Gone) => {
                     transaction.remove(type_url.clone(), name.as_str());
                 }
-                (Plane::Core(_), Word::Error(code)) => {
+                (Plane::Core(_), StoreChange::Error(code)) => {
                     transaction.set_error(type_url.clone(), name.as_str(), *code, "on purpose");
                 }
-                (Plane::Own(plane), word) => plane.changed(type_url, name, word.bytes(), now),
+                (Plane::Own(plane), change) => plane.changed(type_url, name, change.bytes(), now),
             }
             let lane = node.lane;
             let short = texts::kind(&self.types, *kind);
-            let said = word.bytes().map(|bytes| &**bytes).unwrap_or_default();
-            self.recorder.local(now, lane, said, || texts::stored(short, name, word));
+            let new_bytes = change.bytes().map(|bytes| &**bytes).unwrap_or_default();
+            self.recorder.local(now, lane, new_bytes, || texts::stored(short, name, change));
             let bytes = self.servers[server].state[view].has[*kind].get(name).cloned();
             let bytes = bytes.as_ref();
             self.emit(&Event::Applied { server, view, kind: *kind, name, bytes });
@@ -209,10 +213,10 @@ impl World {
         }
         if let Plane::Core(core) = &mut self.servers[server].core {
             match core.apply(transaction, now) {
-                Ok(applied) => self.ask_who_accepts(server, view, changes, applied.sequence),
+                Ok(applied) => self.ask_for_convergence(server, view, changes, applied.sequence),
                 Err(error) => {
                     let what = format!("a change is refused: {error}");
-                    self.break_rule(&crate::oracle::NO_PANIC, what);
+                    self.break_rule(&crate::world::events::NO_PANIC, what);
                 }
             }
         }
@@ -237,11 +241,11 @@ impl World {
 
     /// Asks a server to report when all clients have accepted a change, unless an earlier one of
     /// the same type is pending.
-    fn ask_who_accepts(
+    fn ask_for_convergence(
         &mut self,
         server: usize,
         view: usize,
-        changes: &[(usize, Text, Word)],
+        changes: &[(usize, Text, StoreChange)],
         sequence: u64,
     ) {
         let (name, now) = (self.view_name(view), self.now);
@@ -259,7 +263,7 @@ impl World {
     }
 
     /// Handles a server's report that all clients have accepted a change.
-    pub(super) fn have_accepted(
+    pub(super) fn converged(
         &mut self,
         server: usize,
         view: &ViewName,
@@ -275,24 +279,28 @@ impl World {
 
 /// Returns the changes that give a server the resources of `target`. The end of an error is a
 /// change or removal of its resource.
-fn news(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
+fn changes_to(
+    known: &StoreState,
+    target: &StoreState,
+    server: usize,
+) -> Vec<(usize, Text, StoreChange)> {
     let mut changes = Vec::new();
     for (kind, truth) in target.has.iter().enumerate() {
         let has = &known.has[kind];
         let is_over = |name: &Text| {
-            let had_error = known.beside(kind, name).error.is_some();
-            had_error && target.beside(kind, name).error.is_none()
+            let had_error = known.extras(kind, name).error.is_some();
+            had_error && target.extras(kind, name).error.is_none()
         };
-        let names = has.keys().chain(known.beside[kind].keys().filter(|name| is_over(name)));
+        let names = has.keys().chain(known.extras[kind].keys().filter(|name| is_over(name)));
         let gone = names.filter(|name| !truth.contains_key(*name));
-        changes.extend(gone.map(|name| (kind, name.clone(), Word::Gone)));
+        changes.extend(gone.map(|name| (kind, name.clone(), StoreChange::Gone)));
         let new = truth.iter().filter_map(|(name, bytes)| {
-            let ttl = target.beside(kind, name).ttl;
+            let ttl = target.extras(kind, name).ttl;
             let is_same = has.get(name) == Some(bytes)
-                && ttl == known.beside(kind, name).ttl
+                && ttl == known.extras(kind, name).ttl
                 && !is_over(name);
             let is_new = names::serves(server, name) && !is_same;
-            is_new.then(|| (kind, name.clone(), Word::Set(bytes.clone(), ttl)))
+            is_new.then(|| (kind, name.clone(), StoreChange::Set(bytes.clone(), ttl)))
         });
         changes.extend(new);
     }
@@ -300,12 +308,16 @@ fn news(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)
 }
 
 /// Returns the errors of `target` that a server lacks.
-fn new_errors(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
+fn new_errors(
+    known: &StoreState,
+    target: &StoreState,
+    server: usize,
+) -> Vec<(usize, Text, StoreChange)> {
     let mut errors = Vec::new();
-    for (kind, beside) in target.beside.iter().enumerate() {
-        let new = beside.iter().filter_map(|(name, beside)| {
-            let code = beside.error.filter(|code| known.beside(kind, name).error != Some(*code))?;
-            names::serves(server, name).then(|| (kind, name.clone(), Word::Error(code)))
+    for (kind, extras) in target.extras.iter().enumerate() {
+        let new = extras.iter().filter_map(|(name, extras)| {
+            let code = extras.error.filter(|code| known.extras(kind, name).error != Some(*code))?;
+            names::serves(server, name).then(|| (kind, name.clone(), StoreChange::Error(code)))
         });
         errors.extend(new);
     }

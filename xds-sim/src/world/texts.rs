@@ -14,11 +14,11 @@ use super::{
     BadAnswer, FileState,
     client_side::is_incremental,
     message::{Names, read_request, read_response},
-    parts::Word,
+    parts::StoreChange,
 };
 use crate::{
     Toy,
-    trace::{Sort, What},
+    trace::{Description, EventKind},
     wire_text,
 };
 
@@ -28,12 +28,12 @@ pub(super) fn kind(types: &[TypeUrl], kind: usize) -> &'static str {
 }
 
 pub(super) fn request(
-    sort: Sort,
+    sort: EventKind,
     bytes: &Bytes,
     variant: Variant,
     types: &[TypeUrl],
     only: Option<usize>,
-) -> What {
+) -> Description {
     let text = match is_incremental(variant) {
         true => wire_text::delta_request(bytes),
         false => wire_text::request(bytes),
@@ -42,27 +42,27 @@ pub(super) fn request(
         Names::Whole(names) => names,
         Names::Change { subscribe, unsubscribe, .. } => [subscribe, unsubscribe].concat(),
     });
-    What::new(sort, text).about(names.unwrap_or_default())
+    Description::new(sort, text).about(names.unwrap_or_default())
 }
 
-pub(super) fn response(bytes: &Bytes, variant: Variant, types: &[TypeUrl]) -> What {
+pub(super) fn response(bytes: &Bytes, variant: Variant, types: &[TypeUrl]) -> Description {
     let text = match is_incremental(variant) {
         true => wire_text::delta_response(bytes),
         false => wire_text::response(bytes),
     };
     let Some(response) = read_response(bytes, variant, types) else {
-        return What::new(Sort::Response, text);
+        return Description::new(EventKind::Response, text);
     };
     let sort = match (response.resources.len(), response.removed.len(), response.errors.len()) {
-        (0, 1.., _) => Sort::Removal,
-        (0, 0, 1..) => Sort::ResourceError,
-        _ => Sort::Response,
+        (0, 1.., _) => EventKind::Removal,
+        (0, 0, 1..) => EventKind::ResourceError,
+        _ => EventKind::Response,
     };
     let resources = response.resources.into_iter().map(|item| item.name);
-    What::new(sort, text).about(resources.chain(response.removed))
+    Description::new(sort, text).about(resources.chain(response.removed))
 }
 
-pub(super) fn notice(name: Option<&str>, notice: &Notice) -> What {
+pub(super) fn notice(name: Option<&str>, notice: &Notice) -> Description {
     let text = match notice {
         Notice::Changed(Ok(resource)) => {
             format!("{}={}", resource.name, Toy::text_of(&resource.bytes))
@@ -73,10 +73,10 @@ pub(super) fn notice(name: Option<&str>, notice: &Notice) -> What {
         Notice::Behind => "behind".into(),
         other => format!("{other:?}"),
     };
-    What::new(Sort::Notice, text).about(name)
+    Description::new(EventKind::Notice, text).about(name)
 }
 
-pub(super) fn change(change: &Change) -> What {
+pub(super) fn change(change: &Change) -> Description {
     let (text, name) = match change {
         Change::Resource { name, result: Ok(resource) } => {
             (format!("{name}={}", Toy::text_of(&resource.bytes)), Some(name))
@@ -90,17 +90,19 @@ pub(super) fn change(change: &Change) -> What {
         Change::Ambient { name, error: None } => (format!("{name} ambient cleared"), Some(name)),
         other => (format!("{other:?}"), None),
     };
-    What::new(Sort::Notice, text).about(name.map(|name| name.as_str()))
+    Description::new(EventKind::Notice, text).about(name.map(|name| name.as_str()))
 }
 
-pub(super) fn stored(kind: &str, name: &str, word: &Word) -> What {
-    let text = match word {
-        Word::Set(bytes, None) => format!("{kind} {name}={}", Toy::text_of(bytes)),
-        Word::Set(bytes, Some(ttl)) => format!("{kind} {name}={} for {ttl:?}", Toy::text_of(bytes)),
-        Word::Gone => format!("{kind} {name} is gone"),
-        Word::Error(code) => format!("{kind} {name} has error {code:?}"),
+pub(super) fn stored(kind: &str, name: &str, change: &StoreChange) -> Description {
+    let text = match change {
+        StoreChange::Set(bytes, None) => format!("{kind} {name}={}", Toy::text_of(bytes)),
+        StoreChange::Set(bytes, Some(ttl)) => {
+            format!("{kind} {name}={} for {ttl:?}", Toy::text_of(bytes))
+        }
+        StoreChange::Gone => format!("{kind} {name} is gone"),
+        StoreChange::Error(code) => format!("{kind} {name} has error {code:?}"),
     };
-    What::new(Sort::Store, text).about([name])
+    Description::new(EventKind::Store, text).about([name])
 }
 
 /// Describes the state of files.

@@ -2,7 +2,7 @@
 
 use xds_core::Time;
 use xds_sim::trace::{
-    Extent, Header, Keep, LaneKind, Phase, Recorder, Sort, Trace, Violation, What,
+    Description, EventKind, Extent, Header, Keep, LaneKind, Phase, Recorder, Trace, Violation,
 };
 
 /// A name that a hostile peer might use.
@@ -19,24 +19,25 @@ pub(crate) fn small() -> Trace {
     let client = recorder.lane(LaneKind::Client, "client-0", None);
     let watcher = recorder.lane(LaneKind::Watcher, "w6", Some(client));
     let server = recorder.lane(LaneKind::Server, "server-0", None);
-    let local = |sort, text: &str| What::new(sort, text).about(["a"]);
+    let local = |sort, text: &str| Description::new(sort, text).about(["a"]);
 
     recorder.phase(millis(0), Phase::WarmUp);
-    recorder.local(millis(0), watcher, b"", || local(Sort::Watch, "watches cds a"));
-    let asks = recorder.send(millis(0), client, server, b"", || local(Sort::Request, "cds +a"));
+    recorder.local(millis(0), watcher, b"", || local(EventKind::Watch, "watches cds a"));
+    let asks =
+        recorder.send(millis(0), client, server, b"", || local(EventKind::Request, "cds +a"));
     recorder.deliver(millis(5), asks);
     recorder.phase(millis(5), Phase::Faults);
     recorder.fault(millis(5), &[server], Extent::Begins, "the server is slow");
     let answer =
-        recorder.send(millis(3_000), server, client, b"", || local(Sort::Response, "cds a=1"));
+        recorder.send(millis(3_000), server, client, b"", || local(EventKind::Response, "cds a=1"));
     recorder.fault(millis(3_000), &[server], Extent::Ends, "the server is slow");
     recorder.fault(millis(3_001), &[client, server], Extent::Instant, "reset");
     recorder.lost(millis(3_001), answer, "the stream was reset");
     let again =
-        recorder.send(millis(3_002), client, server, b"", || local(Sort::Request, "cds +a"));
+        recorder.send(millis(3_002), client, server, b"", || local(EventKind::Request, "cds +a"));
     recorder.deliver(millis(3_002), again);
-    recorder.send(millis(3_004), server, client, b"", || local(Sort::Response, "cds a=2"));
-    recorder.local(millis(3_005), watcher, b"", || local(Sort::Notice, "a=1"));
+    recorder.send(millis(3_004), server, client, b"", || local(EventKind::Response, "cds a=2"));
+    recorder.local(millis(3_005), watcher, b"", || local(EventKind::Notice, "a=1"));
     let violation = Violation {
         invariant: "IC16",
         rule: "A watcher is told only what the server has sent on this stream.",
@@ -52,7 +53,7 @@ pub(crate) fn hostile() -> Trace {
     let mut recorder = Recorder::new(Keep::All);
     let client = recorder.lane(LaneKind::Client, HOSTILE, None);
     let server = recorder.lane(LaneKind::Server, "server-0", None);
-    let what = || What::new(Sort::Request, HOSTILE).about([HOSTILE]);
+    let what = || Description::new(EventKind::Request, HOSTILE).about([HOSTILE]);
     let sent = recorder.send(millis(0), client, server, b"", what);
     recorder.deliver(millis(1), sent);
     recorder.fault(millis(1), &[client], Extent::Instant, HOSTILE);
@@ -113,15 +114,17 @@ pub(crate) fn long(events: u64) -> Trace {
         let name = format!("outbound|80||reviews-{}.default.svc.cluster.local", chance(9));
         let kind = types[chance(4) as usize];
         let version = chance(40);
-        let what = |sort, text: String| What::new(sort, text).about([name.clone()]);
+        let what = |sort, text: String| Description::new(sort, text).about([name.clone()]);
         let (from, to, said) = match chance(16) {
-            0 | 1 => (client, server, what(Sort::Request, format!("{kind} +{{{name}}} n="))),
-            2..=4 => (client, server, what(Sort::Ack, format!("{kind} ACK v{version} n{version}"))),
+            0 | 1 => (client, server, what(EventKind::Request, format!("{kind} +{{{name}}} n="))),
+            2..=4 => {
+                (client, server, what(EventKind::Ack, format!("{kind} ACK v{version} n{version}")))
+            }
             5 => (
                 client,
                 server,
                 what(
-                    Sort::Nack,
+                    EventKind::Nack,
                     format!(
                         "{kind} NACK v{version} n{version}: {name}: lb_policy: unknown value 97 of enum LbPolicy"
                     ),
@@ -131,26 +134,30 @@ pub(crate) fn long(events: u64) -> Trace {
                 server,
                 client,
                 what(
-                    Sort::Response,
+                    EventKind::Response,
                     format!(
                         "{kind} v{version} n{version} {{{name}=endpoints 10.0.0.{version}:8080}}"
                     ),
                 ),
             ),
-            10 => (server, client, what(Sort::Removal, format!("{kind} -{{{name}}} n{version}"))),
+            10 => {
+                (server, client, what(EventKind::Removal, format!("{kind} -{{{name}}} n{version}")))
+            }
             other => {
                 let (lane, it) = match other {
                     11 => (
                         stores[side],
-                        what(Sort::Store, format!("sets {kind} {name} to v{version}")),
+                        what(EventKind::Store, format!("sets {kind} {name} to v{version}")),
                     ),
-                    12 => (watchers[side * 2], what(Sort::Notice, format!("{name}=v{version}"))),
+                    12 => {
+                        (watchers[side * 2], what(EventKind::Notice, format!("{name}=v{version}")))
+                    }
                     13 => (
                         watchers[side * 2 + 1],
-                        what(Sort::Watch, format!("watches {kind} {name}")),
+                        what(EventKind::Watch, format!("watches {kind} {name}")),
                     ),
-                    14 => (client, what(Sort::Transport, "opens ch3 to server-0".into())),
-                    _ => (client, what(Sort::Timer, format!("does not exist: {name}"))),
+                    14 => (client, what(EventKind::Transport, "opens ch3 to server-0".into())),
+                    _ => (client, what(EventKind::Timer, format!("does not exist: {name}"))),
                 };
                 recorder.local(millis(now), lane, b"", || it);
                 if chance(40) == 0 {

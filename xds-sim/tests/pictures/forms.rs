@@ -1,6 +1,6 @@
 //! Tests of the text forms of a trace.
 
-use xds_sim::trace::{Sort, TraceKind};
+use xds_sim::trace::{EventKind, TraceKind};
 
 use crate::example::{HOSTILE, hostile, long, small};
 
@@ -130,7 +130,7 @@ fn what_looks_like_a_place_in_the_page_is_only_text() {
     let mut trace = small();
     for event in &mut trace.events {
         if let TraceKind::Local { what, .. } = &mut event.kind {
-            what.sort = Sort::Note;
+            what.kind = EventKind::Note;
             what.text = "@DATA@ @NONCE@".into();
         }
     }

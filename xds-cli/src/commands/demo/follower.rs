@@ -16,30 +16,29 @@ use serde_json::Value as Json;
 use xds_core::{client::Notice, types};
 use xds_tokio::{ClientHandle, Watch};
 
-use super::DemoFailure;
-use crate::{directory::Key, facts, resource_types::json};
+use crate::{directory::Key, facts, failure::DemoFailure, resource_types::json};
 
-pub(crate) struct Follower {
+pub(crate) struct ReferenceWatcher {
     client: ClientHandle,
     root: Option<Key>,
-    watched: BTreeMap<Key, Watched>,
+    watched: BTreeMap<Key, WatchedResource>,
 }
 
-struct Watched {
+struct WatchedResource {
     watch: Watch,
-    known: Known,
+    resource: ClientResource,
 }
 
 /// State of a watched resource.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ClientResource {
     /// Value in use.
     pub(crate) json: Option<Arc<Json>>,
     /// Reason why there is no value, or error of a newer one.
     pub(crate) problem: Option<String>,
 }
 
-impl Follower {
+impl ReferenceWatcher {
     pub(crate) fn new(client: ClientHandle) -> Self {
         Self { client, root: None, watched: BTreeMap::new() }
     }
@@ -47,7 +46,7 @@ impl Follower {
     /// Follows all resources that a listener depends on.
     pub(crate) fn start(&mut self, listener: &str) {
         self.root = Some(Key { type_url: types::LISTENER.into(), name: listener.into() });
-        self.watch_what_is_needed();
+        self.update_watches();
     }
 
     /// Processes the next notification of a watch. Cancel safe.
@@ -55,8 +54,8 @@ impl Follower {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub(crate) fn resources(&self) -> BTreeMap<Key, Known> {
-        self.watched.iter().map(|(key, it)| (key.clone(), it.known.clone())).collect()
+    pub(crate) fn resources(&self) -> BTreeMap<Key, ClientResource> {
+        self.watched.iter().map(|(key, it)| (key.clone(), it.resource.clone())).collect()
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), DemoFailure>> {
@@ -64,8 +63,8 @@ impl Follower {
             match Pin::new(&mut watched.watch).poll_next(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Some(Ok(notice))) => {
-                    watched.known.take(notice);
-                    self.watch_what_is_needed();
+                    watched.resource.take(notice);
+                    self.update_watches();
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(DemoFailure::Ended)),
@@ -74,11 +73,11 @@ impl Follower {
         Poll::Pending
     }
 
-    fn watch_what_is_needed(&mut self) {
+    fn update_watches(&mut self) {
         let mut needed = BTreeSet::new();
         let mut queue: Vec<Key> = self.root.iter().cloned().collect();
         while let Some(key) = queue.pop() {
-            let json = self.watched.get(&key).and_then(|it| it.known.json.as_deref());
+            let json = self.watched.get(&key).and_then(|it| it.resource.json.as_deref());
             queue.extend(json.map(|json| references(&key, json)).unwrap_or_default());
             needed.insert(key);
         }
@@ -86,13 +85,14 @@ impl Follower {
         for key in needed {
             if !self.watched.contains_key(&key) {
                 let watch = self.client.watch_untyped(key.type_url.clone(), key.name.clone());
-                self.watched.insert(key, Watched { watch, known: Known::default() });
+                self.watched
+                    .insert(key, WatchedResource { watch, resource: ClientResource::default() });
             }
         }
     }
 }
 
-impl Known {
+impl ClientResource {
     fn take(&mut self, notice: Notice) {
         match notice {
             Notice::Changed(Ok(resource)) => {

@@ -2,51 +2,35 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `story.rs` | steps, each of which waits for its expected result |
-//! | `stage.rs` | server with embedded files, client, and the state of both |
+//! | `steps.rs` | steps, each of which waits for its expected result |
+//! | `setup.rs` | server with embedded files, client, and the state of both |
 //! | `follower.rs` | client that watches a listener and the resources it refers to |
 //! | `view.rs` | the client's resources as a tree, and their changes |
 //! | `narrator.rs` | output, with pauses for reading |
 
 mod follower;
 mod narrator;
-mod stage;
-mod story;
+mod setup;
+mod steps;
 mod view;
 
-use core::time::Duration;
-use std::io;
-
 use clap::ColorChoice;
-use thiserror::Error;
+use core::time::Duration;
 use tokio::time::timeout;
 
-use self::{narrator::Narrator, story::Story};
-use crate::{failure::Failure, output};
+use self::{narrator::Narrator, steps::DemoSteps};
+use crate::{
+    failure::{DemoFailure, Failure},
+    output,
+};
 
 /// Time limit of the whole demo.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let story = Story::tell(Narrator::new(color));
-    timeout(LIMIT, story).await.unwrap_or_else(|_| {
+    let steps = DemoSteps::run(Narrator::new(color));
+    timeout(LIMIT, steps).await.unwrap_or_else(|_| {
         Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())
     })
-}
-
-#[derive(Debug, Error)]
-pub(crate) enum DemoFailure {
-    #[error("no address to listen on: {0}")]
-    Listen(io::Error),
-    #[error("the embedded configuration is broken: {0}")]
-    Configuration(String),
-    #[error("the server does not take the configuration: {0}")]
-    Refused(String),
-    #[error("this did not happen within {} s: {what}", limit.as_secs())]
-    TooLate { what: &'static str, limit: Duration },
-    #[error("the server has sent {responses} responses, where {expected} were enough")]
-    SentTooMuch { expected: u64, responses: u64 },
-    #[error("the client or the server has ended by itself")]
-    Ended,
 }

@@ -8,11 +8,11 @@ use std::{
 use serde_json::Value as Json;
 use xds_core::types;
 
-use super::follower::{Known, references};
+use super::follower::{ClientResource, references};
 use crate::{directory::Key, facts, json_diff::differences, style::Style, text::escaped};
 
 /// Formats each listener with its routes, clusters and endpoints.
-pub(crate) fn tree(resources: &BTreeMap<Key, Known>, style: Style) -> String {
+pub(crate) fn tree(resources: &BTreeMap<Key, ClientResource>, style: Style) -> String {
     let mut out = String::new();
     for (key, listener) in used(resources, types::LISTENER) {
         let address = facts::listener_address(listener).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn tree(resources: &BTreeMap<Key, Known>, style: Style) -> String {
 
 fn push_routes(
     out: &mut String,
-    resources: &BTreeMap<Key, Known>,
+    resources: &BTreeMap<Key, ClientResource>,
     routes: &[facts::Route],
     style: Style,
 ) {
@@ -52,15 +52,15 @@ fn push_routes(
 
 /// Formats added, changed and removed resources and errors, one line each.
 pub(crate) fn changes(
-    before: &BTreeMap<Key, Known>,
-    now: &BTreeMap<Key, Known>,
+    before: &BTreeMap<Key, ClientResource>,
+    now: &BTreeMap<Key, ClientResource>,
     style: Style,
 ) -> String {
     let mut out = String::new();
     let keys: BTreeSet<&Key> = before.keys().chain(now.keys()).collect();
     for key in keys {
         let name = format!("{} {}", kind(key), style.strong(&key.name));
-        let known = now.get(key);
+        let resource = now.get(key);
         let _ = match (json(before, key), json(now, key)) {
             (None, Some(_)) => writeln!(out, "{} {name}", style.good("+")),
             (Some(_), None) => writeln!(out, "{} {name}", style.bad("-")),
@@ -71,7 +71,7 @@ pub(crate) fn changes(
             }),
             (None, None) => Ok(()),
         };
-        if let Some(problem) = known.and_then(|known| known.problem.as_ref()) {
+        if let Some(problem) = resource.and_then(|resource| resource.problem.as_ref()) {
             let problem = escaped(problem);
             let kept =
                 if json(now, key).is_some() { " (the accepted one stays in use)" } else { "" };
@@ -103,16 +103,16 @@ fn kind(key: &Key) -> &'static str {
     }
 }
 
-fn json<'r>(resources: &'r BTreeMap<Key, Known>, key: &Key) -> Option<&'r Json> {
+fn json<'r>(resources: &'r BTreeMap<Key, ClientResource>, key: &Key) -> Option<&'r Json> {
     resources.get(key)?.json.as_deref()
 }
 
 fn used<'r>(
-    resources: &'r BTreeMap<Key, Known>,
+    resources: &'r BTreeMap<Key, ClientResource>,
     type_url: &str,
 ) -> impl Iterator<Item = (&'r Key, &'r Json)> {
     resources
         .iter()
         .filter(move |(key, _)| key.type_url == *type_url)
-        .filter_map(|(key, known)| Some((key, known.json.as_deref()?)))
+        .filter_map(|(key, resource)| Some((key, resource.json.as_deref()?)))
 }

@@ -6,12 +6,13 @@ use xds_core::server::Applied;
 use xds_tokio::server::BoundAddress;
 
 use crate::{
-    directory::{FileError, FileFinding, Refused},
+    directory::{FileError, FileFinding, Rejected},
+    failure::Failure,
     server_table::RowChanges,
 };
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum ServeEvent<'a> {
     /// The server listens. This is always the first event. Requests are answered if `is_ready`.
     Serving {
         directory: &'a Path,
@@ -34,9 +35,14 @@ pub(crate) enum Event<'a> {
     /// A resource that is about to be served has a dangling reference.
     Dangling(&'a FileFinding),
     /// The state of the files is rejected; the last one stays served.
-    Refused { refused: &'a Refused, resources: usize },
+    Rejected { rejected: &'a Rejected, resources: usize },
     /// The files changed, and the change is served.
     Reloaded { resources: usize, applied: Applied },
     /// The state of a subscription changed.
     Status(&'a RowChanges),
+}
+
+/// Output format of events.
+pub(super) trait ServePrinter {
+    fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure>;
 }

@@ -25,10 +25,19 @@ use xds_tokio::{
     server::{BoundAddress, ListenAddress, Listener},
 };
 
-use self::{events::Event, export::Exporter, ndjson::Ndjson, status::Status, table::Table};
+use self::{
+    events::{ServeEvent, ServePrinter},
+    export::Exporter,
+    ndjson::ServeNdjson,
+    status::Status,
+    table::Table,
+};
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
-    directory::{Dangling, Demands, Followed, MaxRemoval, ReadyNews, Refused, Reload},
+    directory::{
+        DanglingReferences, FollowOptions, FollowedDirectory, MaxRemoval, ReadinessChange,
+        Rejected, Reload,
+    },
     failure::Failure,
     output::{self, ReaderLoss},
     resource_types::JsonPayloads,
@@ -44,11 +53,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         ServeOutput::Ndjson => output::not_printed_json,
     };
     output::queue_stdout(notice, ReaderLoss::Ignored);
-    let mut printer: Box<dyn Printer> = match args.output {
+    let mut printer: Box<dyn ServePrinter> = match args.output {
         ServeOutput::Table => {
             Box::new(Table::new(Style::of(color, &io::stdout()), Style::of(color, &io::stderr())))
         }
-        ServeOutput::Ndjson => Box::new(Ndjson),
+        ServeOutput::Ndjson => Box::new(ServeNdjson),
     };
     let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
     if let Some(credentials) = credentials(&args.tls).await? {
@@ -57,10 +66,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut config = ServerConfig::default();
     config.ordering = ordering(args.ordering);
     config.readiness = Readiness::HoldRequests;
-    config.limits.decision = Some(HELD);
-    let demands = Demands {
-        consistency: args.elsewhere.consistency(),
-        dangling: if args.strict { Dangling::Refused } else { Dangling::Served },
+    config.limits.decision = Some(MAX_HOLD);
+    let follow = FollowOptions {
+        consistency: args.external.consistency(),
+        dangling: if args.strict {
+            DanglingReferences::Rejected
+        } else {
+            DanglingReferences::Allowed
+        },
         max_removal: args.max_removal.map(MaxRemoval),
         validation: args.validate.into(),
     };
@@ -68,14 +81,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = Followed::start(&args.directory, demands, handle.clone()) => started
+        started = FollowedDirectory::start(&args.directory, follow, handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
-    let is_ready = first.readiness == Some(ReadyNews::Ready);
+    let is_ready = first.readiness == Some(ReadinessChange::Ready);
     if !is_ready && (args.strict || args.validate) {
         print_errors(&mut *printer, &first)?;
-        let dangling = match &first.refused {
-            Some(Refused::Dangling(dangling)) => *dangling,
+        let dangling = match &first.rejected {
+            Some(Rejected::Dangling(dangling)) => *dangling,
             _ => 0,
         };
         let errors = u32::try_from(first.errors.len() + dangling).unwrap_or(u32::MAX);
@@ -97,7 +110,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let mut status = Status::new(handle.clone());
     let rest = rest_listener.as_ref().map(|(address, _)| address);
     let csds = csds_listener.as_ref().map(|(address, _)| address);
-    printer.print(Event::Serving {
+    printer.print(ServeEvent::Serving {
         directory: &args.directory,
         listen: &listen,
         rest,
@@ -108,19 +121,19 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     })?;
     // Requests are answered only after the errors have been printed.
     print_errors(&mut *printer, &first)?;
-    if let Some(ReadyNews::Waiting(files)) = &first.readiness {
-        printer.print(Event::NotReady { files })?;
+    if let Some(ReadinessChange::Waiting(files)) = &first.readiness {
+        printer.print(ServeEvent::NotReady { files })?;
     }
     let mut serving = tokio::spawn(server.serve(listener));
-    let mut beside = Vec::new();
+    let mut services = Vec::new();
     if let Some((_, listener)) = rest_listener {
         let gateway = GatewayOptions::default().with_hold(args.rest_hold);
-        beside.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
+        services.push(tokio::spawn(server.serve_rest(listener, schema(), gateway)));
     }
     if let Some((_, listener)) = csds_listener {
         let routes = Routes::new(ServerCsdsService::new(handle.clone()).with_unrestricted_access());
         let routes = routes.add_service(server.health());
-        beside.push(tokio::spawn(server.serve_routes(listener, routes)));
+        services.push(tokio::spawn(server.serve_routes(listener, routes)));
     }
 
     let mut is_printing = true;
@@ -128,7 +141,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         select! {
             () = stop.requested() => break Ok(()),
             why = output::reader_gone(), if is_printing => {
-                tracing::warn!("{why}; serving goes on, and nothing more is printed");
+                tracing::warn!("{why}; the server continues to serve without output");
                 is_printing = false;
             }
             Some(reload) = followed.next() => {
@@ -136,7 +149,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                     break Err(failed);
                 }
                 let is_changed =
-                    reload.applied.is_some() || reload.readiness == Some(ReadyNews::Ready);
+                    reload.applied.is_some() || reload.readiness == Some(ReadinessChange::Ready);
                 if is_changed
                     && let Some(exporter) = &mut exporter
                     && let Err(why) = exporter.write().await
@@ -150,29 +163,29 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 output::room().await?;
                 Ok::<_, Failure>(status.next().await)
             } => {
-                let printed = changes.and_then(|it| printer.print(Event::Status(&it)));
+                let printed = changes.and_then(|it| printer.print(ServeEvent::Status(&it)));
                 if let Err(failed) = printed {
                     break Err(failed);
                 }
             }
             result = &mut serving => return match result {
-                Ok(Ok(())) => Err(Failure::Serving("it has ended by itself".to_owned())),
+                Ok(Ok(())) => Err(Failure::Serving("it ended unexpectedly".to_owned())),
                 Ok(Err(why)) => Err(Failure::Serving(why.to_string())),
                 Err(why) => Err(Failure::Serving(why.to_string())),
             },
         }
     };
     // Clients are notified of the shutdown, so that they connect to another server at once (M14).
-    let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER };
-    let _ = timeout(FAREWELL, async {
+    let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER_TIME };
+    let _ = timeout(SHUTDOWN_LIMIT, async {
         handle.drain(plan).await;
         (&mut serving).await
     })
     .await;
     // Dropping a listener removes its socket file.
-    beside.push(serving);
-    beside.iter().for_each(JoinHandle::abort);
-    while !beside.iter().all(JoinHandle::is_finished) {
+    services.push(serving);
+    services.iter().for_each(JoinHandle::abort);
+    while !services.iter().all(JoinHandle::is_finished) {
         yield_now().await;
     }
     ended
@@ -182,7 +195,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
 ///
 /// The sum of this and the waits of the ordering policy is less than 15 s, after which Envoy and
 /// gRPC conclude that a resource does not exist.
-const HELD: Duration = Duration::from_secs(8);
+const MAX_HOLD: Duration = Duration::from_secs(8);
 
 /// Bound address and its listener.
 type Bound = (BoundAddress, Listener);
@@ -254,14 +267,9 @@ async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>,
 }
 
 /// Time that clients have to answer the last responses when the server shuts down.
-const ANSWER: Duration = Duration::from_millis(250);
+const ANSWER_TIME: Duration = Duration::from_millis(250);
 /// Time until the server closes connections that clients have not closed.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// Output format of events.
-trait Printer {
-    fn print(&mut self, event: Event<'_>) -> Result<(), Failure>;
-}
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
 
 fn ordering(chosen: Ordering) -> OrderingPolicy {
     match chosen {
@@ -272,23 +280,23 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
 }
 
 /// Prints the result of a change of the files.
-fn print_reload(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
+fn print_reload(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), Failure> {
     print_errors(printer, reload)?;
     let resources = reload.resources;
     match (&reload.readiness, reload.applied) {
-        (Some(ReadyNews::Waiting(files)), _) => printer.print(Event::NotReady { files }),
-        (Some(ReadyNews::Ready), _) => printer.print(Event::Ready { resources }),
-        (None, Some(applied)) => printer.print(Event::Reloaded { resources, applied }),
+        (Some(ReadinessChange::Waiting(files)), _) => printer.print(ServeEvent::NotReady { files }),
+        (Some(ReadinessChange::Ready), _) => printer.print(ServeEvent::Ready { resources }),
+        (None, Some(applied)) => printer.print(ServeEvent::Reloaded { resources, applied }),
         (None, None) => Ok(()),
     }
 }
 
-fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
-    reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))?;
-    reload.dangling.iter().try_for_each(|finding| printer.print(Event::Dangling(finding)))?;
+fn print_errors(printer: &mut dyn ServePrinter, reload: &Reload) -> Result<(), Failure> {
+    reload.errors.iter().try_for_each(|error| printer.print(ServeEvent::FileError(error)))?;
+    reload.dangling.iter().try_for_each(|finding| printer.print(ServeEvent::Dangling(finding)))?;
     let resources = reload.resources;
-    match &reload.refused {
-        Some(refused) => printer.print(Event::Refused { refused, resources }),
+    match &reload.rejected {
+        Some(rejected) => printer.print(ServeEvent::Rejected { rejected, resources }),
         None => Ok(()),
     }
 }

@@ -2,29 +2,29 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Printer, events::Event};
+use super::events::{ServeEvent, ServePrinter};
 use crate::{
     commands::check::{error_object, finding_object},
-    directory::Refused,
+    directory::Rejected,
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
 };
 
 #[derive(Debug)]
-pub(crate) struct Ndjson;
+pub(crate) struct ServeNdjson;
 
-impl Printer for Ndjson {
-    fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
-        let is_status = matches!(event, Event::Status(_));
+impl ServePrinter for ServeNdjson {
+    fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure> {
+        let is_status = matches!(event, ServeEvent::Status(_));
         let line = object(event).to_string();
         if is_status { output::print(&line) } else { output::offer(&line) }
     }
 }
 
-fn object(event: Event<'_>) -> Json {
+fn object(event: ServeEvent<'_>) -> Json {
     match event {
-        Event::Serving { directory: _, listen, rest, csds, export, resources, is_ready } => {
+        ServeEvent::Serving { directory: _, listen, rest, csds, export, resources, is_ready } => {
             let mut object = json!({
                 "event": "serving",
                 "listen": listen.to_string(),
@@ -41,31 +41,31 @@ fn object(event: Event<'_>) -> Json {
             }
             object
         }
-        Event::NotReady { files } => {
+        ServeEvent::NotReady { files } => {
             let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
             json!({ "event": "not_ready", "files": files })
         }
-        Event::Ready { resources } => json!({ "event": "ready", "resources": resources }),
-        Event::FileError(error) => error_object(error),
-        Event::Dangling(finding) => finding_object(finding),
-        Event::Refused { refused: Refused::Dangling(dangling), resources } => json!({
+        ServeEvent::Ready { resources } => json!({ "event": "ready", "resources": resources }),
+        ServeEvent::FileError(error) => error_object(error),
+        ServeEvent::Dangling(finding) => finding_object(finding),
+        ServeEvent::Rejected { rejected: Rejected::Dangling(dangling), resources } => json!({
             "event": "refused",
             "dangling": dangling,
             "resources": resources,
         }),
-        Event::Refused { refused: Refused::Removal(removal), resources } => json!({
+        ServeEvent::Rejected { rejected: Rejected::Removal(removal), resources } => json!({
             "event": "refused",
             "removed": removal.removed,
             "max_removal": removal.allowed,
             "resources": resources,
         }),
-        Event::Reloaded { resources, applied } => json!({
+        ServeEvent::Reloaded { resources, applied } => json!({
             "event": "reloaded",
             "resources": resources,
             "changed": applied.changed,
             "removed": applied.removed,
         }),
-        Event::Status(changes) => {
+        ServeEvent::Status(changes) => {
             let rows: Vec<Json> = changes.rows.iter().map(row).collect();
             json!({ "event": "status", "rows": rows })
         }
@@ -99,13 +99,16 @@ mod tests {
     #[test]
     fn a_status_event_has_the_whole_reason() {
         assert_eq!(
-            object(Event::Status(&RowChanges::between(&[], vec![row()]))).to_string(),
+            object(ServeEvent::Status(&RowChanges::between(&[], vec![row()]))).to_string(),
             r#"{"event":"status","rows":[{"node":"envoy-1","stream":"s1","type":"cds","subscribed":"*","#
                 .to_owned()
                 + r#""sent":"9f31c2aa01bb02cc","acked":"81aa00bb11cc22dd","state":"NACKED","#
                 + r#""responses":2,"acks":1,"nacks":1,"error":"bad cluster:\nname: x\n"}]}"#
         );
         let none = RowChanges::between(&[row()], Vec::new());
-        assert_eq!(object(Event::Status(&none)).to_string(), r#"{"event":"status","rows":[]}"#);
+        assert_eq!(
+            object(ServeEvent::Status(&none)).to_string(),
+            r#"{"event":"status","rows":[]}"#
+        );
     }
 }

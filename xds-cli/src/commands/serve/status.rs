@@ -13,7 +13,7 @@ use crate::server_table::{Row, RowChanges};
 /// Time to wait for further changes after one, because a client's first requests arrive together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Interval of status requests without an observation. A sent response causes no observation.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 
 /// Watcher of the subscriptions of a server.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn new(server: ServerHandle) -> Self {
         let observations = server.observations();
-        Self { server, observations, printed: Vec::new(), due: Instant::now() + LOOK }
+        Self { server, observations, printed: Vec::new(), due: Instant::now() + POLL }
     }
 
     /// Schedules a status request soon, because changed resources cause responses.
@@ -46,7 +46,7 @@ impl Status {
                 },
                 () = sleep_until(self.due) => {
                     let Ok(snapshots) = self.server.status().await else { pending().await };
-                    self.due = Instant::now() + LOOK;
+                    self.due = Instant::now() + POLL;
                     let rows: Vec<Row> = snapshots.into_iter().map(Row::from).collect();
                     if rows != self.printed {
                         let changes = RowChanges::between(&self.printed, rows);

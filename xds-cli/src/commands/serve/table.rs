@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{Printer, events::Event};
+use super::events::{ServeEvent, ServePrinter};
 use crate::{
-    directory::{Refused, Removal},
+    directory::{Rejected, Removal},
     failure::Failure,
     output,
     server_table::table,
@@ -24,10 +24,10 @@ impl Table {
     }
 }
 
-impl Printer for Table {
-    fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
+impl ServePrinter for Table {
+    fn print(&mut self, event: ServeEvent<'_>) -> Result<(), Failure> {
         match event {
-            Event::Serving { directory, listen, rest, csds, export, resources, is_ready } => {
+            ServeEvent::Serving { directory, listen, rest, csds, export, resources, is_ready } => {
                 let directory = escaped(&directory.display().to_string());
                 let rest = rest.map(|at| format!(", REST-JSON on {at}")).unwrap_or_default();
                 let csds = csds.map(|at| format!(", CSDS on {at}")).unwrap_or_default();
@@ -37,57 +37,68 @@ impl Printer for Table {
                 });
                 let export = export.unwrap_or_default();
                 output::offer(&format!("serving {directory} on {listen}{rest}{csds}{export}"))?;
-                if is_ready { self.say(&count(resources as u64, "resource")) } else { Ok(()) }
+                if is_ready {
+                    self.print_line(&count(resources as u64, "resource"))
+                } else {
+                    Ok(())
+                }
             }
-            Event::NotReady { files } => {
+            ServeEvent::NotReady { files } => {
                 let word = self.err.notable("not ready");
                 let files = named(files);
-                output::complain(&format!(
-                    "{word}: clients wait, and nothing is served, until each of these has been valid \
-                     once: {files}"
+                output::print_to_stderr(&format!(
+                    "{word}: nothing is served until each of these files has been valid once: {files}"
                 ));
                 Ok(())
             }
-            Event::Ready { resources } => {
-                self.say(&format!("ready: {}", count(resources as u64, "resource")))
+            ServeEvent::Ready { resources } => {
+                self.print_line(&format!("ready: {}", count(resources as u64, "resource")))
             }
-            Event::FileError(error) => {
+            ServeEvent::FileError(error) => {
                 let kept = match error.kept {
-                    0 => "nothing of it is served".to_owned(),
+                    0 => "none of its resources is served".to_owned(),
                     kept => {
-                        format!("its last good state stays: {}", count(kept as u64, "resource"))
+                        format!(
+                            "its last valid state stays in use: {}",
+                            count(kept as u64, "resource")
+                        )
                     }
                 };
                 let (error, reason) = (self.err.bad("error"), escaped(&error.error));
-                output::complain(&format!(
+                output::print_to_stderr(&format!(
                     "{error}: {reason}
        {kept}"
                 ));
                 Ok(())
             }
-            Event::Dangling(finding) => {
-                output::complain(&finding.line("warning", |it| self.err.notable(it).to_string()));
+            ServeEvent::Dangling(finding) => {
+                output::print_to_stderr(
+                    &finding.line("warning", |it| self.err.notable(it).to_string()),
+                );
                 Ok(())
             }
-            Event::Refused { refused, resources } => {
-                let (error, why) = (self.err.bad("error"), reason(refused));
+            ServeEvent::Rejected { rejected, resources } => {
+                let (error, why) = (self.err.bad("error"), reason(rejected));
                 let stays = match resources {
                     0 => "nothing is served".to_owned(),
-                    _ => format!("what is served stays: {}", count(resources as u64, "resource")),
+                    _ => format!(
+                        "the served state is unchanged: {}",
+                        count(resources as u64, "resource")
+                    ),
                 };
-                output::complain(&format!("{error}: {why}\n       {stays}"));
+                output::print_to_stderr(&format!("{error}: {why}\n       {stays}"));
                 Ok(())
             }
-            Event::Reloaded { resources, applied } => self.say(&format!(
+            ServeEvent::Reloaded { resources, applied } => self.print_line(&format!(
                 "reloaded: {} changed, {} removed, {}",
                 applied.changed,
                 applied.removed,
                 count(resources as u64, "resource")
             )),
-            Event::Status(changes) if changes.rows.is_empty() => {
+            ServeEvent::Status(changes) if changes.rows.is_empty() => {
                 output::print(&self.line("no clients"))
             }
-            Event::Status(changes) => {
+            ServeEvent::Status(changes) => {
                 let streams = changes.rows.chunk_by(|a, b| a.stream == b.stream).count();
                 let line = self.line(&count(streams as u64, "stream"));
                 output::print(&format!("{line}\n{}", table(&changes.changed, self.out)))
@@ -108,12 +119,12 @@ fn named(files: &[PathBuf]) -> String {
     text
 }
 
-fn reason(refused: &Refused) -> String {
-    match refused {
-        Refused::Dangling(dangling) => {
-            format!("{} would lead nowhere", count(*dangling as u64, "reference"))
+fn reason(rejected: &Rejected) -> String {
+    match rejected {
+        Rejected::Dangling(dangling) => {
+            format!("{} would be dangling", count(*dangling as u64, "reference"))
         }
-        Refused::Removal(Removal { removed, served, allowed, first }) => {
+        Rejected::Removal(Removal { removed, served, allowed, first }) => {
             let mut names = escaped(&first.join(", "));
             if let Some(more) = removed.checked_sub(first.len()).filter(|&more| more > 0) {
                 names += &format!(" and {more} more");
@@ -128,7 +139,7 @@ fn reason(refused: &Refused) -> String {
 }
 
 impl Table {
-    fn say(&self, text: &str) -> Result<(), Failure> {
+    fn print_line(&self, text: &str) -> Result<(), Failure> {
         output::offer(&self.line(text))
     }
 

@@ -17,7 +17,7 @@ use crate::{
 /// Whether an interrupt has been received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupt {
-    is_asked: Arc<AtomicBool>,
+    is_requested: Arc<AtomicBool>,
     are_runs_over: Arc<AtomicBool>,
 }
 
@@ -26,11 +26,11 @@ impl Interrupt {
     pub(super) fn listen() -> Result<Self, Failure> {
         let mut stop = Stop::after(None)?;
         let interrupt = Self::default();
-        let heard = interrupt.clone();
+        let listener = interrupt.clone();
         tokio::spawn(async move {
             stop.requested().await;
-            heard.is_asked.store(true, Ordering::Relaxed);
-            if !heard.are_runs_over.load(Ordering::Relaxed) {
+            listener.is_requested.store(true, Ordering::Relaxed);
+            if !listener.are_runs_over.load(Ordering::Relaxed) {
                 stop.requested().await;
             }
             output::finish().await;
@@ -39,8 +39,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    pub(super) fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::Relaxed)
+    pub(super) fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Relaxed)
     }
 
     /// Makes the first interrupt exit at once from now on.

@@ -13,9 +13,11 @@ use std::{
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_seed};
+use xds_sim::{Config, Effects, Failure as Broken, Situations, check::OracleMode, run_seed};
 
-use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, tell};
+use super::{
+    grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, report_failure,
+};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 
 /// Interval of progress updates.
@@ -23,7 +25,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Results of the runs so far.
 #[derive(Debug, Default)]
-struct Sum {
+struct RunResults {
     runs: u64,
     events: u64,
     /// Sum of the trace hashes of the runs, modulo 2^64. It does not depend on their order.
@@ -39,20 +41,20 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     // Runs with fixed options do not reach all situations.
     let is_fixed = args.fixed.options.is_some();
     let mut config = mem::take(&mut args.fixed).config(false);
-    if args.unjudged {
-        config.judge = Judge::Nothing;
+    if args.without_oracles {
+        config.oracle_mode = OracleMode::Off;
     }
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
     let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
     let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(seeds);
     let interrupt = Interrupt::listen()?;
     let started = Instant::now();
-    let mut sum = make(&args, &config, seeds, jobs, &interrupt);
+    let mut sum = execute(&args, &config, seeds, jobs, &interrupt);
     let took = started.elapsed();
     interrupt.end_runs();
 
     if let Some(broken) = sum.first {
-        return tell(&broken, &config, args.html.as_deref());
+        return report_failure(&broken, &config, args.html.as_deref());
     }
     let style = Style::of(color, &io::stdout());
     let violations = count(sum.broken.len() as u64, "violation");
@@ -61,14 +63,14 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         grouped_count(sum.runs, "seed"),
         args.seed,
         match sum.broken.is_empty() {
-            _ if args.unjudged => style.quiet("not judged"),
+            _ if args.without_oracles => style.quiet("oracles off"),
             true => style.good("no violation"),
             false => style.bad(&*violations),
         },
     ))?;
     output::print(&speed(sum.events, took, jobs))?;
     output::print(&format!("hash of all traces: {:016x}", sum.hash))?;
-    if !args.unjudged {
+    if !args.without_oracles {
         output::print(&situations(&sum.situations, !is_fixed))?;
         output::print(&effects(sum.situations.effects(), !is_fixed))?;
     }
@@ -78,9 +80,9 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         return Err(Failure::Simulated(violations));
     }
     match () {
-        () if interrupt.is_asked() => Err(Failure::Interrupted),
-        () if args.unjudged || is_fixed => Ok(()),
-        () => demand_everything(&sum),
+        () if interrupt.is_requested() => Err(Failure::Interrupted),
+        () if args.without_oracles || is_fixed => Ok(()),
+        () => require_full_coverage(&sum),
     }
 }
 
@@ -91,30 +93,30 @@ fn list(broken: &[(u64, &str)]) -> String {
 }
 
 /// Returns an error if enough runs did not reach every situation and every effect.
-fn demand_everything(sum: &Sum) -> Result<(), Failure> {
+fn require_full_coverage(sum: &RunResults) -> Result<(), Failure> {
     if sum.runs < Situations::ENOUGH_RUNS {
         return Ok(());
     }
     let missing = sum.situations.missing().map(|it| format!("{:?}", it.as_str()));
     let idle = sum.situations.effects().missing().map(|it| it.to_string());
-    let demands = [
-        lacking("never came to", "situation", missing.collect()),
-        lacking("never saw", "effect", idle.collect()),
+    let reports = [
+        missing_text("never reached", "situation", missing.collect()),
+        missing_text("never had", "effect", idle.collect()),
     ];
-    let lacking: Vec<_> = demands.into_iter().flatten().collect();
-    match lacking.is_empty() {
+    let missing_text: Vec<_> = reports.into_iter().flatten().collect();
+    match missing_text.is_empty() {
         true => Ok(()),
         false => {
             let runs = grouped_count(sum.runs, "run");
-            Err(Failure::Simulated(format!("{runs} {}", lacking.join(" and "))))
+            Err(Failure::Simulated(format!("{runs} {}", missing_text.join(" and "))))
         }
     }
 }
 
 /// Describes missing situations or effects; `None` if none is missing.
-fn lacking(what: &str, sort: &str, names: Vec<String>) -> Option<String> {
-    let sort = count(names.len() as u64, sort);
-    (!names.is_empty()).then(|| format!("{what} {sort}: {}", names.join(", ")))
+fn missing_text(what: &str, noun: &str, names: Vec<String>) -> Option<String> {
+    let noun = count(names.len() as u64, noun);
+    (!names.is_empty()).then(|| format!("{what} {noun}: {}", names.join(", ")))
 }
 
 /// Executes the runs.
@@ -122,9 +124,15 @@ fn lacking(what: &str, sort: &str, names: Vec<String>) -> Option<String> {
 /// After a failure, runs with lower seeds are still executed, so that the result does not depend
 /// on the number of jobs. With `--keep-going` all runs are executed, and each failure is
 /// reported at once.
-fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Interrupt) -> Sum {
+fn execute(
+    args: &RunArgs,
+    config: &Config,
+    seeds: u64,
+    jobs: u64,
+    interrupt: &Interrupt,
+) -> RunResults {
     let started = Instant::now();
-    let sum = Mutex::new(Sum::default());
+    let sum = Mutex::new(RunResults::default());
     let next = AtomicU64::new(0);
     let lowest = AtomicU64::new(seeds);
     // A job that finds a failure waits while another report is written.
@@ -136,7 +144,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
             scope.spawn(move || {
                 loop {
                     let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
-                    if is_over || interrupt.is_asked() {
+                    if is_over || interrupt.is_requested() {
                         return;
                     }
                     let at = next.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +176,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     let Ok(sum) = sum.lock() else { break };
-                    progress.show(|| how_far(&sum, args, started.elapsed(), jobs));
+                    progress.show(|| progress_text(&sum, args, started.elapsed(), jobs));
                 }
                 Ok(broken) => {
                     progress.clear();
@@ -176,7 +184,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
                     if let Err(why) = report(&broken, config, args.html.as_deref())
                         && !why.is_silent()
                     {
-                        output::complain(&format!("xds: {why}"));
+                        output::print_to_stderr(&format!("xds: {why}"));
                     }
                 }
             }
@@ -186,8 +194,8 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
     sum.into_inner().unwrap_or_default()
 }
 
-fn how_far(sum: &Sum, args: &RunArgs, took: Duration, jobs: u64) -> String {
-    let how_far = match args.minutes {
+fn progress_text(sum: &RunResults, args: &RunArgs, took: Duration, jobs: u64) -> String {
+    let progress_text = match args.minutes {
         None => format!("{} of {} seeds", grouped(sum.runs), grouped(args.seeds)),
         Some(time) => {
             let left = time.saturating_sub(took).as_secs();
@@ -198,7 +206,7 @@ fn how_far(sum: &Sum, args: &RunArgs, took: Duration, jobs: u64) -> String {
         0 => String::new(),
         violations => format!(", {}", count(violations, "violation")),
     };
-    format!("{how_far}{broken}, {}", speed(sum.events, took, jobs))
+    format!("{progress_text}{broken}, {}", speed(sum.events, took, jobs))
 }
 
 /// Formats the speed. An event is one delivered message or one timer.
@@ -213,24 +221,24 @@ fn speed(events: u64, took: Duration, jobs: u64) -> String {
     )
 }
 
-fn situations(situations: &Situations, are_demanded: bool) -> String {
-    table("situations come to", situations.iter(), are_demanded)
+fn situations(situations: &Situations, are_required: bool) -> String {
+    table("situations reached", situations.iter(), are_required)
 }
 
-fn effects(effects: &Effects, are_demanded: bool) -> String {
-    table("what took effect", effects.iter(), are_demanded)
+fn effects(effects: &Effects, are_required: bool) -> String {
+    table("effects", effects.iter(), are_required)
 }
 
 /// Formats how often each situation or effect occurred.
 fn table(
     title: &str,
     rows: impl Iterator<Item = (impl Display, u64)>,
-    are_demanded: bool,
+    are_required: bool,
 ) -> String {
     let rows: Vec<_> = rows.collect();
     let missing = rows.iter().filter(|(_, hits)| *hits == 0).count();
-    let demand = match missing > 0 && are_demanded {
-        true => format!(" ({} have to come to all)", grouped_count(Situations::ENOUGH_RUNS, "run")),
+    let demand = match missing > 0 && are_required {
+        true => format!(" (all are required in {})", grouped_count(Situations::ENOUGH_RUNS, "run")),
         false => String::new(),
     };
     let mut text = format!("{title}, {} of {}{demand}:", rows.len() - missing, rows.len());
@@ -244,17 +252,17 @@ fn table(
 
 #[cfg(test)]
 mod tests {
-    use xds_sim::{Situation, effects::Kind, options::Fault};
+    use xds_sim::{Situation, effects::Effect, options::Fault};
 
     use super::*;
 
     /// Results of `runs` runs that reached everything except these situations and effects.
-    fn runs_without(runs: u64, missing: &[Situation], idle: &[Kind]) -> Sum {
-        let mut sum = Sum { runs, ..Sum::default() };
+    fn runs_without(runs: u64, missing: &[Situation], idle: &[Effect]) -> RunResults {
+        let mut sum = RunResults { runs, ..RunResults::default() };
         for situation in Situation::ALL.into_iter().filter(|it| !missing.contains(it)) {
             sum.situations.note(situation);
         }
-        for kind in Kind::all().filter(|it| !idle.contains(it)) {
+        for kind in Effect::all().filter(|it| !idle.contains(it)) {
             sum.situations.note_effect(kind);
         }
         sum
@@ -262,23 +270,23 @@ mod tests {
 
     #[test]
     fn rare_situations_are_demanded_of_many_runs_only() {
-        let told = |runs, missing: &[Situation], idle: &[Kind]| {
-            let demanded = demand_everything(&runs_without(runs, missing, idle));
+        let error_text = |runs, missing: &[Situation], idle: &[Effect]| {
+            let demanded = require_full_coverage(&runs_without(runs, missing, idle));
             demanded.err().map(|failure| failure.to_string())
         };
         let few = Situations::ENOUGH_RUNS - 1;
-        let all: Vec<Kind> = Kind::all().collect();
-        assert_eq!(told(few, &Situation::ALL, &all), None);
-        assert_eq!(told(few + 1, &[], &[]), None);
+        let all: Vec<Effect> = Effect::all().collect();
+        assert_eq!(error_text(few, &Situation::ALL, &all), None);
+        assert_eq!(error_text(few + 1, &[], &[]), None);
         assert_eq!(
-            told(few + 1, &[Situation::IdleClose], &[]).as_deref(),
-            Some("8,000 runs never came to 1 situation: \"idle stream closed\"")
+            error_text(few + 1, &[Situation::IdleClose], &[]).as_deref(),
+            Some("8,000 runs never reached 1 situation: \"idle stream closed\"")
         );
-        let two = told(few + 1, &[Situation::IdleClose, Situation::StaleNonce], &[]).unwrap();
-        assert!(two.starts_with("8,000 runs never came to 2 situations: "), "{two}");
+        let two = error_text(few + 1, &[Situation::IdleClose, Situation::StaleNonce], &[]).unwrap();
+        assert!(two.starts_with("8,000 runs never reached 2 situations: "), "{two}");
         assert_eq!(
-            told(few + 1, &[], &[Fault::Reset.into(), Fault::End.into()]).as_deref(),
-            Some("8,000 runs never saw 2 effects: fault reset, fault end")
+            error_text(few + 1, &[], &[Fault::Reset.into(), Fault::End.into()]).as_deref(),
+            Some("8,000 runs never had 2 effects: fault reset, fault end")
         );
     }
 }

@@ -17,7 +17,7 @@ use self::progress::Progress;
 use crate::{
     args::{
         SimCommand,
-        sim::{Form, ReplayArgs, ShrinkArgs, Source},
+        sim::{ReplayArgs, RunSource, ShrinkArgs, TraceFormat},
     },
     failure::Failure,
     output,
@@ -36,12 +36,12 @@ pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure
 fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let (outcome, trace) = record(&args.source, &args.fixed.config(args.source.tape.is_some()));
     match args.form {
-        Form { html: Some(file), .. } => {
+        TraceFormat { html: Some(file), .. } => {
             fs::write(&file, trace.to_html()).map_err(|why| Failure::Artifact { file, why })?;
         }
-        Form { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
-        Form { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
-        Form { .. } => {
+        TraceFormat { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
+        TraceFormat { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
+        TraceFormat { .. } => {
             output::print(&format!("options: {}", outcome.options))?;
             output::print(&trace.to_text(args.last))?;
         }
@@ -50,8 +50,8 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
         (None, None) => Ok(()),
         (None, Some(drift)) => Err(Failure::Simulated(another_run(drift))),
         (Some(broken), drift) => {
-            warn_of(drift);
-            Err(told(&broken))
+            print_drift(drift);
+            Err(failure_of(&broken))
         }
     }
 }
@@ -64,22 +64,22 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
         let why = outcome.drift.map_or_else(|| "the run breaks no rule".into(), another_run);
         return Err(Failure::Simulated(format!("there is nothing to shrink: {why}")));
     };
-    warn_of(outcome.drift);
-    tell(&broken, &config, args.html.as_deref())
+    print_drift(outcome.drift);
+    report_failure(&broken, &config, args.html.as_deref())
 }
 
 /// Describes a replayed tape that led to another run than the recorded one.
 fn another_run(drift: Drift) -> String {
-    format!("{drift}; this one breaks no rule")
+    format!("{drift}; this run breaks no rule")
 }
 
-fn warn_of(drift: Option<Drift>) {
+fn print_drift(drift: Option<Drift>) {
     if let Some(drift) = drift {
-        output::complain(&format!("xds: {drift}"));
+        output::print_to_stderr(&format!("xds: {drift}"));
     }
 }
 
-fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
+fn record(source: &RunSource, config: &Config) -> (Outcome, Trace) {
     match (&source.tape, source.seed) {
         (Some(tape), _) => record_tape(tape, config),
         (None, seed) => record_seed(seed.unwrap_or_default(), config),
@@ -87,9 +87,9 @@ fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
 }
 
 /// Reports a failed run, and returns an error.
-fn tell(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
+fn report_failure(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
     report(broken, config, folder)?;
-    Err(told(broken))
+    Err(failure_of(broken))
 }
 
 /// Shrinks a failed run and prints its report.
@@ -117,7 +117,7 @@ fn report(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(),
     Ok(())
 }
 
-fn told(broken: &Broken) -> Failure {
+fn failure_of(broken: &Broken) -> Failure {
     let run = broken.seed.map_or_else(|| "the run".into(), |seed| format!("seed {seed}"));
     Failure::Simulated(format!("{run} breaks {}", broken.violation.invariant))
 }

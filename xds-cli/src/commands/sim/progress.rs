@@ -10,19 +10,19 @@ use crate::output::{Stderr, flush_stderr};
 /// Progress line on standard error.
 #[derive(Debug)]
 pub(super) struct Progress {
-    form: Form,
+    output: ProgressOutput,
     last: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ProgressOutput {
     /// One line on a terminal that is overwritten.
     Terminal,
     /// A new line for each text.
     Log,
 }
 
-impl Form {
+impl ProgressOutput {
     /// Minimum time between two texts.
     const fn period(self) -> Duration {
         match self {
@@ -35,9 +35,9 @@ impl Form {
 impl Progress {
     pub(super) fn new() -> Self {
         match io::stderr().is_terminal() {
-            true => Self { form: Form::Terminal, last: None },
+            true => Self { output: ProgressOutput::Terminal, last: None },
             // An operation that takes less than a minute prints no progress.
-            false => Self { form: Form::Log, last: Some(Instant::now()) },
+            false => Self { output: ProgressOutput::Log, last: Some(Instant::now()) },
         }
     }
 
@@ -47,21 +47,21 @@ impl Progress {
     }
 
     fn show_at(&mut self, now: Instant, out: &mut impl Write, text: impl FnOnce() -> String) {
-        if self.last.is_some_and(|last| now.duration_since(last) < self.form.period()) {
+        if self.last.is_some_and(|last| now.duration_since(last) < self.output.period()) {
             return;
         }
         self.last = Some(now);
         // A progress line that cannot be written is dropped.
-        let line = match self.form {
-            Form::Terminal => format!("\r{}\x1b[K", text()),
-            Form::Log => text() + "\n",
+        let line = match self.output {
+            ProgressOutput::Terminal => format!("\r{}\x1b[K", text()),
+            ProgressOutput::Log => text() + "\n",
         };
         let _ = out.write_all(line.as_bytes());
     }
 
     /// Clears the terminal's line for other output.
     pub(super) fn clear(&mut self) {
-        if self.last.take().is_some() && self.form == Form::Terminal {
+        if self.last.take().is_some() && self.output == ProgressOutput::Terminal {
             let _ = Stderr.write_all(b"\r\x1b[K");
             flush_stderr();
         }
@@ -72,9 +72,9 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn told(form: Form, seconds: &[u64]) -> String {
+    fn printed(output: ProgressOutput, seconds: &[u64]) -> String {
         let started = Instant::now();
-        let mut progress = Progress { form, last: Some(started) };
+        let mut progress = Progress { output, last: Some(started) };
         let mut out = Vec::new();
         for second in seconds {
             let now = started + Duration::from_secs(*second);
@@ -85,12 +85,15 @@ mod tests {
 
     #[test]
     fn a_log_has_a_line_a_minute() {
-        let told = told(Form::Log, &[1, 59, 60, 61, 119, 120, 400]);
-        assert_eq!(told, "after 60 s\nafter 120 s\nafter 400 s\n");
+        let printed = printed(ProgressOutput::Log, &[1, 59, 60, 61, 119, 120, 400]);
+        assert_eq!(printed, "after 60 s\nafter 120 s\nafter 400 s\n");
     }
 
     #[test]
     fn a_line_of_a_terminal_is_written_over() {
-        assert_eq!(told(Form::Terminal, &[1, 2]), "\rafter 1 s\x1b[K\rafter 2 s\x1b[K");
+        assert_eq!(
+            printed(ProgressOutput::Terminal, &[1, 2]),
+            "\rafter 1 s\x1b[K\rafter 2 s\x1b[K"
+        );
     }
 }

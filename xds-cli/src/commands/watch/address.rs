@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// Address, and the place where it is written, if errors must name it.
 #[derive(Debug)]
-pub(crate) struct Written<'a> {
+pub(crate) struct ConfiguredAddress<'a> {
     pub(crate) address: &'a str,
     pub(crate) place: Option<String>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Written<'a> {
 /// # Errors
 ///
 /// Returns an error if an address is invalid, or if no host can be resolved.
-pub(crate) async fn check(servers: &[Written<'_>]) -> Result<(), Failure> {
+pub(crate) async fn check(servers: &[ConfiguredAddress<'_>]) -> Result<(), Failure> {
     for server in servers {
         check_address(server.address).map_err(|why| at(server.place.clone(), why.into()))?;
     }

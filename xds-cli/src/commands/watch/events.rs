@@ -5,23 +5,26 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use xds_core::{TypeUrl, client::WatchError};
+use xds_core::{
+    TypeUrl,
+    client::{ClientStats, WatchError},
+};
 
-use crate::text::type_name;
+use crate::{args::Subscription, failure::Failure, text::type_name};
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct WatchEvent {
     pub(crate) type_url: TypeUrl,
     /// Name of the resource; `None` for the whole type.
     pub(crate) name: Option<String>,
-    pub(crate) news: News,
+    pub(crate) kind: EventKind,
 }
 
-impl Event {
+impl WatchEvent {
     /// Marks the resource as static if it is one of `resources`.
     pub(crate) fn with_static(mut self, resources: &BTreeSet<(TypeUrl, String)>) -> Self {
-        if let (News::Changed { new, .. }, Some(name)) = (&mut self.news, &self.name)
+        if let (EventKind::Changed { new, .. }, Some(name)) = (&mut self.kind, &self.name)
             && resources.contains(&(self.type_url.clone(), name.clone()))
         {
             new.version = Version::Static;
@@ -36,9 +39,9 @@ impl Event {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum EventKind {
     /// The resource has a new value.
-    Changed { old: Option<State>, new: State },
+    Changed { old: Option<ResourceState>, new: ResourceState },
     /// The resource is removed: its value is no longer used.
     Removed(Problem),
     /// Ambient error: the value stays in use. `None` if the error is resolved.
@@ -49,7 +52,7 @@ pub(crate) enum News {
 
 /// Value of a resource with its version.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ResourceState {
     pub(crate) version: Version,
     pub(crate) bytes: Bytes,
     /// Resource as canonical JSON, without secrets.
@@ -120,5 +123,23 @@ impl From<WatchError> for Problem {
 impl From<String> for Problem {
     fn from(text: String) -> Self {
         Self { reason: text.clone(), text }
+    }
+}
+
+/// Output format of events.
+pub(super) trait WatchPrinter {
+    fn begin(
+        &mut self,
+        _server: &str,
+        _node: &str,
+        _: &BTreeSet<Subscription>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure>;
+
+    fn end(&mut self, _stats: &ClientStats) -> Result<(), Failure> {
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ use crate::args::Subscription;
 #[derive(Debug)]
 pub(super) struct Following {
     sources: Sources,
-    references: BTreeMap<Id, Counted>,
+    references: BTreeMap<Id, CountedReference>,
     /// References by type and name of their target, with any config source.
     by_name: BTreeMap<(TypeUrl, Option<String>), Vec<Id>>,
     owners: BTreeMap<Owner, Vec<Id>>,
@@ -31,7 +31,7 @@ pub(super) struct Following {
 pub(super) struct Id(u64);
 
 #[derive(Debug)]
-struct Counted {
+struct CountedReference {
     nested: NestedSource,
     /// Number of resources with this reference.
     count: usize,
@@ -94,7 +94,7 @@ impl Following {
                 return change;
             }
         };
-        let new: Vec<Id> = new.into_iter().map(|nested| self.refer(nested, &mut change)).collect();
+        let new: Vec<Id> = new.into_iter().map(|nested| self.add(nested, &mut change)).collect();
         self.replace((via, type_url.clone(), name.to_owned()), new.clone(), &mut change);
         if !change.ended.is_empty() {
             self.start_waiting(&mut change);
@@ -107,7 +107,7 @@ impl Following {
     }
 
     /// Counts a resource for a reference. A new reference is started.
-    fn refer(&mut self, nested: NestedSource, change: &mut Change) -> Id {
+    fn add(&mut self, nested: NestedSource, change: &mut Change) -> Id {
         let same_name = self.by_name.entry(key(&nested)).or_default();
         let references = &mut self.references;
         let known = same_name
@@ -120,13 +120,13 @@ impl Following {
         let id = self.next;
         self.next = Id(id.0 + 1);
         same_name.push(id);
-        references.insert(id, Counted { nested, count: 1 });
+        references.insert(id, CountedReference { nested, count: 1 });
         self.start(id, change);
         id
     }
 
     fn start(&mut self, id: Id, change: &mut Change) {
-        let Some(Counted { nested, .. }) = self.references.get(&id) else { return };
+        let Some(CountedReference { nested, .. }) = self.references.get(&id) else { return };
         let client = match self.sources.client_of(nested) {
             Err(SourceError::TooMany) => {
                 self.waiting.insert(id);
@@ -162,19 +162,19 @@ impl Following {
             false => self.owners.insert(owner, new),
         };
         for id in old.unwrap_or_default() {
-            self.let_go(id, change);
+            self.release(id, change);
         }
     }
 
     /// Removes one resource from a reference. Without a resource the reference ends, together with
     /// all references of resources watched through it.
-    fn let_go(&mut self, id: Id, change: &mut Change) {
+    fn release(&mut self, id: Id, change: &mut Change) {
         let Some(counted) = self.references.get_mut(&id) else { return };
         counted.count -= 1;
         if counted.count > 0 {
             return;
         }
-        let Some(Counted { nested, .. }) = self.references.remove(&id) else { return };
+        let Some(CountedReference { nested, .. }) = self.references.remove(&id) else { return };
         if let Some(same_name) = self.by_name.get_mut(&key(&nested)) {
             same_name.retain(|it| *it != id);
             if same_name.is_empty() {
@@ -183,7 +183,7 @@ impl Following {
         }
         self.waiting.remove(&id);
         change.ended.push(id);
-        let shares = |it: &Counted| {
+        let shares = |it: &CountedReference| {
             it.nested.type_url == nested.type_url && it.nested.source == nested.source
         };
         if !self.references.values().any(shares) {
@@ -259,11 +259,11 @@ mod tests {
     }
 
     /// Names of started watches, and whether each has a client.
-    fn told(change: &Change) -> Vec<(&str, bool)> {
-        let told = change.started.iter().map(|Started { subscription, client, .. }| {
+    fn summary(change: &Change) -> Vec<(&str, bool)> {
+        let summary = change.started.iter().map(|Started { subscription, client, .. }| {
             (subscription.name.as_ref().map_or("*", ResourceName::as_str), client.is_ok())
         });
-        told.collect()
+        summary.collect()
     }
 
     #[tokio::test]
@@ -274,28 +274,28 @@ mod tests {
         for at in 1..=MAX_SOURCES {
             let name = format!("c{at}");
             let change = following.update(None, &cluster, &name, Some(&eds(&name, at)));
-            assert_eq!(told(&change), [(&*name, true)]);
+            assert_eq!(summary(&change), [(&*name, true)]);
         }
         let late = following.update(None, &cluster, "late", Some(&eds("late", 1_000)));
-        assert_eq!(told(&late), [("late", false)]);
+        assert_eq!(summary(&late), [("late", false)]);
         let why = late.started[0].client.as_ref().err().unwrap();
         assert_eq!(*why, format!("more than {MAX_SOURCES} sources are in use"));
         let later = following.update(None, &cluster, "later", Some(&eds("later", 1_001)));
-        assert_eq!(told(&later), [("later", false)]);
+        assert_eq!(summary(&later), [("later", false)]);
         // A second reference with the same source does not end it.
         let again = following.update(None, &cluster, "again", Some(&eds("again", 1)));
-        assert_eq!(told(&again), [("again", true)]);
-        assert_eq!(told(&following.update(None, &cluster, "again", None)), []);
+        assert_eq!(summary(&again), [("again", true)]);
+        assert_eq!(summary(&following.update(None, &cluster, "again", None)), []);
 
         let ended = following.update(None, &cluster, "c1", None);
-        assert_eq!((told(&ended), ended.ended.len()), (vec![("late", true)], 1));
+        assert_eq!((summary(&ended), ended.ended.len()), (vec![("late", true)], 1));
         assert_eq!(ended.started[0].id, late.started[0].id, "it is the one that waited");
         // A resource that moves to another source frees its own.
         let moved = following.update(None, &cluster, "c2", Some(&eds("c2", 1_002)));
-        assert_eq!(told(&moved), [("later", true), ("c2", false)]);
+        assert_eq!(summary(&moved), [("later", true), ("c2", false)]);
         // A reference that no longer waits is not started.
-        assert_eq!(told(&following.update(None, &cluster, "c2", None)), []);
-        assert_eq!(told(&following.update(None, &cluster, "c3", None)), []);
+        assert_eq!(summary(&following.update(None, &cluster, "c2", None)), []);
+        assert_eq!(summary(&following.update(None, &cluster, "c3", None)), []);
         println!("covers: S0.052");
     }
 
@@ -312,18 +312,24 @@ mod tests {
         };
         let scope = json!({ "name": "s", "route_configuration_name": "r" });
         let asked = following.update(None, &listener, "one", Some(&manager(1)));
-        assert_eq!(told(&asked), [("*", true)]);
+        assert_eq!(summary(&asked), [("*", true)]);
         let one = asked.started[0].id;
-        assert_eq!(told(&following.update(Some(one), &scopes, "s", Some(&scope))), [("r", true)]);
+        assert_eq!(
+            summary(&following.update(Some(one), &scopes, "s", Some(&scope))),
+            [("r", true)]
+        );
         // The other listener takes the routes of the same scopes from another source.
         let asked = following.update(None, &listener, "two", Some(&manager(2)));
         let two = asked.started[0].id;
         assert_ne!(one, two);
-        assert_eq!(told(&following.update(Some(two), &scopes, "s", Some(&scope))), [("r", true)]);
+        assert_eq!(
+            summary(&following.update(Some(two), &scopes, "s", Some(&scope))),
+            [("r", true)]
+        );
         let gone = following.update(None, &listener, "one", None);
         assert_eq!(gone.ended.len(), 2, "scopes and routes");
         // Resources of an ended watch are not followed.
-        assert_eq!(told(&following.update(Some(one), &scopes, "s", Some(&scope))), []);
+        assert_eq!(summary(&following.update(Some(one), &scopes, "s", Some(&scope))), []);
         assert_eq!(following.update(None, &listener, "two", None).ended.len(), 2);
         assert!(following.references.is_empty() && following.owners.is_empty());
         println!("covers: S0.052");

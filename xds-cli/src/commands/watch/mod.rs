@@ -5,6 +5,7 @@
 //! | `watches.rs` | all watches as one stream of events |
 //! | `events.rs` | events |
 //! | `text.rs`, `ndjson.rs`, `yaml.rs` | output formats |
+//! | `servers.rs` | servers to watch, and their credentials |
 //! | `upstream.rs` | servers given by the flags or by a gRPC bootstrap |
 //! | `proxy.rs` | servers and static resources of a proxy bootstrap |
 //! | `follow.rs` | references of listeners and clusters |
@@ -15,6 +16,7 @@ mod events;
 mod follow;
 mod ndjson;
 mod proxy;
+mod servers;
 mod text;
 mod upstream;
 mod watches;
@@ -31,11 +33,11 @@ use xds_core::client::{ClientConfig, ReadGate};
 use xds_tokio::client;
 
 use self::{
-    events::Event,
+    events::WatchPrinter,
     follow::Following,
-    ndjson::Ndjson,
+    ndjson::WatchNdjson,
+    servers::{Origin, Servers, StaticResource, Upstream},
     text::Text,
-    upstream::{Origin, Servers, StaticResource, Upstream},
     watches::Watches,
     yaml::Yaml,
 };
@@ -57,9 +59,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     output::queue_stdout(output::not_printed, output::ReaderLoss::Ends);
-    let mut printer: Box<dyn Printer> = match args.output {
+    let mut printer: Box<dyn WatchPrinter> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),
-        WatchOutput::Ndjson => Box::new(Ndjson),
+        WatchOutput::Ndjson => Box::new(WatchNdjson),
         WatchOutput::Yaml => Box::new(Yaml),
     };
     printer.begin(&upstream.server, upstream.node_id(), &subscriptions)?;
@@ -122,27 +124,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     }
     watches.shut_down();
     client.shut_down();
-    let _ = timeout(FAREWELL, client.ended()).await;
+    let _ = timeout(SHUTDOWN_LIMIT, client.ended()).await;
     Ok(())
 }
 
 /// Time limit for closing the stream.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// Output format of events.
-trait Printer {
-    fn begin(
-        &mut self,
-        _server: &str,
-        _node: &str,
-        _: &BTreeSet<Subscription>,
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn print(&mut self, event: &Event) -> Result<(), Failure>;
-
-    fn end(&mut self, _stats: &xds_core::client::ClientStats) -> Result<(), Failure> {
-        Ok(())
-    }
-}
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);

@@ -2,25 +2,22 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{
-    Printer,
-    events::{Event, News, Version},
-};
+use super::events::{EventKind, Version, WatchEvent, WatchPrinter};
 use crate::{failure::Failure, output, resource_types::shown_as_bytes};
 
 #[derive(Debug)]
-pub(crate) struct Ndjson;
+pub(crate) struct WatchNdjson;
 
-impl Printer for Ndjson {
-    fn print(&mut self, event: &Event) -> Result<(), Failure> {
+impl WatchPrinter for WatchNdjson {
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure> {
         output::print(&object(event).to_string())
     }
 }
 
-fn object(event: &Event) -> Json {
+fn object(event: &WatchEvent) -> Json {
     let (type_name, name) = (event.type_name(), &event.name);
-    match &event.news {
-        News::Changed { new, .. } => {
+    match &event.kind {
+        EventKind::Changed { new, .. } => {
             let mut object = json!({
                 "event": "changed",
                 "type": type_name,
@@ -37,14 +34,14 @@ fn object(event: &Event) -> Json {
             }
             object
         }
-        News::Removed(problem) => {
+        EventKind::Removed(problem) => {
             json!({ "event": "removed", "type": type_name, "name": name, "error": problem.text })
         }
-        News::Ambient(problem) => {
+        EventKind::Ambient(problem) => {
             let error = problem.as_ref().map(|problem| &problem.text);
             json!({ "event": "ambient", "type": type_name, "name": name, "error": error })
         }
-        News::Error(problem) => {
+        EventKind::Error(problem) => {
             json!({ "event": "error", "type": type_name, "name": name, "error": problem.text })
         }
     }
@@ -57,38 +54,38 @@ mod tests {
     use bytes::Bytes;
     use xds_core::types;
 
-    use super::{super::events::State, *};
+    use super::{super::events::ResourceState, *};
 
     #[test]
     fn events_are_objects_of_one_line() {
-        let shown = |name: Option<&str>, news| {
+        let shown = |name: Option<&str>, kind| {
             let name = name.map(str::to_owned);
-            object(&Event { type_url: types::CLUSTER.into(), name, news }).to_string()
+            object(&WatchEvent { type_url: types::CLUSTER.into(), name, kind }).to_string()
         };
         let json = Arc::new(json!({ "name": "a" }));
-        let new = State { version: "7".into(), bytes: Bytes::new(), json };
+        let new = ResourceState { version: "7".into(), bytes: Bytes::new(), json };
         assert_eq!(
-            shown(Some("a"), News::Changed { old: None, new }),
+            shown(Some("a"), EventKind::Changed { old: None, new }),
             r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"}}"#
         );
         // Cluster { name: "a", metadata { typed_filter_metadata { key: "k" value { type_url: "x" } } } }
         let bytes = Bytes::from_static(b"\x0a\x01a\xca\x01\x0a\x12\x08\x0a\x01k\x12\x03\x0a\x01x");
         let json = Arc::new(json!({ "name": "a" }));
-        let new = State { version: "7".into(), bytes, json };
+        let new = ResourceState { version: "7".into(), bytes, json };
         assert_eq!(
-            shown(Some("a"), News::Changed { old: None, new }),
+            shown(Some("a"), EventKind::Changed { old: None, new }),
             r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"},"shown_as_bytes":["metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: `x` is not a type URL"]}"#
         );
         assert_eq!(
-            shown(Some("a"), News::Removed("gone\n".to_owned().into())),
+            shown(Some("a"), EventKind::Removed("gone\n".to_owned().into())),
             r#"{"event":"removed","type":"cds","name":"a","error":"gone\n"}"#
         );
         assert_eq!(
-            shown(Some("a"), News::Ambient(None)),
+            shown(Some("a"), EventKind::Ambient(None)),
             r#"{"event":"ambient","type":"cds","name":"a","error":null}"#
         );
         assert_eq!(
-            shown(None, News::Error("refused".to_owned().into())),
+            shown(None, EventKind::Error("refused".to_owned().into())),
             r#"{"event":"error","type":"cds","name":null,"error":"refused"}"#
         );
     }

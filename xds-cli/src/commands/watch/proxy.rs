@@ -14,7 +14,7 @@ use xds_tokio::{
     client::{Service, Sources},
 };
 
-use super::upstream::{Origin, StaticResource, Upstream, credentials};
+use super::servers::{Origin, StaticResource, Upstream, credentials};
 use crate::{
     args::WatchArgs,
     failure::Failure,
@@ -92,7 +92,7 @@ fn service(
     let (authority, metadata) = match target {
         Target::Service(service) => match &service.target {
             GrpcTarget::Envoy { authority, .. } => (&**authority, &*service.initial_metadata),
-            _ => return Err(format!("{name:?}: services of Google's form are not known here")),
+            _ => return Err(format!("{name:?}: google_grpc services are not supported")),
         },
         _ => ("", &[][..]),
     };
@@ -104,20 +104,21 @@ fn service(
         (TransportSocket::Configured, Some(credentials)) => credentials.clone(),
         (TransportSocket::Configured, None) => {
             return Err(format!(
-                "cluster {name:?} has a transport socket, which is not read: say with --tls, --ca, \
-                 --cert and --key what is in it"
+                "cluster {name:?} has a transport socket, which is not read: specify its settings with \
+                 --tls, --ca, --cert and --key"
             ));
         }
     };
     let mut service = Service::new(address(name, &cluster)?, credentials);
     if !authority.is_empty() {
-        let authority = authority.parse().map_err(|_| format!("{authority:?} is no authority"))?;
+        let authority =
+            authority.parse().map_err(|_| format!("{authority:?} is not an authority"))?;
         service = service.with_authority(authority);
     }
     for header in metadata {
         let (name, value) = (header.key.parse(), header.value.parse());
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(format!("initial_metadata: {:?} is no header", header.key));
+            return Err(format!("initial_metadata: {:?} is not a header", header.key));
         };
         service = service.with_metadata(name, value);
     }

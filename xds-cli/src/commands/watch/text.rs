@@ -5,10 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::Value as Json;
 use xds_core::client::ClientStats;
 
-use super::{
-    Printer,
-    events::{Event, News, State},
-};
+use super::events::{EventKind, ResourceState, WatchEvent, WatchPrinter};
 use crate::{
     args::Subscription,
     facts::summary,
@@ -31,7 +28,7 @@ impl Text {
     }
 }
 
-impl Printer for Text {
+impl WatchPrinter for Text {
     fn begin(
         &mut self,
         server: &str,
@@ -41,15 +38,15 @@ impl Printer for Text {
         let wanted: Vec<String> = subscriptions.iter().map(|it| escaped(&it.to_string())).collect();
         let (server, node) = (escaped(server), escaped(node));
         let wanted = wanted.join(", ");
-        self.say(&format!("watching {wanted} on {server} as {node}"))
+        self.print_line(&format!("watching {wanted} on {server} as {node}"))
     }
 
-    fn print(&mut self, event: &Event) -> Result<(), Failure> {
-        self.say(&lines(event, self.style))
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure> {
+        self.print_line(&lines(event, self.style))
     }
 
     fn end(&mut self, stats: &ClientStats) -> Result<(), Failure> {
-        self.say(&format!(
+        self.print_line(&format!(
             "{}, {}, {}",
             count(stats.responses, "response"),
             count(stats.acks, "ACK"),
@@ -59,7 +56,7 @@ impl Printer for Text {
 }
 
 impl Text {
-    fn say(&self, text: &str) -> Result<(), Failure> {
+    fn print_line(&self, text: &str) -> Result<(), Failure> {
         output::print(&format!("{}  {text}", self.style.quiet(time_of_day())))
     }
 }
@@ -72,11 +69,11 @@ const FIELD: usize = 120;
 const INDENT: &str = "                ";
 
 /// Formats an event: one line, and one line for each changed field.
-fn lines(event: &Event, style: Style) -> String {
+fn lines(event: &WatchEvent, style: Style) -> String {
     let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
     let subject = format!("{} {}", escaped(event.type_name()), style.strong(name));
-    match &event.news {
-        News::Changed { old: None, new } => {
+    match &event.kind {
+        EventKind::Changed { old: None, new } => {
             let summary = summary(event.type_url.as_str(), &new.json);
             let summary = summary.map(|it| format!("  {}", escaped(&it))).unwrap_or_default();
             let rest = format!("{}, {} B", escaped(&new.version.to_string()), new.bytes.len());
@@ -84,35 +81,35 @@ fn lines(event: &Event, style: Style) -> String {
             push_marks(&mut out, event, new);
             out
         }
-        News::Changed { old: Some(old), new } => {
+        EventKind::Changed { old: Some(old), new } => {
             let (before, now) = (escaped(old.version.short()), escaped(new.version.short()));
             let mut out = format!("{} {subject}  version {before} → {now}", style.notable("~"));
             push_fields(&mut out, old, new);
             push_marks(&mut out, event, new);
             out
         }
-        News::Removed(problem) => {
+        EventKind::Removed(problem) => {
             format!("{} {subject}  {}", style.bad("-"), escaped(&problem.reason))
         }
-        News::Error(problem) => {
+        EventKind::Error(problem) => {
             format!("{} {subject}  {}", style.bad("!"), escaped(&problem.reason))
         }
-        News::Ambient(Some(problem)) => {
+        EventKind::Ambient(Some(problem)) => {
             let reason = escaped(&problem.reason);
-            format!("{} {subject}  stays in use, though: {reason}", style.bad("!"))
+            format!("{} {subject}  in use, but has an error: {reason}", style.bad("!"))
         }
-        News::Ambient(None) => format!("{} {subject}  all is well again", style.good("!")),
+        EventKind::Ambient(None) => format!("{} {subject}  error resolved", style.good("!")),
     }
 }
 
 /// Appends a line for each part of the resource that is shown as bytes.
-fn push_marks(out: &mut String, event: &Event, new: &State) {
+fn push_marks(out: &mut String, event: &WatchEvent, new: &ResourceState) {
     for why in shown_as_bytes(event.type_url.as_str(), &new.bytes) {
         let _ = write!(out, "\n{INDENT}shown as bytes: {why}");
     }
 }
 
-fn push_fields(out: &mut String, old: &State, new: &State) {
+fn push_fields(out: &mut String, old: &ResourceState, new: &ResourceState) {
     let differences = differences(&old.json, &new.json);
     for difference in differences.iter().take(MOST_FIELDS) {
         let _ = write!(out, "\n{INDENT}{}", one_line(&field(difference), FIELD));
@@ -121,7 +118,10 @@ fn push_fields(out: &mut String, old: &State, new: &State) {
         let _ = write!(out, "\n{INDENT}and {more} more");
     }
     if differences.is_empty() {
-        let _ = write!(out, "\n{INDENT}only in what is not shown: secrets, unknown fields");
+        let _ = write!(
+            out,
+            "\n{INDENT}changes only in fields that are not shown: secrets, unknown fields"
+        );
     }
 }
 
@@ -148,32 +148,36 @@ mod tests {
 
     use super::{super::events::Version, *};
 
-    fn shown(name: Option<&str>, news: News) -> String {
+    fn shown(name: Option<&str>, kind: EventKind) -> String {
         let name = name.map(str::to_owned);
-        lines(&Event { type_url: types::CLUSTER.into(), name, news }, Style::PLAIN)
+        lines(&WatchEvent { type_url: types::CLUSTER.into(), name, kind }, Style::PLAIN)
     }
 
-    fn state(version: &str, json: Json) -> State {
-        State { version: version.into(), bytes: Bytes::from_static(b"abc"), json: Arc::new(json) }
+    fn state(version: &str, json: Json) -> ResourceState {
+        ResourceState {
+            version: version.into(),
+            bytes: Bytes::from_static(b"abc"),
+            json: Arc::new(json),
+        }
     }
 
     #[test]
     fn a_change_shows_its_fields() {
         let new = state("2", json!({ "name": "a", "lb_policy": "RING_HASH", "hosts": [1, 2] }));
         assert_eq!(
-            shown(Some("a"), News::Changed { old: None, new: new.clone() }),
+            shown(Some("a"), EventKind::Changed { old: None, new: new.clone() }),
             "+ cds a  STATIC, RING_HASH  version 2, 3 B"
         );
         let old = Some(state("1", json!({ "name": "a", "hosts": [1] })));
         assert_eq!(
-            shown(Some("a"), News::Changed { old, new: new.clone() }),
+            shown(Some("a"), EventKind::Changed { old, new: new.clone() }),
             format!(
                 "~ cds a  version 1 → 2\n{INDENT}+ lb_policy: \"RING_HASH\"\n{INDENT}+ hosts[1]: 2"
             )
         );
         assert!(
-            shown(Some("a"), News::Changed { old: Some(new.clone()), new })
-                .ends_with("only in what is not shown: secrets, unknown fields")
+            shown(Some("a"), EventKind::Changed { old: Some(new.clone()), new })
+                .ends_with("changes only in fields that are not shown: secrets, unknown fields")
         );
     }
 
@@ -181,26 +185,26 @@ mod tests {
     fn any_of_an_unknown_type_is_marked() {
         // Cluster { name: "a", metadata { typed_filter_metadata { key: "k" value { value: "x" } } } }
         let bytes = Bytes::from_static(b"\x0a\x01a\xca\x01\x0a\x12\x08\x0a\x01k\x12\x03\x12\x01x");
-        let new = State { bytes, ..state("2", json!({ "name": "a" })) };
+        let new = ResourceState { bytes, ..state("2", json!({ "name": "a" })) };
         let mark = format!(
             "\n{INDENT}shown as bytes: metadata.typed_filter_metadata[\"k\"]: an `Any` cannot be written as JSON or YAML: \
              it has a value but no type URL"
         );
         let old = Some(state("1", json!({ "name": "b" })));
         for old in [None, old] {
-            let shown = shown(Some("a"), News::Changed { old, new: new.clone() });
+            let shown = shown(Some("a"), EventKind::Changed { old, new: new.clone() });
             assert!(shown.ends_with(&mark), "{shown}");
         }
     }
 
     #[test]
     fn a_static_resource_has_no_version_and_says_so() {
-        let new = |version| State { version, ..state("", json!({ "name": "a" })) };
-        let added = |version| shown(Some("a"), News::Changed { old: None, new: new(version) });
+        let new = |version| ResourceState { version, ..state("", json!({ "name": "a" })) };
+        let added = |version| shown(Some("a"), EventKind::Changed { old: None, new: new(version) });
         assert_eq!(added(Version::Static), "+ cds a  STATIC, ROUND_ROBIN  static, 3 B");
         assert_eq!(added(Version::Unstated), "+ cds a  STATIC, ROUND_ROBIN  no version, 3 B");
         let changed =
-            News::Changed { old: Some(new(Version::Unstated)), new: state("2", json!({})) };
+            EventKind::Changed { old: Some(new(Version::Unstated)), new: state("2", json!({})) };
         assert!(shown(Some("a"), changed).starts_with("~ cds a  version none → 2\n"));
     }
 
@@ -210,7 +214,7 @@ mod tests {
             |value: u32| Json::Object((0..30).map(|at| (format!("f{at}"), json!(value))).collect());
         let shown = shown(
             Some("a"),
-            News::Changed { old: Some(state("1", object(1))), new: state("2", object(2)) },
+            EventKind::Changed { old: Some(state("1", object(1))), new: state("2", object(2)) },
         );
         assert_eq!(shown.lines().count(), 1 + MOST_FIELDS + 1);
         assert!(shown.ends_with("and 20 more"), "{shown}");
@@ -218,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_peer_cannot_paint_over_the_terminal() {
-        let shown = shown(Some("a\x1b[2J"), News::Removed("gone\r\n".to_owned().into()));
+        let shown = shown(Some("a\x1b[2J"), EventKind::Removed("gone\r\n".to_owned().into()));
         assert_eq!(shown, "- cds a\\u{1b}[2J  gone\\r\\n");
     }
 }

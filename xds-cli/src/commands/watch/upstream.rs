@@ -2,14 +2,9 @@
 
 use std::{collections::BTreeSet, env, path::Path};
 
-use bytes::Bytes;
 use tracing::warn;
-use xds_bootstrap::{
-    Bootstrap, BootstrapSource, CallCredentials, ChannelCredentials, Guards, TlsFiles, XdsServer,
-    envoy::EnvoyBootstrap,
-};
+use xds_bootstrap::{Bootstrap, BootstrapSource, ChannelCredentials, Guards, XdsServer};
 use xds_core::{
-    TypeUrl,
     client::{
         Authority, ClientConfig, DataErrorPolicy, FilePolicy, ManagementServer, Node, PollPolicy,
         Profile, Streams, TransportId,
@@ -19,62 +14,14 @@ use xds_core::{
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::{
-    address::{self, Written},
+    address::{self, ConfiguredAddress},
     proxy,
+    servers::{Origin, Servers, Upstream, credentials},
 };
 use crate::{
-    args::{ChannelArgs, Subscription, WatchArgs},
+    args::{Subscription, WatchArgs},
     failure::Failure,
 };
-
-/// Servers and static resources to watch.
-#[derive(Debug)]
-pub(super) struct Upstream {
-    pub(super) origin: Origin,
-    /// First server.
-    pub(super) server: String,
-    /// Static resources of the bootstrap.
-    pub(super) static_resources: Vec<StaticResource>,
-}
-
-/// Servers to connect to.
-#[derive(Debug)]
-pub(super) enum Origin {
-    /// Servers of the flags or of a gRPC bootstrap.
-    Servers(Box<Servers>),
-    /// Sources of a proxy bootstrap, with the credentials for clusters that have
-    /// a transport socket.
-    Proxy(Box<EnvoyBootstrap>, Option<Credentials>),
-}
-
-impl Upstream {
-    /// Node id of the client.
-    pub(super) fn node_id(&self) -> &str {
-        match &self.origin {
-            Origin::Servers(it) => it.config.node.id(),
-            Origin::Proxy(bootstrap, _) => &bootstrap.node.id,
-        }
-    }
-}
-
-/// Servers with the configuration and options of the client.
-#[derive(Debug)]
-pub(super) struct Servers {
-    /// Configuration without resource types.
-    pub(super) config: ClientConfig,
-    /// Options with the credentials.
-    pub(super) options: ClientOptions,
-    /// First server.
-    first: String,
-}
-
-/// Static resource of a bootstrap.
-#[derive(Debug)]
-pub(super) struct StaticResource {
-    pub(super) place: String,
-    pub(super) type_url: TypeUrl,
-    pub(super) bytes: Bytes,
-}
 
 /// Reads all files and checks all addresses, so that errors are reported before connecting.
 pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
@@ -113,7 +60,7 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     let addresses: Vec<&str> =
         [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
     let written: Vec<_> =
-        addresses.iter().map(|address| Written { address, place: None }).collect();
+        addresses.iter().map(|address| ConfiguredAddress { address, place: None }).collect();
     address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
@@ -153,30 +100,6 @@ fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
 /// Default node id.
 const NODE: &str = "xds-watch";
 
-/// Returns the credentials that the flags select; `None` if the address selects them.
-pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
-    if !flags.says_tls() {
-        return Ok(None);
-    }
-    let mut files = TlsFiles::default();
-    if let Some(ca) = &flags.ca {
-        files = files.with_ca_certificate(ca);
-    }
-    if let (Some(certificate), Some(key)) = (&flags.cert, &flags.key) {
-        files = files.with_identity(certificate, key);
-    }
-    let mut credentials = Credentials::tls(files);
-    if let Some(token) = &flags.token_file {
-        credentials =
-            credentials.with_call_credentials(&CallCredentials::JwtTokenFile(token.clone()));
-    }
-    if let Some(name) = &flags.server_name {
-        let named = |why| Failure::Credentials { field: "--server-name: ".into(), why };
-        credentials = credentials.with_server_name(name).map_err(named)?;
-    }
-    Ok(Some(credentials))
-}
-
 /// Creates a client that behaves like gRPC with this bootstrap.
 async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
@@ -192,7 +115,7 @@ async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure>
     }
     let place = |field: &str| format!("{}: {field}", file.display());
     let servers: Vec<_> = fields(&bootstrap).collect();
-    let addresses = servers.iter().map(|(field, server)| Written {
+    let addresses = servers.iter().map(|(field, server)| ConfiguredAddress {
         address: &server.uri,
         place: Some(format!("{}.server_uri", place(field))),
     });

@@ -14,14 +14,14 @@ use xds_core::client::{Change, InvalidWatch, Notice, Resource, WatchError};
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
 use super::{
-    events::{Event, News, Problem, State},
+    events::{EventKind, Problem, ResourceState, WatchEvent},
     follow::{Change as Followed, Following, Id, Started},
 };
 use crate::{args::Subscription, resource_types::json};
 
 #[derive(Debug)]
 pub(crate) struct Watches {
-    watched: Vec<Watched>,
+    watched: Vec<WatchedSubscription>,
     /// Watch that is polled first, so that a busy one does not starve the others.
     first: usize,
     /// References of resources to watch, with `--follow`.
@@ -30,15 +30,15 @@ pub(crate) struct Watches {
 
 /// Subscription with its watch and its resources.
 #[derive(Debug)]
-struct Watched {
+struct WatchedSubscription {
     subscription: Subscription,
-    watch: Kind,
+    watch: WatchStream,
     /// Reference for which the subscription exists. It ends with the reference.
     reference: Option<Id>,
-    held: BTreeMap<String, State>,
+    held: BTreeMap<String, ResourceState>,
     /// State of a resync after the watch fell too far behind.
     catch_up: Option<CatchUp>,
-    waiting: VecDeque<Event>,
+    waiting: VecDeque<WatchEvent>,
 }
 
 /// Progress of a resync, which reports existing resources but neither removed ones nor its end.
@@ -55,11 +55,11 @@ struct CatchUp {
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-enum Kind {
+enum WatchStream {
     One(Watch),
     All(WatchAll),
     /// The client has ended.
-    Over,
+    Ended,
 }
 
 impl Watches {
@@ -69,18 +69,18 @@ impl Watches {
         following: Option<Following>,
     ) -> Self {
         let watched = subscriptions.into_iter().map(|subscription| {
-            let watch = Kind::start(client, &subscription);
-            Watched::new(subscription, watch)
+            let watch = WatchStream::start(client, &subscription);
+            WatchedSubscription::new(subscription, watch)
         });
         Self { watched: watched.collect(), first: 0, following }
     }
 
     /// Waits for the next event; `None` once the client has ended. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         let count = self.watched.len();
         let mut is_over = true;
         for at in (0..count).map(|offset| (self.first + offset) % count) {
@@ -99,12 +99,12 @@ impl Watches {
 
     /// Watches the resources that a changed resource refers to, and unwatches resources
     /// without a reference.
-    fn follow(&mut self, at: usize, event: &Event) {
+    fn follow(&mut self, at: usize, event: &WatchEvent) {
         let Some(following) = &mut self.following else { return };
-        let value = match &event.news {
-            News::Changed { new, .. } => Some(&*new.json),
-            News::Removed(_) => None,
-            News::Ambient(_) | News::Error(_) => return,
+        let value = match &event.kind {
+            EventKind::Changed { new, .. } => Some(&*new.json),
+            EventKind::Removed(_) => None,
+            EventKind::Ambient(_) | EventKind::Error(_) => return,
         };
         let name = event.name.as_deref().filter(|_| Following::follows(&event.type_url));
         let Some(name) = name else { return };
@@ -112,8 +112,8 @@ impl Watches {
         let change = following.update(via, &event.type_url, name, value);
         let Followed { started, ended, problem } = change;
         if let Some(why) = problem {
-            let news = News::Ambient(Some(Problem::from(why)));
-            self.watched[at].say(Some(name.to_owned()), news);
+            let kind = EventKind::Ambient(Some(Problem::from(why)));
+            self.watched[at].push(Some(name.to_owned()), kind);
         }
         self.watched.retain(|it| it.reference.is_none_or(|id| !ended.contains(&id)));
         for Started { id, subscription, client } in started {
@@ -121,15 +121,16 @@ impl Watches {
             let watched = match known {
                 Some(watched) => watched,
                 None => {
-                    self.watched.push(Watched::new(subscription.clone(), Kind::Over));
+                    self.watched
+                        .push(WatchedSubscription::new(subscription.clone(), WatchStream::Ended));
                     let Some(watched) = self.watched.last_mut() else { continue };
                     watched.reference = Some(id);
                     watched
                 }
             };
             match client {
-                Ok(client) => watched.watch = Kind::start(&client, &subscription),
-                Err(why) => watched.say(watched.name(), News::Error(Problem::from(why))),
+                Ok(client) => watched.watch = WatchStream::start(&client, &subscription),
+                Err(why) => watched.push(watched.name(), EventKind::Error(Problem::from(why))),
             }
         }
     }
@@ -142,7 +143,7 @@ impl Watches {
     }
 }
 
-impl Kind {
+impl WatchStream {
     fn start(client: &ClientHandle, subscription: &Subscription) -> Self {
         let type_url = subscription.type_url.clone();
         match (subscription.name.clone(), subscription.glob().cloned()) {
@@ -160,19 +161,19 @@ impl CatchUp {
     }
 }
 
-impl Watched {
-    fn new(subscription: Subscription, watch: Kind) -> Self {
+impl WatchedSubscription {
+    fn new(subscription: Subscription, watch: WatchStream) -> Self {
         let (held, waiting) = (BTreeMap::new(), VecDeque::new());
         Self { subscription, watch, reference: None, held, catch_up: None, waiting }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
                 return Poll::Ready(Some(event));
             }
             let is_over = match &mut self.watch {
-                Kind::One(watch) => match Pin::new(watch).poll_next(cx) {
+                WatchStream::One(watch) => match Pin::new(watch).poll_next(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => true,
                     Poll::Ready(Some(notice)) => {
@@ -180,7 +181,7 @@ impl Watched {
                         false
                     }
                 },
-                Kind::All(watch) => match Pin::new(watch).poll_next(cx) {
+                WatchStream::All(watch) => match Pin::new(watch).poll_next(cx) {
                     Poll::Pending => {
                         if !self.catch_up.as_mut().is_some_and(|it| it.is_complete(cx)) {
                             return Poll::Pending;
@@ -194,10 +195,10 @@ impl Watched {
                         false
                     }
                 },
-                Kind::Over => return Poll::Ready(None),
+                WatchStream::Ended => return Poll::Ready(None),
             };
             if is_over {
-                self.watch = Kind::Over;
+                self.watch = WatchStream::Ended;
             }
         }
     }
@@ -212,9 +213,9 @@ impl Watched {
         match (notice, name) {
             (Ok(Notice::Changed(result)), Some(name)) => self.take_result(name, result),
             (Ok(Notice::Ambient(error)), name) => {
-                self.say(name, News::Ambient(error.map(Problem::from)));
+                self.push(name, EventKind::Ambient(error.map(Problem::from)));
             }
-            (Err(why), name) => self.say(name, News::Error(why.to_string().into())),
+            (Err(why), name) => self.push(name, EventKind::Error(why.to_string().into())),
             _ => {}
         }
     }
@@ -225,20 +226,20 @@ impl Watched {
                 self.take_result(name.as_str().to_owned(), result);
             }
             Ok(Change::Ambient { name, error }) => {
-                let news = News::Ambient(error.map(Problem::from));
-                self.say(Some(name.as_str().to_owned()), news);
+                let kind = EventKind::Ambient(error.map(Problem::from));
+                self.push(Some(name.as_str().to_owned()), kind);
             }
             Ok(Change::Collection(Err(error))) => {
-                self.say(self.name(), News::Error(error.into()));
+                self.push(self.name(), EventKind::Error(error.into()));
             }
             Ok(Change::CollectionAmbient(error)) => {
-                self.say(self.name(), News::Ambient(error.map(Problem::from)));
+                self.push(self.name(), EventKind::Ambient(error.map(Problem::from)));
             }
             Ok(Change::Resync) => {
                 let missing = self.held.keys().cloned().collect();
                 self.catch_up = Some(CatchUp { missing, pause: None });
             }
-            Err(why) => self.say(self.name(), News::Error(why.to_string().into())),
+            Err(why) => self.push(self.name(), EventKind::Error(why.to_string().into())),
             _ => {}
         }
     }
@@ -249,7 +250,7 @@ impl Watched {
         for name in missing {
             self.held.remove(&name);
             let error = "removed while the watch was too far behind";
-            self.say(Some(name), News::Removed(error.to_owned().into()));
+            self.push(Some(name), EventKind::Removed(error.to_owned().into()));
         }
     }
 
@@ -263,26 +264,26 @@ impl Watched {
                 return;
             }
         }
-        let news = match result {
+        let kind = match result {
             Ok(resource) => {
-                let new = State {
+                let new = ResourceState {
                     version: resource.version.as_str().into(),
                     bytes: resource.bytes.clone(),
                     json: json(&resource),
                 };
-                News::Changed { old: self.held.insert(name.clone(), new.clone()), new }
+                EventKind::Changed { old: self.held.insert(name.clone(), new.clone()), new }
             }
             Err(error) => match self.held.remove(&name) {
-                Some(_) => News::Removed(error.into()),
-                None => News::Error(error.into()),
+                Some(_) => EventKind::Removed(error.into()),
+                None => EventKind::Error(error.into()),
             },
         };
-        self.say(Some(name), news);
+        self.push(Some(name), kind);
     }
 
-    fn say(&mut self, name: Option<String>, news: News) {
+    fn push(&mut self, name: Option<String>, kind: EventKind) {
         let type_url = self.subscription.type_url.clone();
-        self.waiting.push_back(Event { type_url, name, news });
+        self.waiting.push_back(WatchEvent { type_url, name, kind });
     }
 }
 
@@ -299,32 +300,32 @@ mod tests {
     }
 
     /// Reported events: `+a` for added, `~a` for changed and `-a` for removed.
-    fn said(watched: &mut Watched) -> Vec<String> {
-        let mark = |news: &News| match news {
-            News::Changed { old: None, .. } => '+',
-            News::Changed { .. } => '~',
-            News::Removed(_) => '-',
+    fn printed(watched: &mut WatchedSubscription) -> Vec<String> {
+        let mark = |kind: &EventKind| match kind {
+            EventKind::Changed { old: None, .. } => '+',
+            EventKind::Changed { .. } => '~',
+            EventKind::Removed(_) => '-',
             _ => '!',
         };
-        let said = |event: Event| format!("{}{}", mark(&event.news), event.name.unwrap());
-        watched.waiting.drain(..).map(said).collect()
+        let printed = |event: WatchEvent| format!("{}{}", mark(&event.kind), event.name.unwrap());
+        watched.waiting.drain(..).map(printed).collect()
     }
 
     #[tokio::test]
     async fn only_what_does_not_come_back_after_a_resync_is_removed() {
         let subscription = Subscription { type_url: types::CLUSTER.into(), name: None };
-        let mut watched = Watched::new(subscription, Kind::Over);
+        let mut watched = WatchedSubscription::new(subscription, WatchStream::Ended);
         for name in ["a", "b", "c"] {
             watched.take_change(Ok(resource(name, "1")));
         }
-        assert_eq!(said(&mut watched), ["+a", "+b", "+c"]);
+        assert_eq!(printed(&mut watched), ["+a", "+b", "+c"]);
         for change in [Change::Resync, resource("a", "1"), resource("b", "2"), resource("d", "2")] {
             watched.take_change(Ok(change));
         }
-        assert_eq!(said(&mut watched), ["~b", "+d"]);
+        assert_eq!(printed(&mut watched), ["~b", "+d"]);
         watched.end_catch_up();
-        assert_eq!(said(&mut watched), ["-c"]);
+        assert_eq!(printed(&mut watched), ["-c"]);
         watched.end_catch_up();
-        assert!(said(&mut watched).is_empty());
+        assert!(printed(&mut watched).is_empty());
     }
 }

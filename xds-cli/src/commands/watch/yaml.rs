@@ -2,10 +2,7 @@
 
 use xds_format::{PrintOptions, to_yaml};
 
-use super::{
-    Printer,
-    events::{Event, News},
-};
+use super::events::{EventKind, WatchEvent, WatchPrinter};
 use crate::{
     failure::Failure,
     output,
@@ -17,18 +14,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Yaml;
 
-impl Printer for Yaml {
-    fn print(&mut self, event: &Event) -> Result<(), Failure> {
+impl WatchPrinter for Yaml {
+    fn print(&mut self, event: &WatchEvent) -> Result<(), Failure> {
         output::print(&document(event, &time_of_day()))
     }
 }
 
-fn document(event: &Event, time: &str) -> String {
+fn document(event: &WatchEvent, time: &str) -> String {
     // A name may contain a line break, which must not end the comment.
     let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
     let subject = format!("{} {name}", escaped(event.type_name()));
-    match &event.news {
-        News::Changed { old, new } => {
+    match &event.kind {
+        EventKind::Changed { old, new } => {
             let what = if old.is_some() { "changed" } else { "added" };
             let options = PrintOptions::default();
             let yaml = to_yaml(schema(), event.type_url.as_str(), &new.bytes, &options)
@@ -40,14 +37,16 @@ fn document(event: &Event, time: &str) -> String {
             let version = escaped(&new.version.to_string());
             format!("---\n# {time} {what} {subject}, {version}\n{marks}{yaml}")
         }
-        News::Removed(problem) => {
+        EventKind::Removed(problem) => {
             format!("# {time} removed {subject}: {}", escaped(&problem.reason))
         }
-        News::Ambient(Some(problem)) => {
-            format!("# {time} still in use {subject}: {}", escaped(&problem.reason))
+        EventKind::Ambient(Some(problem)) => {
+            format!("# {time} in use with an error {subject}: {}", escaped(&problem.reason))
         }
-        News::Ambient(None) => format!("# {time} well again {subject}"),
-        News::Error(problem) => format!("# {time} missing {subject}: {}", escaped(&problem.reason)),
+        EventKind::Ambient(None) => format!("# {time} error resolved {subject}"),
+        EventKind::Error(problem) => {
+            format!("# {time} missing {subject}: {}", escaped(&problem.reason))
+        }
     }
 }
 
@@ -58,27 +57,27 @@ mod tests {
     use bytes::Bytes;
     use xds_core::types;
 
-    use super::{super::events::State, *};
+    use super::{super::events::ResourceState, *};
 
-    fn shown(name: Option<&str>, news: News) -> String {
+    fn shown(name: Option<&str>, kind: EventKind) -> String {
         let name = name.map(str::to_owned);
-        document(&Event { type_url: types::CLUSTER.into(), name, news }, "12:00:00.000")
+        document(&WatchEvent { type_url: types::CLUSTER.into(), name, kind }, "12:00:00.000")
     }
 
     #[test]
     fn a_resource_is_a_document_under_a_comment() {
         // Cluster { name: "a" }
         let bytes = Bytes::from_static(b"\x0a\x01a");
-        let new = State { version: "7".into(), bytes, json: Arc::default() };
+        let new = ResourceState { version: "7".into(), bytes, json: Arc::default() };
         let old = Some(new.clone());
         let document =
             "version 7\n\"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\n";
         assert_eq!(
-            shown(Some("a"), News::Changed { old: None, new: new.clone() }),
+            shown(Some("a"), EventKind::Changed { old: None, new: new.clone() }),
             format!("---\n# 12:00:00.000 added cds a, {document}")
         );
         assert_eq!(
-            shown(Some("a"), News::Changed { old, new }),
+            shown(Some("a"), EventKind::Changed { old, new }),
             format!("---\n# 12:00:00.000 changed cds a, {document}")
         );
     }
@@ -88,9 +87,9 @@ mod tests {
         // Cluster { name: "a", transport_socket { name: "t", typed_config { type_url: "t/a.B\n", value: "v" } } }
         let bytes =
             Bytes::from_static(b"\x0a\x01a\xc2\x01\x10\x0a\x01t\x1a\x0b\x0a\x06t/a.B\n\x12\x01v");
-        let new = State { version: "7".into(), bytes, json: Arc::default() };
+        let new = ResourceState { version: "7".into(), bytes, json: Arc::default() };
         assert_eq!(
-            shown(Some("a"), News::Changed { old: None, new }),
+            shown(Some("a"), EventKind::Changed { old: None, new }),
             "---\n# 12:00:00.000 added cds a, version 7\n\
              # shown as bytes: transport_socket.typed_config: an `Any` cannot be written as JSON or YAML: the schema lacks \
              the type `t/a.B\\n`\n\
@@ -102,12 +101,12 @@ mod tests {
     #[test]
     fn everything_else_stays_within_its_comment() {
         assert_eq!(
-            shown(Some("a\nb: c"), News::Removed("x\ny".to_owned().into())),
+            shown(Some("a\nb: c"), EventKind::Removed("x\ny".to_owned().into())),
             "# 12:00:00.000 removed cds a\\nb: c: x\\ny"
         );
         assert_eq!(
-            shown(None, News::Ambient(Some("away".to_owned().into()))),
-            "# 12:00:00.000 still in use cds *: away"
+            shown(None, EventKind::Ambient(Some("away".to_owned().into()))),
+            "# 12:00:00.000 in use with an error cds *: away"
         );
     }
 }

@@ -30,22 +30,21 @@ use crate::{
 
 const WAITS: Rule = Rule::new(
     "IC34",
-    "nothing further is read on a link while a watcher is busy with what was read there",
+    "a stream is not read while a watcher handles a notice from its last response",
 );
 const READS_ON: Rule = Rule::new(
     "IC34",
-    "a link on which nobody was told anything, or all are done with it, is read, whoever else is busy",
+    "a stream is read if no watcher handles a notice from it, even if other watchers are busy",
 );
 const ANSWERS: Rule = Rule::new(
     "IC34",
-    "what was read is answered while watchers are busy, unless answers are to wait for them",
+    "a response is answered while watchers are busy, unless configured otherwise",
 );
 const NACKS_APART: Rule = Rule::new(
     "IC34",
     "a NACK waits until the client's interval has passed since the last one of its type on the stream, and an ACK does not wait",
 );
-const ASKS: Rule =
-    Rule::new("IC34", "what somebody begins to watch is asked for while others are busy");
+const ASKS: Rule = Rule::new("IC34", "a new watch is requested while other watchers are busy");
 
 /// Default minimum interval between NACKs.
 const NACK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +53,7 @@ const NACK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     clients: BTreeMap<usize, Watchers>,
-    links: BTreeMap<LinkId, Debts>,
+    links: BTreeMap<LinkId, LinkFlow>,
 }
 
 /// Watchers of a client.
@@ -90,7 +89,7 @@ enum Origin {
 
 /// Reasons for which a channel waits, or may wait.
 #[derive(Debug, Default)]
-struct Debts {
+struct LinkFlow {
     /// Watchers with unfinished notices of the newest response.
     told: BTreeSet<WatchId>,
     /// Watchers that have been busy since the newest response, which may have further notices for
@@ -108,7 +107,7 @@ struct Debts {
     waiting: BTreeSet<Text>,
 }
 
-impl Debts {
+impl LinkFlow {
     fn answered(&mut self, request: &Request, now: Time, report: &mut Report) {
         let Some(kind) = request.kind else { return };
         let is_answer = self.unanswered.iter().any(|(_, nonce)| *nonce == request.nonce);
@@ -149,20 +148,20 @@ impl Busy {
     ) {
         let it = world.link(link);
         self.note_newest(it.client);
-        let debts = self.links.entry(link).or_default();
-        report.ensure(debts.told.is_empty(), WAITS, || {
-            format!("link {} is read while {:?} are busy", link.0, debts.told)
+        let flow = self.links.entry(link).or_default();
+        report.ensure(flow.told.is_empty(), WAITS, || {
+            format!("link {} is read while {:?} are busy", link.0, flow.told)
         });
-        debts.told.clear();
-        debts.has_read = true;
+        flow.told.clear();
+        flow.has_read = true;
         if let Some(response) = response
             && let Some(kind) = response.kind.filter(|kind| it.asked(*kind).is_some())
         {
-            debts.unanswered.push((kind, response.nonce.clone()));
+            flow.unanswered.push((kind, response.nonce.clone()));
         }
         let watchers = self.clients.entry(it.client).or_default();
         watchers.reading = Some(link);
-        watchers.origin = std::mem::replace(&mut debts.next, Origin::Response);
+        watchers.origin = std::mem::replace(&mut flow.next, Origin::Response);
         watchers.new.clear();
     }
 
@@ -215,8 +214,8 @@ impl Busy {
     /// Handles the failure of a server at its client.
     fn failed(&mut self, client: usize, world: &World) {
         for (link, _) in world.links(client) {
-            if let Some(debts) = self.links.get_mut(&link) {
-                debts.next = Origin::Either;
+            if let Some(flow) = self.links.get_mut(&link) {
+                flow.next = Origin::Either;
             }
         }
     }
@@ -231,8 +230,8 @@ impl Busy {
             return;
         }
         for (link, _) in world.links(client) {
-            if let Some(debts) = self.links.get_mut(&link) {
-                debts.told.remove(&watch);
+            if let Some(flow) = self.links.get_mut(&link) {
+                flow.told.remove(&watch);
             }
         }
     }
@@ -247,12 +246,12 @@ impl Busy {
         // A response that waits for an external verdict blocks reading and its ACK.
         let is_alone = world.options().verdicts == Verdicts::AtOnce;
         for (link, it) in world.links(client).filter(|(_, it)| it.is_open) {
-            let debts = self.links.entry(link).or_default();
-            match std::mem::take(&mut debts.has_read) {
-                true => debts.suspects.clone_from(&watchers.busy),
-                false => debts.suspects.retain(|watch| watchers.busy.contains(watch)),
+            let flow = self.links.entry(link).or_default();
+            match std::mem::take(&mut flow.has_read) {
+                true => flow.suspects.clone_from(&watchers.busy),
+                false => flow.suspects.retain(|watch| watchers.busy.contains(watch)),
             }
-            let waits = !debts.suspects.is_empty();
+            let waits = !flow.suspects.is_empty();
             if !it.takes_requests() || !is_alone {
                 // Reading also stops if many ACKs cannot be sent.
                 continue;
@@ -264,8 +263,8 @@ impl Busy {
             // A response damaged by a lie may be of any type.
             let is_judged = world.options().lies.spare_clients();
             let is_paced = match is_judged {
-                true => debts.unanswered.iter().any(|(kind, _)| debts.is_paced(*kind, woken)),
-                false => debts.paced.values().any(|until| *until >= woken),
+                true => flow.unanswered.iter().any(|(kind, _)| flow.is_paced(*kind, woken)),
+                false => flow.paced.values().any(|until| *until >= woken),
             };
             let may_read = waits || is_paced || world.client(client).wants_read(it.channel);
             report.ensure(may_read, READS_ON, || format!("link {} is not read", link.0));
@@ -275,15 +274,14 @@ impl Busy {
             {
                 continue;
             }
-            let mut late =
-                debts.unanswered.iter().filter(|(kind, _)| !debts.is_paced(*kind, woken));
+            let mut late = flow.unanswered.iter().filter(|(kind, _)| !flow.is_paced(*kind, woken));
             report.ensure(!is_judged || late.next().is_none(), ANSWERS, || {
-                format!("link {}: {:?} are not answered", link.0, debts.unanswered)
+                format!("link {}: {:?} are not answered", link.0, flow.unanswered)
             });
-            let waiting = debts.unanswered.iter().map(|(_, nonce)| nonce.clone()).collect();
-            debts.waiting = waiting;
+            let waiting = flow.unanswered.iter().map(|(_, nonce)| nonce.clone()).collect();
+            flow.waiting = waiting;
             let mut lacking = wanted.iter().filter(|of| !is_asked_for(of, it, world));
-            let lacking = lacking.find(|(kind, _)| !debts.is_paced(*kind, woken));
+            let lacking = lacking.find(|(kind, _)| !flow.is_paced(*kind, woken));
             report.ensure(lacking.is_none(), ASKS, || {
                 format!("link {}: {lacking:?} is not asked for", link.0)
             });
@@ -303,9 +301,9 @@ fn is_asked_for((kind, name): &(usize, Option<Text>), link: &Link, world: &World
         return true;
     }
     let asked = link.asked(*kind);
-    asked.is_some_and(|fold| match name {
-        Some(name) => fold.subscribed.contains(name),
-        None => fold.has_all(),
+    asked.is_some_and(|subscription| match name {
+        Some(name) => subscription.subscribed.contains(name),
+        None => subscription.has_all(),
     })
 }
 
@@ -331,10 +329,10 @@ impl Oracle for Busy {
                 self.clients.entry(client).or_default().troubled.remove(&watch);
             }
             Event::Requested { link, request } => {
-                if let Some(debts) = self.links.get_mut(&link)
+                if let Some(flow) = self.links.get_mut(&link)
                     && world.options().transport == Transport::Streams
                 {
-                    debts.answered(request, world.now(), report);
+                    flow.answered(request, world.now(), report);
                 }
             }
             Event::Read { link, response } => self.read(link, response, world, report),

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A client with a valid resource `r0` of the first type and one watch, and the oracle.
-struct Scene<'a> {
+struct BusyCase<'a> {
     oracle: Busy,
     world: &'a mut World,
     link: LinkId,
@@ -22,7 +22,7 @@ struct Scene<'a> {
     report: &'a mut Report,
 }
 
-impl Scene<'_> {
+impl BusyCase<'_> {
     fn sees(&mut self, event: &Event<'_>) {
         assert!(self.report.breach.is_none(), "before {event:?}: {:?}", self.report.breach);
         self.oracle.on_event(event, self.world, self.report);
@@ -77,10 +77,13 @@ impl Scene<'_> {
     }
 }
 
-fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
+fn broken(
+    options: Options,
+    play: impl Fn(&mut BusyCase<'_>) + Send + Sync + 'static,
+) -> Option<Rule> {
     broken_rule(options, move |world, link, report| {
         let (watch, _) = world.watches(0).next().expect("there is one");
-        play(&mut Scene { oracle: Busy::default(), world, link, watch, report });
+        play(&mut BusyCase { oracle: Busy::default(), world, link, watch, report });
     })
 }
 
@@ -89,7 +92,7 @@ fn proxy() -> Options {
 }
 
 #[test]
-fn who_reads_while_a_watcher_is_busy_is_found_out() {
+fn who_reads_while_a_watcher_is_busy_is_detected() {
     enum Between {
         Nothing,
         Drained,
@@ -97,17 +100,17 @@ fn who_reads_while_a_watcher_is_busy_is_found_out() {
         Ended,
     }
     let reads_again = |between: Between| {
-        broken(Options::default(), move |scene| {
-            scene.reads("1");
-            scene.tells();
-            scene.answers("1");
+        broken(Options::default(), move |case| {
+            case.reads("1");
+            case.tells();
+            case.answers("1");
             match between {
                 Between::Nothing => {}
-                Between::Drained => scene.is_drained(),
-                Between::Done => scene.is_done(),
-                Between::Ended => scene.sees(&Event::Unwatched { client: 0, watch: scene.watch }),
+                Between::Drained => case.is_drained(),
+                Between::Done => case.is_done(),
+                Between::Ended => case.sees(&Event::Unwatched { client: 0, watch: case.watch }),
             }
-            scene.reads("2");
+            case.reads("2");
         })
     };
     assert_eq!(reads_again(Between::Nothing), Some(WAITS));
@@ -119,63 +122,63 @@ fn who_reads_while_a_watcher_is_busy_is_found_out() {
 
 #[test]
 fn what_is_told_for_other_reasons_holds_nothing_back() {
-    let begun_since = broken(Options::default(), |scene| {
-        scene.reads("1");
-        scene.begins("r0");
-        scene.tells();
-        scene.reads("2");
+    let begun_since = broken(Options::default(), |case| {
+        case.reads("1");
+        case.begins("r0");
+        case.tells();
+        case.reads("2");
     });
     assert_eq!(begun_since, None);
-    let told_before = broken(Options::default(), |scene| {
-        scene.tells();
-        scene.reads("1");
-        scene.reads("2");
+    let told_before = broken(Options::default(), |case| {
+        case.tells();
+        case.reads("1");
+        case.reads("2");
     });
     assert_eq!(told_before, None);
     enum Since {
         Nothing,
-        Trouble,
+        Connections,
         Failure,
         First,
     }
     let well_again = |since: Since| {
-        broken(Options::default(), move |scene| {
+        broken(Options::default(), move |case| {
             if !matches!(since, Since::First) {
-                scene.reads("0");
+                case.reads("0");
             }
             match since {
                 Since::Nothing | Since::First => {}
-                Since::Trouble => {
-                    scene.oracle.clients.entry(0).or_default().troubled.insert(scene.watch);
+                Since::Connections => {
+                    case.oracle.clients.entry(0).or_default().troubled.insert(case.watch);
                 }
-                Since::Failure => scene.sees(&Event::Unreadable { link: scene.link }),
+                Since::Failure => case.sees(&Event::Unreadable { link: case.link }),
             }
-            scene.reads("1");
-            scene.tells_this(&Notice::Ambient(None));
-            scene.reads("2");
+            case.reads("1");
+            case.tells_this(&Notice::Ambient(None));
+            case.reads("2");
         })
     };
     assert_eq!(well_again(Since::Nothing), Some(WAITS));
-    assert_eq!(well_again(Since::Trouble), None);
+    assert_eq!(well_again(Since::Connections), None);
     assert_eq!(well_again(Since::Failure), None);
     assert_eq!(well_again(Since::First), None);
     println!("covers: IC34");
 }
 
 #[test]
-fn who_waits_for_nobody_is_found_out() {
+fn who_waits_for_nobody_is_detected() {
     let waits = |is_seen: bool| {
-        broken(Options::default(), move |scene| {
-            scene.world.slow_down(0, scene.watch, Duration::from_secs(9));
-            scene.world.set(0, "r0", "better");
-            scene.world.advance(Duration::from_secs(1));
-            assert!(!scene.world.client(0).wants_read(scene.world.link(scene.link).channel));
+        broken(Options::default(), move |case| {
+            case.world.slow_down(0, case.watch, Duration::from_secs(9));
+            case.world.set(0, "r0", "better");
+            case.world.advance(Duration::from_secs(1));
+            assert!(!case.world.client(0).wants_read(case.world.link(case.link).channel));
             if is_seen {
-                scene.reads("1");
-                scene.tells();
-                scene.answers("1");
+                case.reads("1");
+                case.tells();
+                case.answers("1");
             }
-            scene.is_drained();
+            case.is_drained();
         })
     };
     assert_eq!(waits(true), None);
@@ -184,17 +187,17 @@ fn who_waits_for_nobody_is_found_out() {
 }
 
 #[test]
-fn an_answer_that_waits_for_watchers_is_found_out() {
+fn an_answer_that_waits_for_watchers_is_detected() {
     let answers = |options: Options, is_answered: bool, is_busy: bool| {
-        broken(options, move |scene| {
-            scene.reads("1");
+        broken(options, move |case| {
+            case.reads("1");
             if is_busy {
-                scene.tells();
+                case.tells();
             }
             if is_answered {
-                scene.answers("1");
+                case.answers("1");
             }
-            scene.is_drained();
+            case.is_drained();
         })
     };
     assert_eq!(answers(Options::default(), true, true), None);
@@ -205,16 +208,16 @@ fn an_answer_that_waits_for_watchers_is_found_out() {
 }
 
 #[test]
-fn what_is_not_asked_for_while_others_are_busy_is_found_out() {
+fn what_is_not_asked_for_while_others_are_busy_is_detected() {
     let asks = |is_asked: bool| {
-        broken(Options::default(), move |scene| {
+        broken(Options::default(), move |case| {
             if !is_asked {
-                scene.world.starve(Party::Client(0), Duration::from_secs(1));
+                case.world.suspend(Party::Client(0), Duration::from_secs(1));
             }
-            scene.world.watch(0, 0, Some("r1"));
-            scene.tells();
-            scene.begins("r1");
-            scene.is_drained();
+            case.world.watch(0, 0, Some("r1"));
+            case.tells();
+            case.begins("r1");
+            case.is_drained();
         })
     };
     assert_eq!(asks(true), None);

@@ -24,67 +24,61 @@ use crate::{
     },
 };
 
-const STRANGERS: Rule =
-    Rule::new("IC13", "what nobody asked for, or a response is silent about, stays as it was");
-const OTHERS: Rule =
-    Rule::new("IC30", "what servers say changes nothing of another authority than their own");
+const UNREQUESTED: Rule = Rule::new(
+    "IC13",
+    "a response changes no resource that it does not contain or that was not requested",
+);
+const OTHERS: Rule = Rule::new("IC30", "a response changes no resource of another authority");
 const PARTS: Rule =
-    Rule::new("IC18", "the valid resources of a response are used, whatever comes beside them");
+    Rule::new("IC18", "the valid resources of a response are used, even if others are invalid");
 const REMOVALS: Rule =
-    Rule::new("IC19", "a removal counts, also in a response that is rejected for something else");
-const RECREATED: Rule = Rule::new(
-    "IC23",
-    "what is gone ends its use and not the interest in it: it is used when it comes again",
+    Rule::new("IC19", "a removal takes effect, even in a response that is rejected");
+const RECREATED: Rule = Rule::new("IC23", "a removed resource is used again when it is recreated");
+const LAST_GOOD: Rule = Rule::new(
+    "IC20",
+    "after a rejected update the last valid value stays in use, or none, as configured",
 );
-const LAST_GOOD: Rule =
-    Rule::new("IC20", "a rejected update leaves the last good value in use, or none by policy");
-const ABSENCE: Rule = Rule::new(
-    "IC21",
-    "absence from a full state deletes what was received before, and nothing else",
-);
-const NO_ABSENCE: Rule =
-    Rule::new("IC22", "absence from a response that is no full state deletes nothing");
-const VERDICT: Rule = Rule::new(
-    "IC3",
-    "a response is rejected exactly if something is wrong with what is wanted of it",
-);
+const ABSENCE: Rule =
+    Rule::new("IC21", "absence from a full state deletes received resources, and nothing else");
+const NO_ABSENCE: Rule = Rule::new("IC22", "absence from a partial response deletes nothing");
+const VERDICT: Rule =
+    Rule::new("IC3", "a response is rejected if and only if a subscribed part of it is invalid");
 const HELD_VERSIONS: Rule = Rule::new(
     "IC8",
-    "a new incremental stream states the versions of what is in use, and of nothing else",
+    "a new incremental stream states the versions of all resources in use, and no others",
 );
 
 const REPORTED: Rule = Rule::new(
     "IC31",
-    "an error that a server reports of a resource is remembered, and ends its use only if it is one of the resource and the policy says so",
+    "a reported resource error is stored, and ends the use of the resource only if it is permanent and the policy says so",
 );
-const RENEWED: Rule =
-    Rule::new("IC33", "a heartbeat changes nothing but how long a resource lasts");
+const RENEWED: Rule = Rule::new("IC33", "a heartbeat changes only the expiry time of a resource");
 
 const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
 
 /// State of a resource at a client.
 #[derive(Clone, Debug, PartialEq)]
-struct Known {
+struct CachedEntry {
     state: EntryState,
     bytes: Option<Bytes>,
     version: Text,
 }
 
-type Knowledge = BTreeMap<Text, Known>;
+type Entries = BTreeMap<Text, CachedEntry>;
 
 /// Checks the effect of responses.
 #[derive(Debug, Default)]
 pub(super) struct CacheModel {
-    before: Knowledge,
+    before: Entries,
     acks: (u64, u64),
     /// Stream on which each type of each server was last rejected.
     rejected: BTreeMap<(usize, usize, usize), LinkId>,
 }
 
-fn knowledge(world: &World, client: usize, kind: usize) -> Knowledge {
+fn entries(world: &World, client: usize, kind: usize) -> Entries {
     let known = world.status_of(client, kind).map(|it| {
-        let known = Known {
+        let known = CachedEntry {
             state: it.state,
             bytes: it.bytes.cloned(),
             version: it.version.as_str().into(),
@@ -101,42 +95,42 @@ fn is_alone(world: &World, server: usize) -> bool {
 
 /// Content of a response about one name.
 #[derive(Clone, Copy)]
-enum Word<'a> {
-    Good(&'a Bytes),
-    Bad,
+enum NamedContent<'a> {
+    Valid(&'a Bytes),
+    Invalid,
     Removed,
     Error(i32),
     /// Renews the resource of this version.
     Heartbeat(&'a Text),
-    Nothing,
+    Absent,
 }
 
 /// Content of a response by name, for repeated lookups.
-struct Words<'a>(HashMap<&'a str, Word<'a>, FixedState>);
+struct ResponseContents<'a>(HashMap<&'a str, NamedContent<'a>, FixedState>);
 
-impl<'a> Words<'a> {
+impl<'a> ResponseContents<'a> {
     /// For a name that occurs several times, the first occurrence counts, and resources take
     /// precedence.
     fn of(response: &'a Response, options: &Options) -> Self {
-        let mut words = HashMap::default();
+        let mut contents = HashMap::default();
         for item in &response.resources {
-            words.entry(&*item.name).or_insert_with(|| match &item.bytes {
-                Some(bytes) if Toy::is_invalid(bytes, options) => Word::Bad,
-                Some(bytes) => Word::Good(bytes),
-                None => Word::Heartbeat(&item.version),
+            contents.entry(&*item.name).or_insert_with(|| match &item.bytes {
+                Some(bytes) if Toy::is_invalid(bytes, options) => NamedContent::Invalid,
+                Some(bytes) => NamedContent::Valid(bytes),
+                None => NamedContent::Heartbeat(&item.version),
             });
         }
         for name in &response.removed {
-            words.entry(name).or_insert(Word::Removed);
+            contents.entry(name).or_insert(NamedContent::Removed);
         }
         for (name, code) in &response.errors {
-            words.entry(name).or_insert(Word::Error(*code));
+            contents.entry(name).or_insert(NamedContent::Error(*code));
         }
-        Self(words)
+        Self(contents)
     }
 
-    fn about(&self, name: &str) -> Word<'a> {
-        self.0.get(name).copied().unwrap_or(Word::Nothing)
+    fn about(&self, name: &str) -> NamedContent<'a> {
+        self.0.get(name).copied().unwrap_or(NamedContent::Absent)
     }
 }
 
@@ -166,24 +160,27 @@ impl CacheModel {
         let Some(kind) = response.kind else { return };
         let stats = world.client(it.client).stats();
         let (acks, nacks) = (stats.acks - self.acks.0, stats.nacks - self.acks.1);
-        let Some(fold) = it.asked(kind).filter(|_| acks + nacks == 1) else { return };
+        let Some(subscription) = it.asked(kind).filter(|_| acks + nacks == 1) else { return };
         let place = (it.client, it.server, kind);
         let watched = |name: &str| world.watched(it.client, kind).covers(name);
-        let is_asked = |name: &str| world.serves(it.server, name) && fold.covers(name);
-        let words = Words::of(response, world.options());
-        let has = |is: &dyn Fn(&str, &Word<'_>) -> bool| {
-            response.resources.iter().any(|item| is(&item.name, &words.about(&item.name)))
+        let is_asked = |name: &str| world.serves(it.server, name) && subscription.covers(name);
+        let contents = ResponseContents::of(response, world.options());
+        let has = |is: &dyn Fn(&str, &NamedContent<'_>) -> bool| {
+            response.resources.iter().any(|item| is(&item.name, &contents.about(&item.name)))
         };
-        let may_be_bad = self.may_be_rejected(link, response, &words, world);
+        let may_be_bad = self.may_be_rejected(link, response, &contents, world);
         report.ensure(nacks == 0 || may_be_bad, VERDICT, || "it is rejected for nothing".into());
-        let is_bad = has(&|name, word| {
-            matches!(word, Word::Bad) && is_asked(name) && watched(name) && !is_alias(name)
+        let is_bad = has(&|name, content| {
+            matches!(content, NamedContent::Invalid)
+                && is_asked(name)
+                && watched(name)
+                && !is_alias(name)
         });
         report.ensure(nacks == 1 || !is_bad, VERDICT, || "it is accepted with a bad one".into());
         if nacks == 1 {
             self.rejected.insert(place, link);
-            if has(&|_, word| matches!(word, Word::Good(_))) {
-                report.note(Situation::GoodBesideBad);
+            if has(&|_, content| matches!(content, NamedContent::Valid(_))) {
+                report.note(Situation::ValidAndInvalid);
             }
         } else if self.rejected.remove(&place).is_some_and(|before| before != link) {
             report.note(Situation::NackThenReconnectThenAck);
@@ -192,22 +189,22 @@ impl CacheModel {
         if world.options().profile != ProfileName::Grpc || !is_alone(world, it.server) {
             return;
         }
-        let after = knowledge(world, it.client, kind);
+        let after = entries(world, it.client, kind);
         let is_full = it.variant == Variant::StateOfTheWorld
             && types::is_full_state_in_sotw(world.types()[kind].as_str());
         let drops = world.options().drops_cached();
         let news = response.resources.iter().map(|item| &item.name);
         for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
             let now = after.get(name).and_then(|it| it.bytes.as_ref());
-            match words.about(name) {
-                Word::Good(bytes) if is_asked(name) && watched(name) => {
+            match contents.about(name) {
+                NamedContent::Valid(bytes) if is_asked(name) && watched(name) => {
                     report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
                 }
-                Word::Bad => {
+                NamedContent::Invalid => {
                     report.ensure(now.is_none(), LAST_GOOD, || format!("{name} is {now:?}"));
                 }
                 _ if !is_asked(name) && !watched(name) => {
-                    report.ensure(now.is_none(), STRANGERS, || format!("{name} is {now:?}"));
+                    report.ensure(now.is_none(), UNREQUESTED, || format!("{name} is {now:?}"));
                 }
                 _ => {}
             }
@@ -220,33 +217,35 @@ impl CacheModel {
             let is_its_business = world.serves(it.server, name);
             let is_asked = is_asked(name);
             let now = after.get(name);
-            let judge = Judge { name, before, now, drops, is_full };
-            match words.about(name) {
-                _ if !is_its_business => judge.unchanged(OTHERS, report),
+            let check = EntryCheck { name, before, now, drops, is_full };
+            match contents.about(name) {
+                _ if !is_its_business => check.unchanged(OTHERS, report),
                 // An empty glob also concerns each of its members.
-                Word::Nothing if globs.iter().any(|it| glob_covers(it, name)) => {}
-                Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
+                NamedContent::Absent if globs.iter().any(|it| glob_covers(it, name)) => {}
+                NamedContent::Absent if !is_asked => check.unchanged(UNREQUESTED, report),
                 // The response to an unsubscribe may arrive after the next subscribe.
                 _ if !is_asked || !watched(name) => {}
-                Word::Good(bytes) => {
-                    let was_gone = judge.before.state == EntryState::DoesNotExist;
+                NamedContent::Valid(bytes) => {
+                    let was_gone = check.before.state == EntryState::DoesNotExist;
                     let rule = if was_gone { RECREATED } else { PARTS };
-                    judge.is(EntryState::Acked, Some(bytes), rule, report);
+                    check.is(EntryState::Acked, Some(bytes), rule, report);
                 }
-                Word::Bad => judge.is(EntryState::Nacked, judge.kept(), LAST_GOOD, report),
-                Word::Removed => {
-                    judge.is(EntryState::DoesNotExist, judge.kept(), REMOVALS, report);
+                NamedContent::Invalid => {
+                    check.is(EntryState::Nacked, check.kept(), LAST_GOOD, report)
                 }
-                Word::Error(code) => {
+                NamedContent::Removed => {
+                    check.is(EntryState::DoesNotExist, check.kept(), REMOVALS, report);
+                }
+                NamedContent::Error(code) => {
                     let is_transient = ![NOT_FOUND, PERMISSION_DENIED].contains(&code);
-                    let kept = judge.before.bytes.as_ref().filter(|_| is_transient || !drops);
-                    judge.is(EntryState::ReceivedError, kept, REPORTED, report);
+                    let kept = check.before.bytes.as_ref().filter(|_| is_transient || !drops);
+                    check.is(EntryState::ReceivedError, kept, REPORTED, report);
                 }
-                Word::Heartbeat(_) if judge.before.state == EntryState::Acked => {
-                    judge.unchanged(RENEWED, report);
+                NamedContent::Heartbeat(_) if check.before.state == EntryState::Acked => {
+                    check.unchanged(RENEWED, report);
                 }
-                Word::Heartbeat(_) => {}
-                Word::Nothing => judge.absent(report),
+                NamedContent::Heartbeat(_) => {}
+                NamedContent::Absent => check.absent(report),
             }
         }
     }
@@ -256,20 +255,20 @@ impl CacheModel {
         &self,
         link: LinkId,
         response: &Response,
-        words: &Words<'_>,
+        contents: &ResponseContents<'_>,
         world: &World,
     ) -> bool {
         let it = world.link(link);
         let Some(kind) = response.kind else { return false };
         let is_wanted = |name: &str| {
-            let is_asked = it.asked(kind).is_some_and(|fold| fold.covers(name));
+            let is_asked = it.asked(kind).is_some_and(|subscription| subscription.covers(name));
             is_asked && world.serves(it.server, name) || world.watched(it.client, kind).covers(name)
         };
         response.resources.iter().any(|item| {
-            match words.about(&item.name) {
-                Word::Bad => is_wanted(&item.name),
+            match contents.about(&item.name) {
+                NamedContent::Invalid => is_wanted(&item.name),
                 // A heartbeat for a resource that is not in use is invalid.
-                Word::Heartbeat(version) => !self.is_in_use(&item.name, version),
+                NamedContent::Heartbeat(version) => !self.is_in_use(&item.name, version),
                 _ => false,
             }
         })
@@ -290,13 +289,13 @@ impl CacheModel {
         report: &mut Report,
     ) {
         let it = world.link(link);
-        let known = knowledge(world, it.client, kind);
-        let Some(fold) = it.asked(kind) else { return };
+        let known = entries(world, it.client, kind);
+        let Some(subscription) = it.asked(kind) else { return };
         for (name, version) in stated {
             let known = known.get(name);
             let is_held =
                 known.is_some_and(|known| known.bytes.is_some() && known.version == *version);
-            let is_asked = world.serves(it.server, name) && fold.covers(name);
+            let is_asked = world.serves(it.server, name) && subscription.covers(name);
             report.ensure(is_held && is_asked, HELD_VERSIONS, || {
                 format!("{name} {version:?}: {known:?}, asked for: {is_asked}")
             });
@@ -308,7 +307,7 @@ impl CacheModel {
         for (name, known) in &known {
             let is_gone = known.state == EntryState::DoesNotExist;
             let is_held = known.bytes.is_some() && !is_gone;
-            let is_asked = world.serves(it.server, name) && fold.covers(name);
+            let is_asked = world.serves(it.server, name) && subscription.covers(name);
             let is_stated = named.contains(&**name);
             report.ensure(!is_held || !is_asked || is_stated, HELD_VERSIONS, || {
                 format!("{name} is left out")
@@ -318,15 +317,15 @@ impl CacheModel {
 }
 
 /// State of one name before and after a response.
-struct Judge<'a> {
+struct EntryCheck<'a> {
     name: &'a str,
-    before: &'a Known,
-    now: Option<&'a Known>,
+    before: &'a CachedEntry,
+    now: Option<&'a CachedEntry>,
     drops: bool,
     is_full: bool,
 }
 
-impl Judge<'_> {
+impl EntryCheck<'_> {
     fn kept(&self) -> Option<&Bytes> {
         self.before.bytes.as_ref().filter(|_| !self.drops)
     }
@@ -365,7 +364,7 @@ impl Judge<'_> {
 impl Oracle for CacheModel {
     fn rules(&self) -> &'static [Rule] {
         &[
-            STRANGERS,
+            UNREQUESTED,
             OTHERS,
             PARTS,
             RECREATED,
@@ -384,13 +383,14 @@ impl Oracle for CacheModel {
         match *event {
             Event::Requested { link, request } => {
                 let Some(kind) = request.kind else { return };
-                let is_first = world.link(link).asked(kind).is_some_and(|fold| fold.is_first);
+                let is_first =
+                    world.link(link).asked(kind).is_some_and(|subscription| subscription.is_first);
                 if let Names::Change { versions, .. } = &request.names
                     && is_first
                 {
                     Self::stated(link, kind, versions, world, report);
                     if !versions.is_empty() {
-                        report.note(Situation::HeldVersionsStated);
+                        report.note(Situation::InitialVersionsStated);
                     }
                 }
             }
@@ -400,10 +400,10 @@ impl Oracle for CacheModel {
                 self.acks = (stats.acks, stats.nacks);
                 let renews = response.resources.iter().any(|item| item.bytes.is_none());
                 let is_grpc = world.options().profile == ProfileName::Grpc;
-                let judges = renews || is_grpc && is_alone(world, it.server);
+                let is_checked = renews || is_grpc && is_alone(world, it.server);
                 self.before = match response.kind {
-                    Some(kind) if judges => knowledge(world, it.client, kind),
-                    _ => Knowledge::new(),
+                    Some(kind) if is_checked => entries(world, it.client, kind),
+                    _ => Entries::new(),
                 };
             }
             Event::Read { link, response: Some(response) } => {

@@ -6,12 +6,12 @@ use super::*;
 use crate::{
     options::Options,
     oracle::testing::{broken_rule, judgement},
-    world::message::Item,
+    world::message::ResponseItem,
 };
 
 /// Text of a name in a response, and the client's ACK or NACK.
 #[derive(Clone, Copy)]
-struct Said {
+struct ResponseParts {
     name: &'static str,
     text: &'static str,
     nacks: u64,
@@ -19,7 +19,7 @@ struct Said {
 
 /// Returns the rule broken when a client with a watch of `r0`, and of the wildcard if `all` is set,
 /// reads the response.
-fn found(said: Said, all: Option<()>) -> Option<&'static str> {
+fn found(said: ResponseParts, all: Option<()>) -> Option<&'static str> {
     judgement(move |world, link, report| {
         if all.is_some() {
             world.watch(0, 0, None);
@@ -31,16 +31,16 @@ fn found(said: Said, all: Option<()>) -> Option<&'static str> {
         if said.nacks == 1 {
             // A NACK that the client did not send leaves no trace in its state.
             let response = response(said);
-            let words = Words::of(&response, world.options());
-            let may_be = oracle.may_be_rejected(link, &response, &words, world);
+            let contents = ResponseContents::of(&response, world.options());
+            let may_be = oracle.may_be_rejected(link, &response, &contents, world);
             return report.ensure(may_be, VERDICT, || "it is rejected for nothing".into());
         }
         oracle.read(link, &response(said), world, report);
     })
 }
 
-fn response(said: Said) -> Response {
-    let item = Item {
+fn response(said: ResponseParts) -> Response {
+    let item = ResponseItem {
         name: said.name.into(),
         version: Text::default(),
         bytes: Some(Toy::bytes(said.name, said.text)),
@@ -58,7 +58,7 @@ fn response(said: Said) -> Response {
 
 #[test]
 fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
-    let said = Said { name: "r9", text: "bad", nacks: 0 };
+    let said = ResponseParts { name: "r9", text: "bad", nacks: 0 };
     assert_eq!(found(said, Some(())), Some("IC3"));
     assert_eq!(found(said, None), None, "nobody asked for it");
 }
@@ -67,7 +67,7 @@ fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
 fn what_is_for_trusted_servers_is_good_from_these_only() {
     let accepted = |features: &str| {
         let options: Options = features.parse().expect("options");
-        let read = response(Said { name: "r0", text: "privileged", nacks: 0 });
+        let read = response(ResponseParts { name: "r0", text: "privileged", nacks: 0 });
         broken_rule(options, move |world, link, report| {
             world.set(0, "r0", "privileged");
             world.advance(Duration::from_secs(1));
@@ -85,7 +85,7 @@ fn what_is_for_trusted_servers_is_good_from_these_only() {
 
 #[test]
 fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
-    let said = Said { name: "r9", text: "bad", nacks: 1 };
+    let said = ResponseParts { name: "r9", text: "bad", nacks: 1 };
     assert_eq!(found(said, None), Some("IC3"));
     assert_eq!(found(said, Some(())), None, "everything is wanted");
     println!("covers: IC3 IC13");
@@ -93,17 +93,17 @@ fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
 
 #[test]
 fn a_good_one_that_was_not_known_is_used() {
-    let said = Said { name: "r9", text: "good", nacks: 0 };
+    let said = ResponseParts { name: "r9", text: "good", nacks: 0 };
     assert_eq!(found(said, Some(())), Some("IC18"), "the client does not have it");
     println!("covers: IC18");
 }
 
 /// Returns the rule broken by a client with a valid `r0` whose state is changed by `pretend` before
 /// it accepts a response.
-fn after(pretend: impl Fn(&mut Knowledge) + Send + Sync + 'static, read: Response) -> Option<Rule> {
+fn after(pretend: impl Fn(&mut Entries) + Send + Sync + 'static, read: Response) -> Option<Rule> {
     broken_rule(Options::default(), move |world, link, report| {
         let stats = world.client(0).stats();
-        let mut before = knowledge(world, 0, 0);
+        let mut before = entries(world, 0, 0);
         pretend(&mut before);
         let acks = (stats.acks - 1, stats.nacks);
         let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
@@ -112,12 +112,12 @@ fn after(pretend: impl Fn(&mut Knowledge) + Send + Sync + 'static, read: Respons
 }
 
 fn nothing() -> Response {
-    let said = Said { name: "r0", text: "good", nacks: 0 };
+    let said = ResponseParts { name: "r0", text: "good", nacks: 0 };
     Response { resources: Vec::new(), ..response(said) }
 }
 
 #[test]
-fn what_a_response_says_and_nobody_heeds_is_found_out() {
+fn what_a_response_says_and_nobody_heeds_is_detected() {
     let removed = Response { removed: vec!["r0".into()], ..nothing() };
     assert_eq!(after(|_| {}, removed), Some(REMOVALS));
     let error = Response { errors: vec![("r0".into(), PERMISSION_DENIED)], ..nothing() };
@@ -127,13 +127,13 @@ fn what_a_response_says_and_nobody_heeds_is_found_out() {
 }
 
 #[test]
-fn what_a_heartbeat_or_silence_changes_is_found_out() {
+fn what_a_heartbeat_or_silence_changes_is_detected() {
     let beat = |text: &'static str| {
-        let pretend = move |before: &mut Knowledge| {
+        let pretend = move |before: &mut Entries| {
             let known = before.get_mut("r0").expect("it is known");
             (known.bytes, known.version) = (Some(Toy::bytes("r0", text)), Text::default());
         };
-        let item = Item {
+        let item = ResponseItem {
             name: "r0".into(),
             version: Text::default(),
             bytes: None,
@@ -143,29 +143,29 @@ fn what_a_heartbeat_or_silence_changes_is_found_out() {
     };
     assert_eq!(beat("old"), Some(RENEWED));
     let vanished = |name: &'static str| {
-        let known = Known {
+        let known = CachedEntry {
             state: EntryState::Acked,
             bytes: Some(Toy::bytes(name, "good")),
             version: "1".into(),
         };
-        let pretend = move |before: &mut Knowledge| {
+        let pretend = move |before: &mut Entries| {
             *before = [(name.into(), known.clone())].into_iter().collect();
         };
         after(pretend, nothing())
     };
-    assert_eq!(vanished("r9"), Some(STRANGERS), "it was not asked for");
+    assert_eq!(vanished("r9"), Some(UNREQUESTED), "it was not asked for");
     assert_eq!(vanished("xdstp://apart/type/r9"), Some(OTHERS), "it is not asked for there");
     println!("covers: IC13 IC30 IC33");
 }
 
 #[test]
-fn a_rejected_update_that_is_used_is_found_out() {
-    let read = response(Said { name: "r0", text: "bad", nacks: 1 });
+fn a_rejected_update_that_is_used_is_detected() {
+    let read = response(ResponseParts { name: "r0", text: "bad", nacks: 1 });
     let found = broken_rule(Options::default(), move |world, link, report| {
         world.set(0, "r0", "bad");
         world.advance(Duration::from_secs(1));
         let stats = world.client(0).stats();
-        let mut before = knowledge(world, 0, 0);
+        let mut before = entries(world, 0, 0);
         before.get_mut("r0").expect("it is known").bytes = Some(Toy::bytes("r0", "older"));
         let acks = (stats.acks, stats.nacks - 1);
         let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
@@ -176,7 +176,7 @@ fn a_rejected_update_that_is_used_is_found_out() {
 }
 
 #[test]
-fn versions_of_what_is_not_held_or_not_asked_for_are_found_out() {
+fn versions_of_what_is_not_held_or_not_asked_for_are_detected() {
     let found = judgement(|world, link, report| {
         CacheModel::stated(link, 0, &[("r9".into(), "1".into())], world, report);
     });
@@ -185,16 +185,16 @@ fn versions_of_what_is_not_held_or_not_asked_for_are_found_out() {
 }
 
 #[test]
-fn what_came_again_and_is_not_used_is_found_out() {
+fn what_came_again_and_is_not_used_is_detected() {
     let found = |text| {
         judgement(move |world, link, report| {
             let acks = (world.client(0).stats().acks - 1, 0);
             let mut oracle = CacheModel { acks, ..CacheModel::default() };
-            oracle.before = knowledge(world, 0, 0);
+            oracle.before = entries(world, 0, 0);
             for known in oracle.before.values_mut() {
                 (known.state, known.bytes) = (EntryState::DoesNotExist, None);
             }
-            let said = Said { name: "r0", text, nacks: 0 };
+            let said = ResponseParts { name: "r0", text, nacks: 0 };
             oracle.read(link, &response(said), world, report);
         })
     };
@@ -204,11 +204,11 @@ fn what_came_again_and_is_not_used_is_found_out() {
 }
 
 #[test]
-fn what_a_response_leaves_out_and_is_gone_is_found_out() {
+fn what_a_response_leaves_out_and_is_gone_is_detected() {
     let options: Options = "variant=delta".parse().expect("options");
     let found = |does_delete: bool| {
         broken_rule(options.clone(), move |world, link, report| {
-            let before = knowledge(world, 0, 0);
+            let before = entries(world, 0, 0);
             match does_delete {
                 true => world.delete(0, "r0"),
                 false => world.set(0, "r1", "good"),

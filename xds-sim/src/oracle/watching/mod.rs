@@ -12,7 +12,7 @@ use xds_core::{
 
 use super::{
     Event, Oracle, Report, Rule,
-    holding::{FEW, Statuses, statuses},
+    holding::{MAX_WATCHES, Statuses, statuses},
 };
 use crate::{
     options::{ProfileName, Transport, Verdicts},
@@ -24,37 +24,28 @@ use crate::{
     },
 };
 
-const OWN_NAME: Rule =
-    Rule::new("IC13", "a watch is told of what it asks for, and of nothing else");
-const VALUE_FIRST: Rule = Rule::new("IC14", "what is wrong beside a value is told after the value");
+const OWN_NAME: Rule = Rule::new("IC13", "a watch is notified only of its own resources");
+const VALUE_FIRST: Rule = Rule::new("IC14", "an ambient error is notified only after a value");
 const ASKED_ANEW: Rule = Rule::new(
     "IC15",
-    "what a server was told that nobody wants is asked for anew when somebody does, and not served from memory",
+    "an unsubscribed resource is requested again for a new watch, and not served from the cache",
 );
-const NO_REPETITION: Rule = Rule::new(
-    "IC16",
-    "a value is not told again unless something else was told or held in between",
-);
-const SAME_WORD: Rule = Rule::new(
-    "IC16",
-    "what is wrong with a resource is not told again unless something else was told in between",
-);
-const CLEARED_ONCE: Rule =
-    Rule::new("IC28", "an error beside a value is cleared only if it stands");
-const SAME_TRUTH: Rule =
-    Rule::new("IC32", "at rest, a watcher holds what the client says that it has");
-const NEWEST_ONLY: Rule = Rule::new(
-    "IC35",
-    "of what has come to pass since it was last told, a watch is told the newest",
-);
-const SILENCE: Rule = Rule::new("IC39", "nothing is said of a watch that has ended");
+const NO_REPETITION: Rule =
+    Rule::new("IC16", "a value is not notified again unless another state came in between");
+const SAME_WORD: Rule =
+    Rule::new("IC16", "an error is not notified again unless another notice came in between");
+const CLEARED_ONCE: Rule = Rule::new("IC28", "an ambient error is cleared only if there is one");
+const SAME_TRUTH: Rule = Rule::new("IC32", "at rest, a watcher has the client's state");
+const NEWEST_ONLY: Rule =
+    Rule::new("IC35", "a watch is notified only of the newest state since its last notice");
+const SILENCE: Rule = Rule::new("IC39", "an ended watch is not notified");
 const HIDDEN: Rule =
-    Rule::new("IC27", "watchers are told of connections only where that is wanted");
+    Rule::new("IC27", "watchers are notified of connectivity errors only if configured");
 
 /// Checks notices.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
-    clients: BTreeMap<usize, Watcher>,
+    clients: BTreeMap<usize, ClientWatches>,
     /// Names that servers were told to unsubscribe, by client and type.
     released: BTreeMap<(usize, usize), BTreeSet<Text>>,
     phase: Option<Phase>,
@@ -62,19 +53,19 @@ pub(super) struct Watching {
 
 /// A client. It may have thousands of watches, few of which are concerned by an event.
 #[derive(Debug, Default)]
-struct Watcher {
-    watches: BTreeMap<WatchId, Told>,
+struct ClientWatches {
+    watches: BTreeMap<WatchId, WatchRecord>,
     /// Number of responses that it has read.
     responses: u64,
     /// Watches notified since the last response or drain.
-    heard: Vec<WatchId>,
+    notified_watches: Vec<WatchId>,
     /// Watches that may hold a value that the client still has.
     lasting: BTreeSet<WatchId>,
 }
 
 /// Notices that a watch has received.
 #[derive(Debug, Default)]
-struct Told {
+struct WatchRecord {
     kind: usize,
     name: Option<Text>,
     /// Values in use, by name.
@@ -95,7 +86,7 @@ struct Held {
     resource: Resource,
     ambient: Ambient,
     /// Whether the client had another value or none in between, or this cannot be excluded.
-    has_turned: bool,
+    has_changed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,14 +95,14 @@ enum Ambient {
     Wrong,
 }
 
-impl Told {
+impl WatchRecord {
     fn value(&mut self, resource: &Resource, responses: u64, report: &mut Report) {
         let name = Text::from(resource.name.as_str());
         if let Some(held) = self.held.get(&name)
             && held.ambient == Ambient::Well
             && held.resource == *resource
         {
-            report.ensure(held.has_turned, NO_REPETITION, || format!("{name} is told again"));
+            report.ensure(held.has_changed, NO_REPETITION, || format!("{name} is told again"));
         }
         if self.was_missing {
             report.note(Situation::CreatedAfterMissing);
@@ -120,7 +111,7 @@ impl Told {
         report.ensure(self.unknown_until.is_none_or(|until| responses > until), ASKED_ANEW, || {
             format!("{name} is served before the server was asked")
         });
-        let held = Held { resource: resource.clone(), ambient: Ambient::Well, has_turned: false };
+        let held = Held { resource: resource.clone(), ambient: Ambient::Well, has_changed: false };
         self.held.insert(name, held);
     }
 
@@ -137,14 +128,14 @@ impl Told {
     /// Records an error or its end. A server's failure may be reported each time.
     fn wrong(&mut self, name: &str, error: Option<(&WatchError, bool)>, report: &mut Report) {
         let Some((error, is_beside)) = error else { return drop(self.wrong.remove(name)) };
-        let told = (error.clone(), is_beside);
+        let record = (error.clone(), is_beside);
         let is_trouble = matches!(error.kind(), WatchErrorKind::Unavailable(_));
-        let last = self.wrong.insert(name.into(), told);
+        let last = self.wrong.insert(name.into(), record);
         let is_again = last.is_some_and(|last| last == (error.clone(), is_beside));
         report.ensure(is_trouble || !is_again, SAME_WORD, || format!("{error} is told again"));
     }
 
-    fn hear(&mut self, notice: &Notice, responses: u64, report: &mut Report) {
+    fn notified(&mut self, notice: &Notice, responses: u64, report: &mut Report) {
         self.notices += 1;
         report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
         let own = self.name.clone().unwrap_or_default();
@@ -268,13 +259,13 @@ impl Oracle for Watching {
                         !is_glob(name) && !is_alias(name) && self.is_released(client, kind, name, world)
                     });
                 let watcher = self.clients.entry(client).or_default();
-                let told = Told {
+                let record = WatchRecord {
                     kind,
                     name: name.map(Text::from),
                     unknown_until: is_released.then_some(watcher.responses),
-                    ..Told::default()
+                    ..WatchRecord::default()
                 };
-                watcher.watches.insert(watch, told);
+                watcher.watches.insert(watch, record);
             }
             Event::Requested { link, request } => self.requested(link, request, world),
             Event::Unwatched { client, watch } => {
@@ -289,19 +280,19 @@ impl Oracle for Watching {
                 let watcher = self.clients.entry(client).or_default();
                 watcher.responses += 1;
                 watcher.forget_notices();
-                watcher.note_turns(client, world);
+                watcher.note_changes(client, world);
             }
             Event::ClientWoken { client } => {
-                self.clients.entry(client).or_default().note_turns(client, world);
+                self.clients.entry(client).or_default().note_changes(client, world);
             }
             Event::ClientDrained { client } => {
                 let watcher = self.clients.entry(client).or_default();
                 watcher.forget_notices();
-                watcher.note_turns(client, world);
+                watcher.note_changes(client, world);
             }
             Event::Notified { client, watch, notice } => {
                 let watcher = self.clients.entry(client).or_default();
-                let Some(told) = watcher.watches.get_mut(&watch) else {
+                let Some(record) = watcher.watches.get_mut(&watch) else {
                     return report.breach(SILENCE, || format!("{notice:?}"));
                 };
                 if let Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) = notice
@@ -311,18 +302,18 @@ impl Oracle for Watching {
                         || world.options().transport == Transport::Files;
                     report.ensure(is_wanted, HIDDEN, || format!("{error}"));
                 }
-                told.hear(notice, watcher.responses, report);
-                watcher.heard.push(watch);
+                record.notified(notice, watcher.responses, report);
+                watcher.notified_watches.push(watch);
                 if matches!(notice, Notice::Changed(Ok(_))) {
                     watcher.lasting.insert(watch);
                 }
             }
             Event::Changed { client, watch, change } => {
                 let watcher = self.clients.entry(client).or_default();
-                let Some(told) = watcher.watches.get_mut(&watch) else {
+                let Some(record) = watcher.watches.get_mut(&watch) else {
                     return report.breach(SILENCE, || format!("{change:?}"));
                 };
-                told.step(change, watcher.responses, report);
+                record.step(change, watcher.responses, report);
                 if matches!(change, Change::Resource { result: Ok(_), .. }) {
                     watcher.lasting.insert(watch);
                 }
@@ -339,10 +330,10 @@ impl Watching {
     fn requested(&mut self, link: LinkId, request: &Request, world: &World) {
         let it = world.link(link);
         let Some(kind) = request.kind else { return };
-        let Some(fold) = it.asked(kind) else { return };
+        let Some(subscription) = it.asked(kind) else { return };
         let released = self.released.entry((it.client, kind)).or_default();
-        released.retain(|name| !fold.covers(name));
-        released.extend(fold.lost.iter().cloned());
+        released.retain(|name| !subscription.covers(name));
+        released.extend(subscription.lost.iter().cloned());
     }
 
     /// Whether no subscription or watch of the client covers a resource.
@@ -350,39 +341,41 @@ impl Watching {
         let is_covered = || {
             let watched = world.watched(client, kind);
             let mut links = world.links(client).filter_map(|(_, link)| link.asked(kind));
-            watched.covers(name) || watched.has_all() || links.any(|fold| fold.covers(name))
+            watched.covers(name)
+                || watched.has_all()
+                || links.any(|subscription| subscription.covers(name))
         };
         let released = self.released.get_mut(&(client, kind));
         released.is_some_and(|names| names.remove(name)) && !is_covered()
     }
 }
 
-impl Watcher {
+impl ClientWatches {
     /// Records which values of watchers the client has lost or replaced. A lost value stays
     /// recorded.
-    fn note_turns(&mut self, client: usize, world: &World) {
+    fn note_changes(&mut self, client: usize, world: &World) {
         if self.lasting.is_empty() {
             return;
         }
-        let is_crowd = world.watch_count(client) > FEW;
+        let is_crowd = world.watch_count(client) > MAX_WATCHES;
         let statuses = if is_crowd { Statuses::default() } else { statuses(world, client) };
         let Self { watches, lasting, .. } = self;
         lasting.retain(|watch| {
-            let Some(told) = watches.get_mut(watch) else { return false };
+            let Some(record) = watches.get_mut(watch) else { return false };
             let mut lasts = false;
-            for (name, held) in &mut told.held {
-                let has = statuses.get(&(told.kind, &**name)).and_then(|it| it.bytes);
-                held.has_turned |= has != Some(&held.resource.bytes);
-                lasts |= !held.has_turned;
+            for (name, held) in &mut record.held {
+                let has = statuses.get(&(record.kind, &**name)).and_then(|it| it.bytes);
+                held.has_changed |= has != Some(&held.resource.bytes);
+                lasts |= !held.has_changed;
             }
             lasts
         });
     }
 
     fn forget_notices(&mut self) {
-        for watch in self.heard.drain(..) {
-            if let Some(told) = self.watches.get_mut(&watch) {
-                told.notices = 0;
+        for watch in self.notified_watches.drain(..) {
+            if let Some(record) = self.watches.get_mut(&watch) {
+                record.notices = 0;
             }
         }
     }

@@ -17,9 +17,9 @@ use crate::{
 
 /// Records errors.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<WatchError>>>);
+struct NoticeCollector(Arc<Mutex<Vec<WatchError>>>);
 
-impl Application for Ear {
+impl Application for NoticeCollector {
     fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, notice: &Notice) {
         if let Notice::Changed(Err(error)) = notice {
             self.0.lock().expect("nobody panics with it").push(error.clone());
@@ -29,21 +29,21 @@ impl Application for Ear {
 
 /// Returns the error of a resource that does not exist.
 fn missing() -> WatchError {
-    let ear = Ear::default();
-    let heard = ear.clone();
+    let collector = NoticeCollector::default();
+    let notified_watches = collector.clone();
     let config = Config::new(|world: &mut World| {
         world.watch(0, 0, Some("r0"));
         settle(world);
     });
     let config = config.with_options(|options| *options = Options::default());
-    let outcome = run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+    let outcome = run_seed(0, &config.with_application(move |_| Box::new(collector.clone())));
     assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
-    let heard = heard.0.lock().expect("nobody panics with it");
-    heard.first().cloned().expect("it is missing")
+    let notified_watches = notified_watches.0.lock().expect("nobody panics with it");
+    notified_watches.first().cloned().expect("it is missing")
 }
 
 #[test]
-fn what_is_told_twice_to_be_missing_is_found_out() {
+fn what_is_told_twice_to_be_missing_is_detected() {
     let error = missing();
     let found = judgement(move |world, _, report| {
         let mut oracle = Watching::default();
@@ -60,7 +60,7 @@ fn what_is_told_twice_to_be_missing_is_found_out() {
 }
 
 /// Returns the rule broken if a watch of `r0` receives these notices.
-fn told(options: Options, notices: Vec<Notice>) -> Option<Rule> {
+fn record(options: Options, notices: Vec<Notice>) -> Option<Rule> {
     broken_rule(options, move |world, _, report| {
         let mut oracle = Watching::default();
         let (watch, _) = world.watches(0).next().expect("there is one");
@@ -78,35 +78,35 @@ fn value(name: &str, text: &str) -> Notice {
 }
 
 #[test]
-fn what_a_watch_cannot_be_told_is_found_out() {
-    let told = |notices| told(Options::default(), notices);
+fn what_a_watch_cannot_be_told_is_detected() {
+    let record = |notices| record(Options::default(), notices);
     let well = || Notice::Ambient(None);
-    assert_eq!(told(vec![value("r0", "good")]), None);
-    assert_eq!(told(vec![value("r1", "good")]), Some(OWN_NAME));
-    assert_eq!(told(vec![value("r0", "good"), value("r0", "good")]), Some(NO_REPETITION));
-    assert_eq!(told(vec![well()]), Some(VALUE_FIRST));
-    assert_eq!(told(vec![value("r0", "good"), well()]), Some(CLEARED_ONCE));
+    assert_eq!(record(vec![value("r0", "good")]), None);
+    assert_eq!(record(vec![value("r1", "good")]), Some(OWN_NAME));
+    assert_eq!(record(vec![value("r0", "good"), value("r0", "good")]), Some(NO_REPETITION));
+    assert_eq!(record(vec![well()]), Some(VALUE_FIRST));
+    assert_eq!(record(vec![value("r0", "good"), well()]), Some(CLEARED_ONCE));
     let all = vec![value("r0", "1"), value("r0", "2"), value("r0", "3")];
-    assert_eq!(told(all), Some(NEWEST_ONLY));
+    assert_eq!(record(all), Some(NEWEST_ONLY));
     println!("covers: IC13 IC14 IC16 IC28 IC35");
 }
 
 #[test]
-fn who_tells_of_connections_where_nobody_wants_to_hear_is_found_out() {
+fn who_tells_of_connections_where_nobody_wants_to_hear_is_detected() {
     let errors = errors_told(Options::default(), |world| {
         world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
         world.watch(0, 0, Some("r0"));
         world.advance(Duration::from_secs(5));
     });
     let error = Notice::Changed(Err(errors.first().expect("nobody is there").clone()));
-    assert_eq!(told(Options::default(), vec![error.clone()]), None);
+    assert_eq!(record(Options::default(), vec![error.clone()]), None);
     let proxy = Options { profile: ProfileName::Envoy, ..Options::default() };
-    assert_eq!(told(proxy, vec![error]), Some(HIDDEN));
+    assert_eq!(record(proxy, vec![error]), Some(HIDDEN));
     println!("covers: IC27");
 }
 
 #[test]
-fn what_is_told_after_the_end_is_found_out() {
+fn what_is_told_after_the_end_is_detected() {
     let found = broken_rule(Options::default(), |world, _, report| {
         let (watch, _) = world.watches(0).next().expect("there is one");
         let notice = &value("r0", "good");
@@ -118,7 +118,7 @@ fn what_is_told_after_the_end_is_found_out() {
 }
 
 #[test]
-fn a_watcher_that_was_not_told_of_what_its_client_has_is_found_out() {
+fn a_watcher_that_was_not_told_of_what_its_client_has_is_detected() {
     let found = |delay: Duration| {
         let options = Options { read_gate: ReadGate::Off, ..Options::default() };
         broken_rule(options, move |world, _, report| {

@@ -1,0 +1,85 @@
+//! Log output on standard error.
+
+use std::{borrow::Cow, env, io};
+
+use clap::ColorChoice;
+use tracing_subscriber::EnvFilter;
+
+use super::Stderr;
+use crate::style::Style;
+
+/// Log level without `-v`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Quietest {
+    Errors,
+    Warnings,
+}
+
+/// Starts logging. `RUST_LOG` selects the level if it is set, otherwise the number of `-v`.
+pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
+    let directives = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|var| !var.trim().is_empty());
+    let default = match (quietest, verbose) {
+        (Quietest::Errors, 0) => "error",
+        (Quietest::Warnings, 0) => "warn",
+        // Crates such as h2 log every HTTP/2 frame at these levels.
+        (_, 1) => "warn,xds=debug,xds_grpc=debug",
+        (_, _) => "warn,xds=trace,xds_grpc=trace,xds_handle=trace",
+    };
+    let widest = if verbose == 0 { LINE } else { usize::MAX };
+    let style = Style::of(color, &io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(directives.as_deref().unwrap_or(default)))
+        .with_ansi(style.is_on())
+        .with_target(false)
+        .with_writer(move || Lines { widest, style })
+        .init();
+}
+
+/// Maximum length of a line without `-v`, in bytes. The reason for a rejection may quote
+/// a whole resource.
+const LINE: usize = 400;
+
+/// Line writer to standard error. A reader that does not read does not block the caller.
+struct Lines {
+    widest: usize,
+    style: Style,
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let shown = cut(line, self.widest, self.style);
+        Stderr.write_all(&shown).map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stderr.flush()
+    }
+}
+
+fn cut(line: &[u8], widest: usize, style: Style) -> Cow<'_, [u8]> {
+    let Some(shown) = line.get(..widest).filter(|_| line.len() > widest) else {
+        return line.into();
+    };
+    let text = String::from_utf8_lossy(shown);
+    // The cut may have split a character.
+    let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    // The styled text also resets a colour whose end was cut off.
+    let rest = style.quiet("… (-v shows all)");
+    format!("{text}{rest}\n").into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_that_are_too_long_are_cut_and_between_characters() {
+        let cut = |line: &str, widest| {
+            String::from_utf8(cut(line.as_bytes(), widest, Style::PLAIN).into_owned()).unwrap()
+        };
+        assert_eq!(cut("short\n", 6), "short\n");
+        assert_eq!(cut("short\n", usize::MAX), "short\n");
+        assert_eq!(cut("longer\n", 4), "long… (-v shows all)\n");
+        assert_eq!(cut("ööö\n", 3), "ö… (-v shows all)\n");
+    }
+}
