@@ -156,7 +156,7 @@ fn strict_and_validate_do_not_listen_on_files_that_are_not_valid() {
             run(&["serve", path, "--listen", &taken, "--export", export.to_str().unwrap(), flag]);
         assert_eq!(ended.code, Some(1), "{flag}: {}", ended.stderr);
         assert!(ended.stderr.contains(told), "{flag}: {}", ended.stderr);
-        let last = format!("{path} is not served: 1 error, and --strict and --validate");
+        let last = format!("{path} is not served: 1 error; with --strict or --validate");
         assert!(ended.stderr.contains(&last), "{flag}: {}", ended.stderr);
         assert!(ended.stdout.is_empty() && !export.exists(), "{flag}: {}", ended.stdout);
         // Without the fault the command tries to listen.

@@ -152,7 +152,7 @@ fn a_file_that_is_too_large_is_not_read() {
     let errors = serve.wait_count("file_error", 1);
     assert!(errors[0]["file"].as_str().unwrap().ends_with("cds.yaml"), "{errors:?}");
     let error = errors[0]["error"].as_str().unwrap();
-    assert!(error.contains("268435457 B") && error.contains("268435456 B"), "{error}");
+    assert!(error.contains("268435457 bytes") && error.contains("268435456 bytes"), "{error}");
 
     directory.replace("more.yaml", &clusters("two=7s"));
     world.expect_news(&["+one", "+two", "+two"]);

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match select(core::pin::pin!(future), Timer::after(LIMIT)).await {
         Either::Left((done, _)) => done,
-        Either::Right(_) => panic!("{what}: not within {PATIENCE:?}"),
+        Either::Right(_) => panic!("{what}: not within {LIMIT:?}"),
     }
 }
 

@@ -72,7 +72,7 @@ async fn what_is_missing_is_unavailable_and_named() {
     while !message.contains("no route") {
         message = failure(&world).await;
     }
-    assert!(message.contains("matches /grpc.health.v1.Health/Check"), "{message}");
+    assert!(message.contains("matches path /grpc.health.v1.Health/Check"), "{message}");
 
     world.apply(Change::new().routes(to("nowhere")).0).await;
     while !message.contains("`nowhere` cannot be used") {

@@ -147,7 +147,7 @@ impl Config {
     /// use xds_sim::{
     ///     Config, World, check,
     ///     options::{Streams, Transport},
-    ///     oracle::{Event, Oracle, Summary, Rule},
+    ///     oracle::{Event, Oracle, Report, Rule},
     ///     sometimes, storm,
     /// };
     ///
@@ -160,11 +160,11 @@ impl Config {
     ///         &[FEW]
     ///     }
     ///
-    ///     fn on_event(&mut self, event: &Event<'_>, world: &World, summary: &mut Summary) {
+    ///     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
     ///         let Event::Opened { link } = event else { return };
     ///         let client = world.link(*link).client;
     ///         let streams = world.links(client).count();
-    ///         summary.ensure(streams <= 3, FEW, || format!("client-{client} has {streams}"));
+    ///         report.ensure(streams <= 3, FEW, || format!("client-{client} has {streams}"));
     ///         if streams > 1 {
     ///             sometimes("a client has several streams");
     ///         }

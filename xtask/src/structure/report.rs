@@ -82,6 +82,10 @@ impl Structure {
         let mut between: Vec<(&str, &str, String)> = Vec::new();
         for edge in &edges {
             let (from, to) = (&modules[edge.from], &modules[edge.to]);
+            // The root of a program is above all folders, and nothing imports it.
+            if from.path.ends_with("/src/main.rs") {
+                continue;
+            }
             let positions = (order.position(&from.folder), order.position(&to.folder));
             let (Some(low), Some(high)) = positions else { continue };
             let place = format!("{}:{} imports {}", from.path, edge.line, to.path);
