@@ -68,8 +68,9 @@
 //! instances, which are defined in the options ([`ChannelOptions::certificate_providers`]). Calls
 //! to a cluster with an unknown instance fail.
 //!
-//! - Files are reread at [their interval](TlsFiles::refresh_interval), for new connections. If a
-//!   file becomes invalid, a warning is logged and the last valid contents are used.
+//! - Files are reread at the interval that the provider states
+//!   (`xds_bootstrap::TlsFiles::refresh_interval`), for new connections. If a file becomes invalid,
+//!   a warning is logged and the last valid contents are used.
 //! - When the TLS settings of a cluster change, new connections are made. Calls use the old ones
 //!   until the new ones are ready or fail.
 //! - As in gRPC, the certificate need not contain the channel's name.

@@ -23,7 +23,7 @@ pub enum DependencyError {
     #[error("invalid: {0}")]
     Invalid(#[from] InvalidResource),
     /// The endpoints resource has no localities. It is used nevertheless; this error occurs only
-    /// [in notes](ResolutionNote::missing).
+    /// [in notes](super::ResolutionNote::missing).
     #[error("EDS resource `{0}` has no localities")]
     NoLocalities(ResourceName),
 }

@@ -26,11 +26,11 @@ type Adjust = Arc<dyn Fn(&mut Options) + Send + Sync>;
 pub struct Config {
     /// Seed of the first run. Each further run uses the next seed. Default: 0.
     pub first_seed: u64,
-    /// Number of runs that [`check`] makes. Default: 1,000.
+    /// Number of runs that [`check`](crate::check()) makes. Default: 1,000.
     pub runs: u64,
     /// Whether oracles check the runs. Default: all of them.
     pub oracle_mode: OracleMode,
-    /// Limit on the work that [`check`] spends on shrinking a failure.
+    /// Limit on the work that [`check`](crate::check()) spends on shrinking a failure.
     pub effort: Effort,
     pub(crate) scenario: Scenario,
     /// Type of the scenario function, which distinguishes a storm from a user-defined scenario.
@@ -192,7 +192,7 @@ impl Config {
     /// Requires that at least one of the runs reaches a situation.
     ///
     /// The situation is one counted with [`sometimes`](crate::sometimes()) or a [predefined
-    /// one](crate::Situation::as_str). [`check`] fails if no run reaches it, unless the environment
+    /// one](crate::Situation::as_str). [`check`](crate::check()) fails if no run reaches it, unless the environment
     /// selects other runs.
     #[must_use]
     pub fn with_situation(mut self, name: &'static str) -> Self {

@@ -1,6 +1,6 @@
 //! Oracles: checkers of the protocol rules during a run.
 //!
-//! An [`Oracle`] receives each [`Event`] and can inspect the whole [`World`]. It reports a broken
+//! An [`Oracle`] receives each [`Event`] and can inspect the whole [`World`](crate::World). It reports a broken
 //! rule in a [`Report`], which ends the run. Oracles check observable behaviour: messages, notices,
 //! timers, and the state that the cores expose. The rules apply to any peer that conforms to the
 //! protocol, so they also apply to user-defined applications, and to user-defined control planes

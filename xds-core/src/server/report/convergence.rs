@@ -108,7 +108,7 @@ impl Server {
         convergence
     }
 
-    /// Requests one [`ServerOutput::Converged`] when all clients that are connected now have
+    /// Requests one [`ServerOutput::Converged`](crate::server::ServerOutput::Converged) when all clients that are connected now have
     /// accepted a change; it is queued at once if they have. Returns the sequence number that will
     /// be reported. Another call for the same change replaces the earlier one, with the clients of
     /// the later call.

@@ -98,8 +98,8 @@ impl ServerResponses {
         let awaits_name = |state: &TypeState| {
             has[kind].keys().any(|name| state.subscription.names(name) && is_asked_for(name))
         };
-        if is_whole && items.clone().any(|(name, _)| is_asked_for(name))
-            || is_whole && state.is_some_and(awaits_name)
+        if is_whole
+            && (items.clone().any(|(name, _)| is_asked_for(name)) || state.is_some_and(awaits_name))
             || is_late && state.is_some_and(TypeState::awaits_everything)
         {
             return;
