@@ -103,7 +103,7 @@ impl Bootstrap {
     ///
     /// # Errors
     ///
-    /// Those of [`Bootstrap::from_env`] at the first call.
+    /// The errors of [`Bootstrap::from_env`] at the first call.
     pub fn of_process() -> Result<&'static Self, &'static BootstrapError> {
         static BOOTSTRAP: OnceLock<Result<Bootstrap, BootstrapError>> = OnceLock::new();
         BOOTSTRAP.get_or_init(Self::from_env).as_ref()

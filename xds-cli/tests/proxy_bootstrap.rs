@@ -171,8 +171,8 @@ static_resources:
     }
 }
 
-/// Listeners and clusters come over the aggregated stream, and so do the endpoints of one cluster.
-/// Those of another cluster come from a file, and routes are polled.
+/// The aggregated stream has listeners, clusters and the endpoints of one cluster. A file has the
+/// endpoints of another cluster, and routes are polled.
 #[test]
 fn what_they_refer_to_comes_from_where_they_say() {
     println!("covers: S0.052 S0.053 S0.054");

@@ -57,7 +57,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<File>> {
 ///
 /// # Errors
 ///
-/// Those of [`list`].
+/// The errors of [`list`].
 pub fn list_saved(directory: &Path) -> io::Result<Vec<File>> {
     let is_empty = |file: &File| file.content.as_ref().is_ok_and(Bytes::is_empty);
     saved(|| list(directory), |files| files.iter().any(is_empty))

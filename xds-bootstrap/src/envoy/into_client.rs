@@ -119,7 +119,7 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// Those of [`EnvoyBootstrap::client_config`] that concern this source.
+    /// The errors of [`EnvoyBootstrap::client_config`] that concern this source.
     pub fn nested_client_config(
         &self,
         type_url: &TypeUrl,

@@ -77,7 +77,7 @@ pub fn parse(
 ///
 /// # Errors
 ///
-/// Those of [`parse`].
+/// The errors of [`parse`].
 pub fn parse_with(
     schema: &Schema,
     source_name: &str,
@@ -113,8 +113,8 @@ pub fn parse_with(
 ///
 /// # Errors
 ///
-/// Those of [`parse`] that concern a single message, and [`ErrorKind::UnknownType`] if the schema
-/// lacks `full_name`. Binary input is checked with its nested `Any`s and returned unchanged.
+/// The errors of [`parse`] that concern a single message, and [`ErrorKind::UnknownType`] if the
+/// schema lacks `full_name`. Binary input is checked with its nested `Any`s and returned unchanged.
 pub fn encode_message(
     schema: &Schema,
     source_name: &str,
@@ -129,7 +129,7 @@ pub fn encode_message(
 ///
 /// # Errors
 ///
-/// Those of [`encode_message`].
+/// The errors of [`encode_message`].
 pub fn encode_message_with(
     schema: &Schema,
     source_name: &str,

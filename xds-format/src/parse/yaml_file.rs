@@ -82,9 +82,9 @@ impl<'t> YamlFile<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`encode_message`](super::encode_message), with line and column in the file and the
-    /// path from its top. If there is no value at the path, the innermost value around it is
-    /// encoded.
+    /// The errors of [`encode_message`](super::encode_message), with line and column in the file
+    /// and the path from its top. If there is no value at the path, the innermost value around it
+    /// is encoded.
     pub fn encode(
         &self,
         schema: &Schema,

@@ -101,7 +101,7 @@ pub enum Redaction {
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`](crate::decode_check) if the type is known;
+/// The errors of [`decode_check`](crate::decode_check) if the type is known;
 /// [`ErrorKind::UnprintableAny`] with the path of the first unprintable `Any`, with
 /// [`UnknownTypes::Refused`].
 pub fn to_json(
@@ -118,7 +118,7 @@ pub fn to_json(
 ///
 /// # Errors
 ///
-/// Those of [`to_json`].
+/// The errors of [`to_json`].
 pub fn to_json_string(
     schema: &Schema,
     type_url: &str,
@@ -132,7 +132,7 @@ pub fn to_json_string(
 ///
 /// # Errors
 ///
-/// Those of [`to_json`].
+/// The errors of [`to_json`].
 pub fn to_yaml(
     schema: &Schema,
     type_url: &str,
@@ -150,7 +150,7 @@ pub fn to_yaml(
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`](crate::decode_check), if the type is known.
+/// The errors of [`decode_check`](crate::decode_check), if the type is known.
 pub fn to_text(
     schema: &Schema,
     type_url: &str,
@@ -166,7 +166,7 @@ pub fn to_text(
 ///
 /// # Errors
 ///
-/// Those of [`to_json`], and [`ErrorKind::UnknownType`] if the schema lacks `full_name`.
+/// The errors of [`to_json`], and [`ErrorKind::UnknownType`] if the schema lacks `full_name`.
 pub fn message_to_json(
     schema: &Schema,
     full_name: &str,

@@ -51,8 +51,8 @@ pub(crate) fn message(
 ///
 /// # Errors
 ///
-/// Those of [`decode_check`], if the type is known. A resource of an unknown type is itself listed
-/// as unprintable.
+/// The errors of [`decode_check`], if the type is known. A resource of an unknown type is itself
+/// listed as unprintable.
 pub fn unprintable(
     schema: &Schema,
     type_url: &str,

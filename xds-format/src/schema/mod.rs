@@ -87,7 +87,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Those of [`Schema::with_descriptor_set`].
+    /// The errors of [`Schema::with_descriptor_set`].
     pub fn from_descriptor_set(set: &[u8]) -> Result<Self, FormatError> {
         Self { pool: DescriptorPool::new(), annotations: Annotations::default() }
             .with_descriptor_set(set)

@@ -81,7 +81,7 @@ impl Validator {
     ///
     /// # Panics
     ///
-    /// Those of [`Schema::envoy`]. Also panics if a constraint of that schema is invalid.
+    /// Panics like [`Schema::envoy`], and if a constraint of that schema is invalid.
     #[cfg(feature = "envoy")]
     #[must_use]
     pub fn envoy() -> &'static Self {
@@ -95,7 +95,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// Those of [`decode_check`](crate::decode_check), if the type is known;
+    /// The errors of [`decode_check`](crate::decode_check), if the type is known;
     /// [`ErrorKind::Constraint`] with the path of the first violation.
     pub fn check(&self, type_url: &str, bytes: &[u8]) -> Result<(), FormatError> {
         match self.walk(type_url, bytes, 1)?.into_iter().next() {
@@ -108,7 +108,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// Those of [`decode_check`](crate::decode_check), if the type is known.
+    /// The errors of [`decode_check`](crate::decode_check), if the type is known.
     pub fn violations(
         &self,
         type_url: &str,

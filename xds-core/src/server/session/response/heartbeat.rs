@@ -73,7 +73,7 @@ enum Renewal {
 enum Means {
     #[default]
     Heartbeats,
-    /// Whole resources, because the client rejected a heartbeat.
+    /// Renewal by complete resources, because the client rejected a heartbeat.
     Resources,
 }
 

@@ -36,12 +36,12 @@ pub struct ListenersConfigDump {
     /// Version of the last accepted response.
     #[prost(string, tag = "1")]
     pub version_info: ::prost::alloc::string::String,
-    /// Those of the configuration file.
+    /// Resources of the configuration file.
     #[prost(message, repeated, tag = "2")]
     pub static_listeners: ::prost::alloc::vec::Vec<
         listeners_config_dump::StaticListener,
     >,
-    /// Those of management servers.
+    /// Resources of management servers.
     #[prost(message, repeated, tag = "3")]
     pub dynamic_listeners: ::prost::alloc::vec::Vec<
         listeners_config_dump::DynamicListener,
@@ -153,15 +153,15 @@ pub struct ClustersConfigDump {
     /// Version of the last accepted response.
     #[prost(string, tag = "1")]
     pub version_info: ::prost::alloc::string::String,
-    /// Those of the configuration file.
+    /// Resources of the configuration file.
     #[prost(message, repeated, tag = "2")]
     pub static_clusters: ::prost::alloc::vec::Vec<clusters_config_dump::StaticCluster>,
-    /// Those of management servers that are in use.
+    /// Resources of management servers that are in use.
     #[prost(message, repeated, tag = "3")]
     pub dynamic_active_clusters: ::prost::alloc::vec::Vec<
         clusters_config_dump::DynamicCluster,
     >,
-    /// Those of management servers that wait for their endpoints.
+    /// Resources of management servers that wait for their endpoints.
     #[prost(message, repeated, tag = "4")]
     pub dynamic_warming_clusters: ::prost::alloc::vec::Vec<
         clusters_config_dump::DynamicCluster,
@@ -240,12 +240,12 @@ impl ::prost::Name for ClustersConfigDump {
 /// All route configurations.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RoutesConfigDump {
-    /// Those of the configuration file.
+    /// Resources of the configuration file.
     #[prost(message, repeated, tag = "2")]
     pub static_route_configs: ::prost::alloc::vec::Vec<
         routes_config_dump::StaticRouteConfig,
     >,
-    /// Those of management servers.
+    /// Resources of management servers.
     #[prost(message, repeated, tag = "3")]
     pub dynamic_route_configs: ::prost::alloc::vec::Vec<
         routes_config_dump::DynamicRouteConfig,
@@ -331,7 +331,7 @@ pub struct ScopedRoutesConfigDump {
     pub inline_scoped_route_configs: ::prost::alloc::vec::Vec<
         scoped_routes_config_dump::InlineScopedRouteConfigs,
     >,
-    /// Those of management servers.
+    /// Resources of management servers.
     #[prost(message, repeated, tag = "2")]
     pub dynamic_scoped_route_configs: ::prost::alloc::vec::Vec<
         scoped_routes_config_dump::DynamicScopedRouteConfigs,
@@ -367,7 +367,7 @@ pub mod scoped_routes_config_dump {
                 .into()
         }
     }
-    /// Those of a management server.
+    /// Resources of a management server.
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct DynamicScopedRouteConfigs {
         /// What the listener that uses them calls them.
@@ -418,12 +418,12 @@ impl ::prost::Name for ScopedRoutesConfigDump {
 /// The endpoints of all clusters.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EndpointsConfigDump {
-    /// Those of the configuration file.
+    /// Resources of the configuration file.
     #[prost(message, repeated, tag = "2")]
     pub static_endpoint_configs: ::prost::alloc::vec::Vec<
         endpoints_config_dump::StaticEndpointConfig,
     >,
-    /// Those of management servers.
+    /// Resources of management servers.
     #[prost(message, repeated, tag = "3")]
     pub dynamic_endpoint_configs: ::prost::alloc::vec::Vec<
         endpoints_config_dump::DynamicEndpointConfig,
